@@ -37,6 +37,7 @@ from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
 from engine.delivery.receiver_sets import NO_SUCH_INDEX, ReceiverSets, is_of_condition
 from engine.delivery.receivers import PassResult, ReceiverSet
+from engine.delivery.recent_receivers import RecentReceivers
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.send_times import SendTimes
 from engine.delivery.subscription import Subscription
@@ -92,6 +93,7 @@ class MessageManager(Service):
         self.lapses = Lapses(queue.name, time, context.trace, context.store.last_receivers)
         self._give_backs = GiveBacks(context, time, released)
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
+        self._recent = RecentReceivers()
         self._wakeup = asyncio.Event()
         self._context = QueueContext(
             context,
@@ -144,7 +146,13 @@ class MessageManager(Service):
         counts = (len(self._subscriptions), sum(one.cached for one in self._receiver_sets), len(self._in_flight))
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
-        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited, alarms=len(self.alarms))
+        return QueueStatus(
+            self.queue.name, *counts, self.metrics.snapshot(), *waited, self._receivers(), len(self.alarms)
+        )
+
+    def _receivers(self) -> int:
+        active = [*self._subscriptions, *self._in_flight.holders()]
+        return self._recent.count([one.request.connection_id for one in active], self._clock.monotonic())
 
     @property
     def mode(self) -> Mode:
@@ -320,6 +328,11 @@ class MessageManager(Service):
         self._receiver_sets.left(receiver_set)
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
+        connection_id = subscription.request.connection_id
+        if give_back:
+            self._recent.gone(connection_id)
+        else:
+            self._recent.ended(connection_id, self._clock.monotonic())
         untaken = {message.id for message in subscription.take_untaken()}
         if self._kept.keeps(subscription, give_back=give_back or bool(untaken)):
             return

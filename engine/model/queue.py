@@ -493,5 +493,7 @@ class QueueStatus:
     delays: tuple[int, ...] = ()
     """First deliveries by how long they had waited (engine.delivery.metrics), and those seconds together."""
     delay_seconds: float = 0.0
+    receivers: int = 0
+    """Connections that have a stream open, hold a message, or have had a result within the last minute."""
     alarms: int = 0
     """Messages handed out here that have been leased for longer than alarm_after."""

@@ -272,6 +272,11 @@ def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
     }
     gauges = {
         "subscribers": GaugeMetricFamily("queuegate_queue_subscribers", "Open streams on the queue.", labels=labels),
+        "receivers": GaugeMetricFamily(
+            "queuegate_queue_receivers",
+            "Connections that have a stream, a message or had a result lately.",
+            labels=labels,
+        ),
         "cached": GaugeMetricFamily("queuegate_queue_cached", "Waiting messages known in memory.", labels=labels),
         "alarms": GaugeMetricFamily(
             "queuegate_queue_alarms", "Messages leased for longer than alarm_after.", labels=labels

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 STATES = ("any", "ready", "scheduled", "in-flight", "dead")
-SORTS = ("ready", "name", "flight", "later", "dead", "receivers", "oldest", "enqueued", "acked")
+SORTS = ("ready", "name", "flight", "later", "dead", "lag", "receivers", "oldest", "enqueued", "acked")
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 # Said here once more, because the modules that define them load what `--help` need not wait for.
 LOG_LEVELS = ("debug", "info", "warning", "error")

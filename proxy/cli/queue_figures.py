@@ -11,7 +11,7 @@ from proxy.cli.names import GivenName
 from proxy.cli.tables import NONE, age, printable
 
 _COUNTS = ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
-_TITLES = ("QUEUE", "READY", "IN FLIGHT", "SCHEDULED", "RETRYING", "DEAD", "RECEIVERS", "OLDEST", "STATE")
+_TITLES = ("QUEUE", "READY", "LAG", "IN FLIGHT", "SCHEDULED", "RETRYING", "DEAD", "RECEIVERS", "OLDEST", "STATE")
 _TOTAL = "_total"
 
 
@@ -19,7 +19,8 @@ _TOTAL = "_total"
 class Figures:
     """One queue. Counts are None where they are not known; they are at least so many where they are not `exact`.
 
-    `oldest_age`: seconds since the oldest ready message fell due. `totals`: the counters, by their names.
+    `oldest_age`: seconds since the oldest ready message fell due. `unread`: messages of its topic that a consumer group
+    has not been fed, at most; None for other queues. `totals`: the counters, by their names.
     """
 
     name: GivenName
@@ -29,6 +30,7 @@ class Figures:
     exact: bool
     paused: bool
     alarms: int
+    unread: int | None
     totals: Mapping[str, int]
     problem: str | None
 
@@ -63,17 +65,18 @@ class Figures:
 
 
 def figures(row: Mapping[str, Any]) -> Figures:
-    """Of one row of SHOW QUEUE STATUS."""
+    """Of one row of SHOW QUEUE STATUS. A proxy of version 0.1.0 tells neither receivers nor what is unread."""
     known = {key.lower(): value for key, value in row.items()}
     oldest = known["oldest_ready_age"]
     return Figures(
         name=GivenName(known["queue"], known["database"]),
         counts={name: _number(known[name]) for name in _COUNTS},
-        receivers=_number(known["subscribers"]),
+        receivers=_number(known.get("receivers", known["subscribers"])),
         oldest_age=None if oldest is None else float(oldest),
         exact=known["counted"] != "at least",
         paused=bool(known["paused"]),
         alarms=_number(known["alarms"]) or 0,
+        unread=_number(known.get("unread")),
         totals={
             key.removesuffix(_TOTAL): int(value)
             for key, value in known.items()
@@ -114,12 +117,16 @@ def titled(queues: Sequence[Figures]) -> list[str]:
 
 def status_table(queues: Sequence[Figures]) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
     """Titles, rows, and the titles of those columns that stand to the right."""
+    groups = any(queue.unread is not None for queue in queues)
     rows = []
     for title, queue in zip(titled(queues), queues, strict=True):
         counts = [queue.count(name) for name in ("ready", "in_flight", "scheduled", "retrying", "dead")]
         receivers = NONE if queue.receivers is None else str(queue.receivers)
+        if groups:
+            counts.insert(1, NONE if queue.unread is None else str(queue.unread))
         rows.append([title, *counts, receivers, age(queue.oldest_age), queue.state])
-    return _TITLES, rows, _TITLES[1:-1]
+    titles = [title for title in _TITLES if groups or title != "LAG"]
+    return titles, rows, titles[1:-1]
 
 
 def status_object(queue: Figures) -> dict[str, Any]:
@@ -128,6 +135,7 @@ def status_object(queue: Figures) -> dict[str, Any]:
         "database": queue.name.database,
         "queue": queue.name.table,
         **queue.counts,
+        "unread": queue.unread,
         "receivers": queue.receivers,
         "oldest_ready_age_seconds": queue.oldest_age,
         "exact": queue.exact,

@@ -31,7 +31,7 @@ _WIDTH, _HEIGHT = 80, 24
 """Of a frame where there is no terminal."""
 
 _SORT_KEYS = {
-    "n": "name", "r": "ready", "f": "flight", "l": "later", "d": "dead", "c": "receivers", "o": "oldest",
+    "n": "name", "r": "ready", "f": "flight", "l": "later", "d": "dead", "g": "lag", "c": "receivers", "o": "oldest",
     "e": "enqueued", "a": "acked",
 }  # fmt: skip
 

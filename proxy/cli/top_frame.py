@@ -13,15 +13,19 @@ from proxy.cli.tables import NONE, age, compact, padded, printable, rate, shorte
 
 WIDTH_LEAST, HEIGHT_LEAST = 40, 6
 
-KEYS = "q quit; sort by n)ame r)eady f)light l)ater d)ead re(c)v o)ldest e)nq a)ck"
+KEYS = "q quit; sort by n)ame r)eady f)light l)ater d)ead la(g) re(c)v o)ldest e)nq a)ck"
 """A key of a sort, pressed again, turns the order round."""
 
 _COLUMNS = (
-    ("READY", 6), ("FLIGHT", 6), ("LATER", 6), ("DEAD", 5), ("RECV", 4), ("OLDEST", 6), ("ENQ/S", 6), ("ACK/S", 6),
-    ("STATE", 6),
+    ("READY", 6), ("LAG", 6), ("FLIGHT", 6), ("LATER", 6), ("DEAD", 5), ("RECV", 4), ("OLDEST", 6), ("ENQ/S", 6),
+    ("ACK/S", 6), ("STATE", 6),
 )  # fmt: skip
-_FIXED = sum(columns + 1 for _, columns in _COLUMNS)
+_OF_GROUPS = "LAG"  # left out where no queue is a consumer group's
 _NAME_LEAST = 8
+
+
+_Columns = Sequence[tuple[str, int]]
+"""Titles and widths."""
 
 
 class Style(Enum):
@@ -103,6 +107,7 @@ _SORTS: Mapping[str, Callable[[Figures, Rates], Any]] = {
     "flight": _most_first(lambda queue, rates: queue.counts["in_flight"]),
     "later": _most_first(lambda queue, rates: queue.later),
     "dead": _most_first(lambda queue, rates: queue.counts["dead"]),
+    "lag": _most_first(lambda queue, rates: queue.unread),
     "receivers": _most_first(lambda queue, rates: queue.receivers),
     "oldest": _most_first(lambda queue, rates: queue.oldest_age),
     "enqueued": _most_first(lambda queue, rates: rates.enqueued),
@@ -124,10 +129,11 @@ def frame(view: View, wish: Wish, width: int, height: int, now: float, clock: st
     queues = in_order(view, wish)
     shown = rows_shown(height)
     first = max(0, min(wish.first, len(queues) - shown))
-    lines = [*_head(view, wish, width, now, clock), Line(""), _titles(width)]
+    columns = _columns(queues)
+    lines = [*_head(view, wish, width, now, clock), Line(""), _titles(columns, width)]
     names = dict(zip((queue.name for queue in queues), titled(queues), strict=True))
     for queue in queues[first : first + shown]:
-        lines.append(_row(names[queue.name], queue, view.rates.get(queue.name, Rates()), width))
+        lines.append(_row(names[queue.name], queue, view.rates.get(queue.name, Rates()), columns, width))
     if not queues and view.at is not None:
         lines.append(Line("There are no queues.", Style.DIM))
     lines += [Line("")] * (height - 1 - len(lines))
@@ -182,18 +188,35 @@ def _sum(view: View, name: str) -> str:
     return rate(sum(known)) if known else NONE
 
 
-def _titles(width: int) -> Line:
-    return Line(_joined("QUEUE", [title for title, _ in _COLUMNS], width), Style.TITLE)
+def _columns(queues: Sequence[Figures]) -> _Columns:
+    groups = any(queue.unread is not None for queue in queues)
+    return tuple(column for column in _COLUMNS if groups or column[0] != _OF_GROUPS)
 
 
-def _row(title: str, queue: Figures, rates: Rates, width: int) -> Line:
-    counts = [
-        NONE if value is None else compact(value) + queue.more(value)
-        for value in (queue.counts["ready"], queue.counts["in_flight"], queue.later, queue.counts["dead"])
-    ]
+def _titles(columns: _Columns, width: int) -> Line:
+    return Line(_joined("QUEUE", {title: title for title, _ in columns}, columns, width), Style.TITLE)
+
+
+def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int) -> Line:
+    counts = {
+        title: NONE if value is None else compact(value) + queue.more(value)
+        for title, value in (
+            ("READY", queue.counts["ready"]),
+            ("FLIGHT", queue.counts["in_flight"]),
+            ("LATER", queue.later),
+            ("DEAD", queue.counts["dead"]),
+        )
+    }
     state, style = _state(queue)
-    cells = [*counts, compact(queue.receivers), age(queue.oldest_age), rate(rates.enqueued), rate(rates.acked), state]
-    return Line(_joined(title, cells, width), style)
+    cells = counts | {
+        "LAG": compact(queue.unread),
+        "RECV": compact(queue.receivers),
+        "OLDEST": age(queue.oldest_age),
+        "ENQ/S": rate(rates.enqueued),
+        "ACK/S": rate(rates.acked),
+        "STATE": state,
+    }
+    return Line(_joined(title, cells, columns, width), style)
 
 
 def _state(queue: Figures) -> tuple[str, Style]:
@@ -206,15 +229,14 @@ def _state(queue: Figures) -> tuple[str, Style]:
     return "", Style.WARNING if queue.counts["dead"] else Style.PLAIN
 
 
-def _joined(name: str, cells: Sequence[str], width: int) -> str:
+def _joined(name: str, cells: Mapping[str, str], columns: _Columns, width: int) -> str:
     """A line of the table. On a terminal too narrow for all columns the last ones are cut off."""
-    fields = [
-        padded(cell, columns, right=title != "STATE") for cell, (title, columns) in zip(cells, _COLUMNS, strict=True)
-    ]
-    room = max(_NAME_LEAST, width - _FIXED)
+    fields = [padded(cells[title], size, right=title != "STATE") for title, size in columns]
+    fixed = sum(size + 1 for _, size in columns)
+    room = max(_NAME_LEAST, width - fixed)
     name = shortened_inside(name, room)
     line = padded(name, room) + " " + " ".join(fields)
-    while len(line.rstrip()) > width and len(fields) > 1 and width < _FIXED + _NAME_LEAST:
+    while len(line.rstrip()) > width and len(fields) > 1 and width < fixed + _NAME_LEAST:
         fields.pop()
         line = padded(name, room) + " " + " ".join(fields)
     return shortened(line, width).rstrip()

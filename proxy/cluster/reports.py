@@ -111,14 +111,16 @@ def status_item(status: QueueStatus) -> Item:
         list(status.delays),
         status.delay_seconds,
         status.alarms,
+        status.receivers,
     ]
 
 
 def status_of(item: Item) -> QueueStatus:
     """The inverse of `status_item`."""
-    database, table, subscribers, cached, in_flight, counters, delays, seconds, alarms = item
+    database, table, subscribers, cached, in_flight, counters, delays, seconds, alarms, *more = item
     counts = (subscribers, cached, in_flight)
-    return QueueStatus(QueueName(database, table), *counts, counters, tuple(delays), seconds, alarms)
+    receivers = more[0] if more else subscribers  # a proxy of version 0.1.0 tells of open streams alone
+    return QueueStatus(QueueName(database, table), *counts, counters, tuple(delays), seconds, receivers, alarms)
 
 
 def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
@@ -133,5 +135,6 @@ def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
         {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in names},
         tuple(map(sum, zip(one.delays, other.delays, strict=True))) if alike else one.delays,
         one.delay_seconds + other.delay_seconds * alike,
+        one.receivers + other.receivers,
         one.alarms + other.alarms,
     )

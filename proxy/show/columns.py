@@ -36,6 +36,7 @@ QUEUES_COLUMNS = (
     number_column("Sent"),
     number_column("Redelivered"),
     number_column("Purged"),
+    number_column("Receivers"),
     text_column("Problem"),
 )
 
@@ -72,7 +73,7 @@ def queue_rows(
     paused = {queue.name for queue in catalog if queue.options.paused}
     for status in statuses if sees is None else [s for s in statuses if sees(s.name)]:
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
-        numbers = [status.subscribers, status.in_flight, status.cached, *counters]
+        numbers = [status.subscribers, status.in_flight, status.cached, *counters, status.receivers]
         name = status.name
         texts = (
             name.table.encode(),
@@ -84,7 +85,7 @@ def queue_rows(
     for name, reason in catalog.rejected.items():
         if sees is not None and not sees(name):
             continue
-        blanks: Row = (None,) * 6
+        blanks: Row = (None,) * 7
         rows.append(
             (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, told(reason).encode()))
         )

@@ -161,7 +161,9 @@ class QueueViews:
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
         statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
         rejected = {name: self.told(reason) for name, reason in catalog.rejected.items() if wanted(name)}
-        return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues))
+        groups = any(queue.options.topic is not None for queue in queues)
+        lags = (await self._engine.topics.gauges()).lags if groups else {}
+        return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues), lags)
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
         """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""

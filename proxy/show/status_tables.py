@@ -12,6 +12,7 @@ from engine.model.explanation import moment
 from engine.model.identity import id_text
 from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
+from engine.model.topics import GroupLag
 from engine.store.base import Held
 from proxy.show.columns import Row, number_column, text_column
 
@@ -74,11 +75,11 @@ def _numbers(*names: str) -> tuple[Field, ...]:
 
 QUEUES = (
     *_texts("queue", "db", length=64),
-    *_numbers("paused", "subscribers", "ready", "scheduled", "retrying", "in_flight", "parked"),
+    *_numbers("paused", "subscribers", "receivers", "ready", "scheduled", "retrying", "in_flight", "parked"),
     *_numbers("unmatched", "acked", "dead"),
     Field("oldest_ready_age", Kind.DECIMAL),
     *_texts("counted", length=32),
-    *_numbers("alarms"),
+    *_numbers("alarms", "unread"),
     *_numbers(*(f"{name}_total" for name in _TOTALS)),
     *_texts("problem", length=512),
 )
@@ -230,10 +231,12 @@ def queue_values(
     catalog: QueueCatalog,
     rejected: Mapping[QueueName, str],
     unmatched: Mapping[QueueName, int],
+    lags: Mapping[QueueName, GroupLag],
 ) -> list[Values]:
-    """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE."""
+    """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE; `lags`:
+    of queues of consumer groups."""
     rows = {
-        status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0))
+        status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0), lags.get(status.name))
         for status in statuses
         if catalog.get(status.name)
     }
@@ -243,22 +246,29 @@ def queue_values(
 
 
 def _queue_row(
-    status: QueueStatus, surveys: Mapping[QueueName, Survey], catalog: QueueCatalog, unmatched: int
+    status: QueueStatus,
+    surveys: Mapping[QueueName, Survey],
+    catalog: QueueCatalog,
+    unmatched: int,
+    lag: GroupLag | None,
 ) -> Values:
     queue = catalog.queues[status.name]
     survey = surveys.get(status.name, Survey(None, "not counted"))
+    more = (status.alarms, None if lag is None else lag.unread)
     totals = tuple(status.counters.get(name, 0) for name in _TOTALS)
-    first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers)
     census = survey.census
+    # Who holds a message may have been sent it by a proxy that has ended since.
+    receivers = max(status.receivers, int(census is not None and census.in_flight > 0))
+    first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers, receivers)
     if census is None:
-        return (*first, *(None,) * 10, status.alarms, *totals, survey.problem)
+        return (*first, *(None,) * 10, *more, *totals, survey.problem)
     target = dead_letter_queue(queue, catalog)
     dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
     states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
     buried = 0 if target is None else dead.census.unacked if dead.census else None
     counted = "at least" if census.bounded else "exact"
-    rest = (unmatched, census.acked, buried, census.oldest_ready_age, counted, status.alarms)
-    return (*first, *states, *rest, *totals, None)
+    rest = (unmatched, census.acked, buried, census.oldest_ready_age, counted)
+    return (*first, *states, *rest, *more, *totals, None)
 
 
 def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:

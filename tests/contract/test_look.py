@@ -41,6 +41,21 @@ def test_an_empty_queue(sql, queue):
     assert all(value == 0 for name, value in row.items() if name.endswith("_total"))
 
 
+def test_a_worker_between_two_polls_is_a_receiver(sql, queue, connect):
+    q = queue("n INT")
+    assert status(sql, q)["Receivers"] == 0
+    worker = connect()
+    assert worker.rows(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    assert eventually(sql, q, Receivers=1)["Subscribers"] == 0, "it has asked a moment ago"
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    other = connect()
+    assert len(other.rows(f"SELECT id FROM STREAM {q} LIMIT 2 WAIT 10 WITH (lease = 'connection')")) == 2
+    assert eventually(sql, q, Receivers=2, In_flight=2)["Subscribers"] == 0
+    other.close()
+    eventually(sql, q, Receivers=1, In_flight=0)
+    assert sql.rows(f"SHOW QUEUES LIKE '{q}'")[0][2] == 0, "open streams"
+
+
 def test_every_state_is_counted(sql, queue, stream):
     q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
     later = (time.time_ns() // 1000 + 3_600_000_000) * 1000

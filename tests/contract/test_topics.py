@@ -36,6 +36,15 @@ def test_every_group_gets_every_message_once(sql, topic):
     assert sql.value(f"SELECT COUNT(*) FROM {t}") == 2  # a log keeps its messages
 
 
+def test_the_lag_of_a_group_is_in_show_queue_status(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
+    group = groups(sql, t)["g"]["queue"]
+    wait_until(
+        lambda: [row["Unread"] for row in sql.named(f"SHOW QUEUE STATUS LIKE '{group}'")] == [2], what="the lag of two"
+    )
+
+
 def test_a_group_costs_nothing_until_it_is_read(sql, topic):
     t = topic(sleeping="START AT EARLIEST")
     sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b'), ('c')")

@@ -7,7 +7,9 @@ from contextlib import closing
 
 import mysql.connector
 import pytest
-from servers import Gate, Sql, Stream, in_threads, wait_until
+from servers import Gate, Sql, Stream, free_port, in_threads, wait_until
+
+from proxy.console.sampler import read_counters
 
 
 @pytest.fixture
@@ -218,3 +220,32 @@ def test_consumers_of_all_proxies_are_shown(pair):
     for stream in streams:
         stream.close()
     one.close()
+
+
+def test_the_counters_of_one_proxy_tell_what_all_of_them_count(mariadb, tmp_path):
+    url = mariadb.fresh_database("counted")
+    gates, places = [], []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        places.append(f"127.0.0.1:{free_port()}")
+        gates.append(Gate(url, tmp_path / name, database="counted", admin={"listen": places[-1]}).start())
+    wait_until(lambda: all("linked to another proxy" in gate.log for gate in gates), what="the link")
+    one, other = (Sql(gate.connect()) for gate in gates)
+    one("CREATE QUEUE q (n INT)")
+    one("INSERT INTO q (n) VALUES (1), (2)")
+    wait_until(lambda: "q" in other.column("SHOW QUEUES"), what="the queue at the other proxy")
+    other("INSERT INTO q (n) VALUES (3)")
+    one.close()
+    other.close()
+    for place in places:
+        samples = read_counters(f"http://{place}/counters")
+        counted = [values[0] for sample in samples.processes.values() for values in sample.counters.values()]
+        assert (sorted(counted), samples.missing) == ([1, 2], 0)
+    gates[1].kill()
+
+    def missed():
+        samples = read_counters(f"http://{places[0]}/counters")
+        return (len(samples.processes), samples.missing) == (1, 1)
+
+    wait_until(missed, what="the other proxy to be missed")
+    gates[0].stop()

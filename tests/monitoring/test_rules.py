@@ -20,7 +20,7 @@ COUNTED = f'{QUEUE},worker="0"'
 GROUP = f'{PROXY},database="shop",topic="log",group="g"'
 AGE, SENT = f"queuegate_queue_oldest_ready_age_seconds{{{QUEUE}}}", f"queuegate_queue_sent_total{{{COUNTED}}}"
 AGAIN, DEAD = f"queuegate_queue_redelivered_total{{{COUNTED}}}", f"queuegate_queue_dead_lettered_total{{{COUNTED}}}"
-RECEIVERS, PAUSED = f"queuegate_queue_subscribers{{{COUNTED}}}", f"queuegate_queue_paused{{{QUEUE}}}"
+RECEIVERS, PAUSED = f"queuegate_queue_receivers{{{COUNTED}}}", f"queuegate_queue_paused{{{QUEUE}}}"
 BURIAL, STALLS = f"queuegate_queue_is_dead_letter_queue{{{QUEUE}}}", f"queuegate_queue_stalls_total{{{COUNTED}}}"
 HELD, LAG = f"queuegate_queue_alarms{{{COUNTED}}}", f"queuegate_group_oldest_unread_age_seconds{{{GROUP}}}"
 HISTORY = f'queuegate_topic_history_failing{{{PROXY},database="shop",topic="log"}}'
@@ -64,10 +64,10 @@ CASES: list[tuple[str, dict[str, str], set[str]]] = [
     ("nobody has received for some minutes only", {AGE: late(0, 100, 4), SENT: always(7), RECEIVERS: always(0)}, set()),
     ("a worker polls, and no scrape sees its stream", {AGE: always(90), RECEIVERS: always(0)}, set()),
     ("nobody receives at this proxy, but at another", UNSERVED | {AGE: always(90),
-     'queuegate_queue_subscribers{job="queuegate",instance="b:9307",database="shop",queue="orders",worker="0"}':
+     'queuegate_queue_receivers{job="queuegate",instance="b:9307",database="shop",queue="orders",worker="0"}':
      always(1)}, set()),
     ("nobody receives from the same queue of another database server", UNSERVED | {AGE: always(90),
-     'queuegate_queue_subscribers{job="queuegate-2",instance="b:9307",database="shop",queue="orders",worker="0"}':
+     'queuegate_queue_receivers{job="queuegate-2",instance="b:9307",database="shop",queue="orders",worker="0"}':
      always(1)}, {"QueueNotServed"}),
     ("receivers are too slow", {AGE: always(301)}, {"QueueFallsBehind"}),
     ("receivers hold what they have, and nothing is sent", {AGE: always(301), SENT: always(7)}, {"QueueFallsBehind"}),

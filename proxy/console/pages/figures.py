@@ -17,6 +17,7 @@ class Figures:
     """One queue. Counts are None where they are not known; they are at least so many where they are not `exact`.
 
     `oldest_age`: seconds since the oldest ready message fell due. `totals`: counters since the proxy was started.
+    `unread`: messages of its topic that a consumer group has not been fed, at most; None for other queues.
     """
 
     queue: QueueName
@@ -33,6 +34,7 @@ class Figures:
     exact: bool = True
     paused: bool = False
     alarms: int = 0
+    unread: int | None = None
     totals: Mapping[str, int] | None = None
     problem: str | None = None
 
@@ -58,11 +60,12 @@ def figures(row: Mapping[str, Any]) -> Figures:
     return Figures(
         queue=QueueName(known["database"], known["queue"]),
         **numbers,
-        receivers=None if known["subscribers"] is None else int(known["subscribers"]),
+        receivers=None if known["receivers"] is None else int(known["receivers"]),
         oldest_age=None if oldest is None else float(oldest),
         exact=known["counted"] != "at least",
         paused=bool(known["paused"]),
         alarms=int(known["alarms"] or 0),
+        unread=None if known["unread"] is None else int(known["unread"]),
         totals={
             key.removesuffix(_TOTAL): int(value)
             for key, value in known.items()
@@ -84,9 +87,10 @@ def problems(of: Figures) -> tuple[str, ...]:
         said.append("paused: it accepts messages and delivers none")
     if of.alarms:
         said.append(f"{of.alarms} leased for longer than alarm_after")
-    if of.ready and not of.receivers and of.dead_letters:
+    unserved = not of.receivers and not of.in_flight
+    if of.ready and unserved and of.dead_letters:
         said.append("dead letters wait for somebody to redrive or discard them")
-    elif of.ready and not of.receivers and not of.paused:
+    elif of.ready and unserved and not of.paused:
         said.append("messages are ready, and nobody receives")
     elif of.ready and of.receivers and (of.oldest_age or 0) > _WAITS_LONG_SECONDS and not of.paused:
         said.append("the oldest ready message waits for more than a minute: the receivers do not keep up")

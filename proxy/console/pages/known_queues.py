@@ -42,7 +42,7 @@ def _from_memory(row: dict[str, Any]) -> Figures:
     paused = bool(problem) and str(problem).startswith("paused:")
     return Figures(
         QueueName(known["database"], known["queue"]),
-        receivers=None if known["subscribers"] is None else int(known["subscribers"]),
+        receivers=None if known["receivers"] is None else int(known["receivers"]),
         paused=paused,
         problem=None if paused else problem,
     )

@@ -19,7 +19,7 @@ from proxy.console.visits import Page, Parameter, Visit
 
 ON_A_PAGE = 50
 TOPICS_MAX = 50
-SORTS = ("name", "ready", "in_flight", "dead", "oldest", "receivers", "acked")
+SORTS = ("name", "ready", "unread", "in_flight", "dead", "oldest", "receivers", "acked")
 _SPARK_POINTS = 90  # of three hours, two minutes each
 _SPARK_STEPS = 180
 
@@ -50,7 +50,8 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the page shows. `matching`: how many queues fit the filter, of `total`."""
+    """What the page shows. `matching`: how many queues fit the filter, of `total`. `processes_missing`: how many
+    processes serve this database besides, whose counts the rates lack."""
 
     queues: tuple[Line, ...]
     topics: tuple[TopicLine, ...]
@@ -62,6 +63,7 @@ class Overview:
     total: int
     counted: bool
     rates_known: bool
+    processes_missing: int
 
 
 async def read_overview(visit: Visit) -> Overview:
@@ -86,6 +88,7 @@ async def read_overview(visit: Visit) -> Overview:
         total=len(known),
         counted=len(matching) <= COUNTED_MAX,
         rates_known=visit.rates.since is not None,
+        processes_missing=visit.rates.missing,
     )
 
 
@@ -97,6 +100,8 @@ def _order(sort: str, visit: Visit) -> Callable[[Figures], tuple[Any, ...]]:
         match sort:
             case "ready":
                 value: float = each.ready or 0
+            case "unread":
+                value = each.unread or 0
             case "in_flight":
                 value = each.in_flight or 0
             case "dead":

@@ -50,6 +50,7 @@ class Now:
     rates: dict[str, tuple[float, ...]]
     delays: dict[str, tuple[float | None, ...]]
     span: str
+    processes_missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ async def read_now(visit: Visit) -> Now:
         what: tuple(_longest(rates.delays(queue, what, visit.now, fine=fine))) for what in (DELAYS if known else ())
     }
     minute = {what: rates.last_minute(queue, what, visit.now) for what in COUNTED}
-    return Now(figures, problems(figures), minute, points, delays, span)
+    return Now(figures, problems(figures), minute, points, delays, span, rates.missing)
 
 
 def _averages(values: list[float], factor: float) -> list[float]:

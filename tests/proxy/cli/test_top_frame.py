@@ -71,6 +71,16 @@ def test_a_frame_of_80_columns():
     assert made[-1].startswith("q quit")
 
 
+def test_the_lag_of_groups_is_a_column_where_there_are_groups():
+    queues = [queue("jobs"), queue("audit_group", Unread=1234567, Receivers=3)]
+    made = lines(view(*queues), Wish("lag"))
+    assert made[3] == "QUEUE          READY    LAG FLIGHT  LATER  DEAD RECV OLDEST  ENQ/S  ACK/S STATE"
+    assert made[4].split()[:4] == ["audit_group", "0", "1.2M", "0"] and made[5].split()[:4] == ["jobs", "0", "-", "0"]
+    titles, rows, _ = status_table(queues)
+    assert [row[titles.index("LAG")] for row in rows] == ["-", "1234567"]
+    assert [row[titles.index("RECEIVERS")] for row in rows] == ["1", "3"]
+
+
 def test_a_counter_that_begins_anew_has_no_rate():
     seen = view(queue("q", Enqueued_total=10)).seen([queue("q", Enqueued_total=3, Acked_total=4)], 102.0)
     assert seen.rates[GivenName("q", "main")].enqueued is None

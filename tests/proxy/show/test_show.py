@@ -34,8 +34,8 @@ def test_queue_rows_tell_counters_and_refused_tables() -> None:
     catalog = QueueCatalog(rejected={QueueName("shop", "broken"): "time_acked missing"})
     rows = queue_rows([ORDERS], catalog, "shop", None)
     assert rows == [
-        (b"broken", b"shop", None, None, None, None, None, None, b"time_acked missing"),
-        (b"orders", b"shop", b"2", b"7", b"5", b"11", b"1", b"3", None),
+        (b"broken", b"shop", None, None, None, None, None, None, None, b"time_acked missing"),
+        (b"orders", b"shop", b"2", b"7", b"5", b"11", b"1", b"3", b"0", None),
     ]
     assert all(len(row) == len(QUEUES_COLUMNS) for row in rows)
 
