@@ -75,6 +75,7 @@ class MariaDbNext(MariaDb):
         share = home / "usr/share/mariadb"
         return [
             str(home / _LOADER), "--library-path", str(home / "usr/lib/x86_64-linux-gnu"),
-            str(home / "usr/sbin/mariadbd"), "--no-defaults", f"--lc-messages-dir={share / 'english'}", f"--character-sets-dir={share / 'charsets'}",
+            str(home / "usr/sbin/mariadbd"), "--no-defaults", f"--lc-messages-dir={share / 'english'}",
+            f"--character-sets-dir={share / 'charsets'}",
             f"--plugin-dir={home / 'usr/lib/mysql/plugin'}",
         ]  # fmt: skip

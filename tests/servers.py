@@ -34,7 +34,7 @@ T = TypeVar("T")
 Server = TypeVar("Server", bound="MariaDb")
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
-"""What stands where else MariaDB does: `mysql`, `mariadb-next` or `galera` in the targets of make that are called so."""
+"""What stands where else MariaDB does: `mysql`, `mariadb-next` or `galera` in the targets of make of these names."""
 NUMBERED = SERVER == "galera"
 """Whether CREATE TOPIC gives a topic the option `sequence` by itself."""
 

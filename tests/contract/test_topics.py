@@ -41,7 +41,7 @@ def test_the_lag_of_a_group_is_in_show_queue_status(sql, topic):
     sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
     group = groups(sql, t)["g"]["queue"]
     wait_until(
-        lambda: [row["Unread"] for row in sql.named(f"SHOW QUEUE STATUS LIKE '{group}'")] == [2], what="the lag of two"
+        lambda: [row["unread"] for row in sql.named(f"SHOW QUEUE STATUS LIKE '{group}'")] == [2], what="the lag of two"
     )
 
 
