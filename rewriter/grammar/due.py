@@ -1,6 +1,6 @@
 """DELAY and AT, with which an INSERT into a queue or topic may end: when its messages are due.
 
-INSERT ... DELAY duration       from now on: seconds, or '500ms', '30s', '5m', '2h', '1d'
+INSERT ... DELAY duration       from now on: seconds, or '500ms', '30s', '5m', '2h', '1d'; NULL is none
 INSERT ... AT 'date and time'   in the session's time zone
 
 The scanner looks for them at the very end of a statement, and so does this: there they are nothing else in SQL.
@@ -53,13 +53,19 @@ def _is_clause(before: Token, word: Token, value: Token) -> bool:
     if before.word == "SELECT" or (before.kind is Kind.SYMBOL and before.text in (",", ".")):
         return False  # a column of that name, and its alias
     if word.word == "DELAY":
-        return value.kind in _DELAY_VALUES
+        return value.kind in _DELAY_VALUES or _is_null(value)
     return word.word == "AT" and value.kind in (Kind.STRING, Kind.PARAMETER)
+
+
+def _is_null(value: Token) -> bool:
+    return value.kind is Kind.WORD and value.word == "NULL"
 
 
 def _read(word: str, value: Token) -> Due | Bound:
     if value.kind is Kind.PARAMETER:
         return Bound.PARAMETER
+    if _is_null(value):
+        return Due(False, "0")
     return Due(word == "AT", string_value(value.text) if value.kind is Kind.STRING else value.text)
 
 

@@ -131,9 +131,9 @@ _ANALYZED_WRITE = _pattern(
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
-_DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.]{1,32}|\?)\Z")
+_DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
 _DUE_MAX = 1024
-_DUE_ENDS = b"'\"?0123456789."
+_DUE_ENDS = b"'\"?0123456789.lL"
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)

@@ -19,7 +19,19 @@ def times(sql, q):
 
 @pytest.mark.parametrize(
     ("clause", "seconds"),
-    [("DELAY '20s'", 20), ("DELAY 20", 20), ("delay 0.5;", 0.5), ("DELAY '2h' ;\n", 7200), ("DELAY 0", 0)],
+    [
+        ("DELAY '20s'", 20),
+        ("DELAY 20", 20),
+        ("delay 0.5;", 0.5),
+        ("DELAY '2h' ;\n", 7200),
+        ("DELAY 0", 0),
+        ("DELAY 2.0e1", 20),
+        ("DELAY 2E+1", 20),
+        ("DELAY 5.0e-1 ;", 0.5),
+        ("DELAY NULL", 0),
+        ("DELAY 20.", 20),
+        ("DELAY .5", 0.5),
+    ],
 )
 @pytest.mark.parametrize(("rows", "count"), [("(n) VALUES (1)", 1), ("(n) VALUES (1), (2)", 2), ("SET n = 1", 1)])
 def test_a_delay_counts_from_the_insert(sql, queue, clause, seconds, rows, count):
