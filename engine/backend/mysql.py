@@ -200,7 +200,7 @@ class MySQLStoreConnection:
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
         with self._errors():
-            listed = self._prepared(f"SELECT * FROM {QueueName(database, table).sql}")
+            listed = self._prepared(f"SELECT * FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
             return tuple(_column(packet) for packet in listed)
 
     def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:

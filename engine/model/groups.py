@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.model.identity import IdKind, id_kind, is_integer
-from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName, QueueSpec
 
 GROUPS_TABLE = "queuegate_groups"
 """Which messages are held for which group."""
@@ -28,7 +28,7 @@ FindQueue = Callable[[QueueName], QueueSpec | None]
 """Looks a queue up in the catalog."""
 
 _NO_SUCH_TABLE = 1146
-_NOT_OURS = frozenset((1054, 1142, 1143, 1347))  # no such column, table or column denied, no table at all
+_NOT_OURS = frozenset((1054, 1142, 1143, 1176, 1347))  # no such column, table or column denied, no table at all
 _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 
 
@@ -36,7 +36,8 @@ _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 class GroupKey:
     """A queue whose messages form groups: by which column, and whether that holds numbers.
 
-    `dead` is its dead-letter queue, which need not be there; `dead_known`: the catalog has it.
+    `dead` is its dead-letter queue, which need not be there; `dead_known`: the catalog has it. `indexes` are those
+    of the two tables, as far as they are known.
     """
 
     queue: QueueName
@@ -44,6 +45,8 @@ class GroupKey:
     integer: bool
     dead: QueueName
     dead_known: bool = False
+    indexes: tuple[IndexInfo, ...] = field(default=(), compare=False)
+    dead_indexes: tuple[IndexInfo, ...] = field(default=(), compare=False)
 
     def misses(self, errno: int) -> bool:
         """Whether an error of a question to the dead-letter queue says that it holds none of ours.
@@ -70,7 +73,8 @@ def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
     name = queue.dead_letter
     dead = catalog.get(name)
     known = dead is not None and dead.column(column.name) is not None
-    return GroupKey(queue.name, column.name, is_integer(column), name, known)
+    indexes = () if dead is None else dead.indexes
+    return GroupKey(queue.name, column.name, is_integer(column), name, known, queue.indexes, indexes)
 
 
 def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:

@@ -216,14 +216,15 @@ class Scheduler(Service):
             room = max(1, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100))
             sent, rest = ticks.ticks[:room], ticks.ticks[room:]
             next_ns = rest[0] if rest else ticks.next_ns
-            messages = insertion(schedule, self._target(schedule.queue), sent, now_ns) if sent else None
+            target = self._target(schedule.queue) if sent else None
+            messages = None if target is None else insertion(schedule, target, sent, now_ns)
         except EngineError as error:
             await self._failed(database, schedule.name, error)
             return None
         if ticks.missed:
             text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages are sent now"
             self._logger.warning(text, schedule.name, ticks.missed, schedule.missed.value, len(sent))
-        return Step(schedule, next_ns, sent[-1] if sent else None, messages)
+        return Step(schedule, next_ns, sent[-1] if sent else None, messages, target)
 
     def _target(self, name: QueueName) -> QueueSpec | TopicSpec:
         catalog = self._context.catalog()

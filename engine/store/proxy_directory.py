@@ -101,11 +101,13 @@ def _join(connection: StoreConnection, entry: ProxyEntry) -> ProxyEntry:
     entry = replace(entry, server=_server(connection))
     values = (entry.proxy, entry.worker, entry.address, entry.secret, entry.server)
     try:
+        connection.query(proxies.PROOF)
         connection.execute(proxies.JOIN, values)
     except BackendError as error:
         if error.errno != _NO_SUCH_TABLE:
             raise
         connection.execute(proxies.MAKE_TABLE)  # ends the transaction, in which nothing has been done
+        connection.query(proxies.PROOF)
         connection.execute(proxies.JOIN, values)
     return replace(entry, number=int(connection.query(proxies.JOINED, (entry.secret,))[0][0]))
 

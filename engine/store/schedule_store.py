@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import Insertion, Schedule, ScheduleName, Unreadable
 
 
@@ -35,12 +35,14 @@ class DueSchedules:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A schedule that goes on to its tick `next_ns`, and its messages, if there are any. `last_ns`: their last tick."""
+    """A schedule that goes on to its tick `next_ns`, and its messages for `target`, if there are any. `last_ns`: their
+    last tick."""
 
     schedule: Schedule
     next_ns: int
     last_ns: int | None
     messages: Insertion | None
+    target: QueueSpec | TopicSpec | None = None
 
 
 class ScheduleStore(Protocol):

@@ -14,6 +14,7 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName
 from engine.model.schedules import Insertion, MakeInsert, Schedule, ScheduleName, Unreadable, read_schedule
+from engine.store.gate import check_mark
 from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, WaitingSchedules
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.schedules import ScheduleStatements, create_schedules
@@ -94,7 +95,10 @@ class ScheduleTable:
                 guard = (name, schedule.next_ns, schedule.changed_ns)
                 if name in free and connection.execute(statements.advance, (step.next_ns, step.last_ns, *guard)):
                     advanced.add(name)
-                    if insert is not None:
+                    if insert is not None and step.target is not None:
+                        table = self._dialect.gate.of(step.target)
+                        connection.query(table.proof)
+                        check_mark(connection, table)
                         insert(connection)
             return advanced
 

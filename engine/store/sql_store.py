@@ -429,7 +429,7 @@ class SqlMessageStore:
     async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
         statements = self._statements(queue)
         if found is not None:
-            texts = PartitionStatements(self._dialect.now_ns, queue)
+            texts = PartitionStatements(self._dialect, queue)
             return await self._pool.write(lambda c: partitions.purge_rows(c, texts, statements, queue, found, limit))
         async with self._archive_made(queue):
             return await self._pool.write(lambda connection: lease.purge(connection, statements, queue, limit))
@@ -438,7 +438,7 @@ class SqlMessageStore:
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
         if not self._dialect.partitions:
             return None
-        texts = PartitionStatements(self._dialect.now_ns, queue)
+        texts = PartitionStatements(self._dialect, queue)
         async with self._archive_made(queue):
             return await self._pool.read(lambda connection: partitions.purge_partitions(connection, texts, queue))
         return PartitionPurge(0, (), 0)
@@ -481,7 +481,7 @@ class SqlMessageStore:
         if not queue.options.limited:
             return _Texts(queue, statements)
         order = None if queue.options.order_key is None else OrderStatements(self._dialect, queue)
-        limits = LimitStatements(self._dialect, queue.name)
+        limits = LimitStatements(self._dialect, queue)
         return _Texts(queue, statements, limited=LimitedStatements(statements, limits, order))
 
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:

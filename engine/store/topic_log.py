@@ -31,6 +31,7 @@ from engine.model.topics import (
     TopicExtent,
 )
 from engine.store.base import LeaseUnknown, LogPage
+from engine.store.gate import GatedTable
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
@@ -318,7 +319,8 @@ class TopicLog:
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
         """Those of these messages that are there, and for which the condition is true: whole rows in order."""
-        return await self._pool.read(lambda connection: _rows(connection, topic, "id", ids, condition))
+        table = self._dialect.gate.of(topic)
+        return await self._pool.read(lambda connection: _rows(connection, table, topic, "id", ids, condition))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
         """Drop what a group has in its queue, and have it read on from there.
@@ -412,7 +414,7 @@ class TopicLog:
             ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
-            rows = _rows(connection, topic, offset, ids, condition)
+            rows = _rows(connection, self._dialect.gate.of(topic), topic, offset, ids, condition)
             reached = position.fed(fresh, late, complete=page.complete)
             return LogPage(tuple(rows), reached, page.now_ns)
 
@@ -432,10 +434,15 @@ def _check_numbers(topic: TopicSpec) -> None:
 
 
 def _rows(
-    connection: StoreConnection, topic: TopicSpec, by: str, values: Sequence[int], condition: Condition | None
+    connection: StoreConnection,
+    table: GatedTable,
+    topic: TopicSpec,
+    by: str,
+    values: Sequence[int],
+    condition: Condition | None,
 ) -> list[tuple[TextValue, ...]]:
     columns = ", ".join(quoted(column.name) for column in topic.columns)
-    sql = f"SELECT {columns} FROM {topic.name.sql} WHERE {by} IN ({placeholders(len(values))})"
+    sql = f"SELECT {columns} FROM {table} WHERE {by} IN ({placeholders(len(values))})"
     if condition is None:
         return connection.query_text(f"{sql} ORDER BY {by}", values, topic.columns)
     with connection.reading(condition.settings):

@@ -60,7 +60,7 @@ class TopicPartitions:
         """See PartitionStore."""
         if not self._dialect.partitions:
             return Divided(whole=False, width=0, problem=_NONE_HERE)
-        statements, log = TopicPartitionStatements(topic), TopicStatements(self._dialect, topic)
+        statements, log = TopicPartitionStatements(self._dialect, topic), TopicStatements(self._dialect, topic)
         retention = RetentionStatements(self._dialect, topic)
         return await self._pool.read(lambda connection: divide(connection, statements, log, retention, topic))
 
@@ -73,7 +73,7 @@ class TopicPartitions:
             PositionStatements(self._dialect, topic.name.database),
             TopicStatements(self._dialect, topic),
             RetentionStatements(self._dialect, topic),
-            TopicPartitionStatements(topic),
+            TopicPartitionStatements(self._dialect, topic),
         )
         try:
             counting = await self._counted(statements)

@@ -48,6 +48,7 @@ class TraceLog:
         rows = [_row(event) for event in events if isinstance(event.id, int) and abs(event.id) <= _BIGINT_MAX]
 
         def work(connection: StoreConnection) -> None:
+            connection.query(statements.proof)
             for start in range(0, len(rows), INSERTED_MAX):
                 some = rows[start : start + INSERTED_MAX]
                 connection.execute(statements.insert(len(some)), [value for row in some for value in row])

@@ -15,6 +15,7 @@ from engine.backend.base import StoreConnection
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topics import Settled
+from engine.store.gate import check_mark
 from engine.store.operations.kept_for_groups import NO_BOUND, first_kept, has_strangers, positions_of
 from engine.store.statements.compaction import CompactionStatements
 from engine.store.statements.dialect import Dialect
@@ -102,5 +103,6 @@ def compact(connection: StoreConnection, statements: Compacting, found: Found) -
     there = {int(row[0]) for row in connection.query(statements.texts.locked(len(asked)), asked)}
     ids = [old for old, new in sorted(found.superseded.items()) if {old, new} <= there and old < kept]
     if ids:
+        check_mark(connection, statements.deleting.table)
         connection.execute(statements.deleting.delete(len(ids)), ids)
     return ids

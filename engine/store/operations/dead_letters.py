@@ -18,6 +18,7 @@ from engine.model.epochs import integer_bounds
 from engine.model.errors import BackendError
 from engine.model.identity import IdKind, from_text, id_kind, id_text
 from engine.model.queue import ColumnMeta, Layout, MessageId, QueueSpec
+from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, PRIORITY_LEVELS_MAX, id_column, not_null, number
 from engine.store.statements.dead_letters import DeadLetterStatements
 
@@ -77,6 +78,7 @@ def bury(
     if unfit is not None and connection.query(unfit, locked):
         raise BackendError("a column of the dead-letter queue cannot hold the message's value", 1366)
     connection.execute(statements.forget_acked(dead, len(locked)), locked)
+    check_mark(connection, *statements.tables(dead))
     taken = _taken(connection, statements, dead, id_, locked)
     copied = sum(taken.values())
     if alike := [one for one in locked if one not in taken]:

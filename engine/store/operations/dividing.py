@@ -25,6 +25,7 @@ from engine.model.topic_partitions import (
     wanted_width,
 )
 from engine.store.base import Divided
+from engine.store.gate import check_mark
 from engine.store.statements.partitions import BY_ID, SHORT_WAIT, UNLOCK, WAIT_AS_BEFORE
 from engine.store.statements.topic_partitions import TopicPartitionStatements, next_id
 from engine.store.statements.topics import RetentionStatements, TopicStatements
@@ -74,6 +75,7 @@ def divide(
             with locked(connection, statements):
                 plan = _plan(connection, statements, log, retention, topic)
                 if plan.wanted is not None:
+                    check_mark(connection, statements.table)
                     connection.execute(statements.divide(plan.wanted))
         except LockWaitTimeout:
             return Divided(plan.whole, plan.width, plan.problem, waits=True)

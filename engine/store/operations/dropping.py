@@ -34,6 +34,7 @@ from engine.model.topic_partitions import (
 )
 from engine.model.topics import GroupPosition
 from engine.store.base import Dropped
+from engine.store.gate import check_mark
 from engine.store.operations.dividing import locked, partitions_of
 from engine.store.operations.feed import position_of, write
 from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
@@ -271,6 +272,7 @@ class Dropper:
     def _lock_and_drop(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> Dropped:
         """Once the positions are locked."""
         with locked(connection, self._statements.partitions):
+            check_mark(connection, self._statements.partitions.table)
             losses = self._losses(connection, read)
             tell(self._handover.losses, losses)
             if losses is None or not _heard(self._handover.moved, _FOR_COMMIT):

@@ -30,6 +30,7 @@ from engine.model.topics import (
     to_check,
 )
 from engine.store.base import Look
+from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
     LATE_MAX,
@@ -363,6 +364,7 @@ def seek(
     """Move a group: what it has in its queue is dropped, and it reads on from there."""
     before = position_of(connection.query(statements.position.lock, (group.name.table,)))
     position = position_at(connection, statements.topic, start, settled, before.highest)
+    check_mark(connection, statements.group_table, statements.topic_table)
     dropped = connection.execute(statements.empty)
     write(connection, statements.position, group.name, position)
     return Sought(position.offset, dropped)

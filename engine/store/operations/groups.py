@@ -50,15 +50,15 @@ def _is_done(connection: StoreConnection, statements: GroupStatements, group: Gr
         return False
     # A message moves between the two, either way, while we look: where it was first is asked again.
     return not (
-        connection.query(statements.open_of(group.queue), (bound,))
+        connection.query(statements.open, (bound,))
         or _is_dead(connection, statements, group, bound)
-        or connection.query(statements.open_of(group.queue), (bound,))
+        or connection.query(statements.open, (bound,))
     )
 
 
 def _is_dead(connection: StoreConnection, statements: GroupStatements, group: GroupKey, bound: int | str) -> bool:
     try:
-        return bool(connection.query(statements.open_of(group.dead), (bound,)))
+        return bool(connection.query(statements.open_dead, (bound,)))
     except BackendError as error:
         if not group.misses(error.errno):
             raise

@@ -61,5 +61,5 @@ def first_kept(
 def _first_undone(
     connection: StoreConnection, statements: RetentionStatements, group: QueueSpec, position: GroupPosition
 ) -> int:
-    first = connection.query(statements.first_undone(group.name))[0][0]
+    first = connection.query(statements.first_undone(group))[0][0]
     return position.first_unread if first is None else min(int(first), position.first_unread)

@@ -20,6 +20,7 @@ from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, grown
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import is_lease_end, lease_end, not_a_lease_end
 from engine.store.base import Claim, ForeseenLease, LeaseStanding, LeaseUnknown, Release, holds
+from engine.store.gate import check_mark
 from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.statements.queue import QueueStatements
@@ -287,4 +288,12 @@ def purge(connection: StoreConnection, statements: QueueStatements, queue: Queue
     else:
         rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
-    return connection.execute(statements.purge(len(ids)), ids) if ids else 0
+    return delete_acked(connection, statements, ids)
+
+
+def delete_acked(connection: StoreConnection, statements: QueueStatements, ids: Sequence[MessageId]) -> int:
+    """Delete messages that this transaction has locked."""
+    if not ids:
+        return 0
+    check_mark(connection, statements.table)
+    return connection.execute(statements.purge(len(ids)), ids)

@@ -37,12 +37,17 @@ class LimitedStatements:
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
     """Make the queue's row, and the table that holds it, where they are not. Who made the table does not matter."""
     try:
-        connection.execute(statements.add, (queue.name.table,))
+        _add(connection, statements, queue)
     except BackendError as error:
         if error.errno != _NO_SUCH_TABLE:
             raise
         connection.execute(statements.make)
-        connection.execute(statements.add, (queue.name.table,))
+        _add(connection, statements, queue)
+
+
+def _add(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
+    connection.query(statements.proof)
+    connection.execute(statements.add, (queue.name.table,))
 
 
 def claim(

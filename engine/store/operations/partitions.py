@@ -19,7 +19,9 @@ from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeou
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import QueueSpec
 from engine.store.base import PartitionPurge
+from engine.store.gate import check_mark
 from engine.store.operations.due_messages import id_column, not_null
+from engine.store.operations.lease import delete_acked
 from engine.store.statements import partitions
 from engine.store.statements.partitions import PartitionStatements
 from engine.store.statements.queue import QueueStatements
@@ -74,7 +76,7 @@ def purge_rows(
     sql = statements.purgeable(found.kept, of_queue.skip_locked)
     rows = connection.query_text(sql, (found.cutoff_ns, limit), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
-    return connection.execute(of_queue.purge(len(ids)), ids) if ids else 0
+    return delete_acked(connection, of_queue, ids)
 
 
 def _cutoff(connection: StoreConnection, statements: PartitionStatements, queue: QueueSpec) -> int | None:
@@ -96,6 +98,7 @@ def _drop(connection: StoreConnection, statements: PartitionStatements, partitio
                 return False
             if connection.query(statements.young(partition.name), (cutoff,)):
                 return False
+            check_mark(connection, statements.table)
             connection.execute(statements.drop(partition.name))
             return True
         finally:

@@ -13,6 +13,7 @@ from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Retained
+from engine.store.gate import check_mark
 from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
 
@@ -34,6 +35,7 @@ def retain(
     ids = _excess(connection, statements, log, topic, floor, limit, grace)
     if not ids or has_strangers(connection, positions, topic.name, read):
         return Retained(0, False, {})
+    check_mark(connection, statements.table)
     deleted = connection.execute(statements.delete(len(ids)), ids)
     lost = {name: count for name, position in read.items() if (count := position.unread(ids))}
     for name, count in lost.items():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from engine.backend.base import Statement, StoreConnection
 from engine.backend.servers import has_invisible_columns
 from engine.model.sequence import Numbered, Sequencing
+from engine.store.gate import check_mark
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.sequence import SequenceStatements
 
@@ -51,6 +52,7 @@ def step(connection: StoreConnection, statements: SequenceStatements) -> Numbere
     if not free:
         return Numbered(0, False, bool(found))
     # The table may have larger numbers than the row says: it was restored without it.
+    check_mark(connection, statements.table)
     given = int(row[0][0]) if row else 0
     last = max(given, int(connection.query(statements.last)[0][0]))
     end = last + len(free)

@@ -20,7 +20,7 @@ class CensusStatements:
     """The texts for one queue."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
-        table = queue.name.sql
+        table = dialect.gate.of(queue)
         now = dialect.now_ns
         waits = f"time_next > {now} AND time_next < {REJECTED_NS}"
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"

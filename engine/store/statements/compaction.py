@@ -18,7 +18,7 @@ class CompactionStatements:
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
         index = topic.compact_index
         assert index is not None
-        key, table, offset = quoted(index.columns[0]), topic.name.sql, offset_column(topic)
+        key, table, offset = quoted(index.columns[0]), dialect.gate.of(topic), offset_column(topic)
         forced = dialect.force_index.format(table=quoted(topic.name.table), index=quoted(index.name))
         between = "time_created > ? AND time_created <= ?"
         young = f"SELECT {offset} FROM {table} WHERE {between} ORDER BY time_created LIMIT 1000"
@@ -30,7 +30,7 @@ class CompactionStatements:
         old = " AND {0}.time_created <= ?" if topic.sequenced else ""
         numbered = f" AND o.{offset} > 0" if topic.sequenced else ""
         # One entry of the index. MySQL sees that it need not sort only where the order names the index's columns.
-        oldest = f"SELECT o.{offset} FROM {table} AS o {forced} WHERE o.{key} = w.{key} AND o.time_scheduled <= ?"
+        oldest = f"SELECT o.{offset} FROM {table.forced(forced, 'o')} WHERE o.{key} = w.{key} AND o.time_scheduled <= ?"
         oldest += f"{numbered}{old.format('o')} ORDER BY o.{key}, o.{offset} LIMIT 1"
         window = (
             f"SELECT {offset}, {key}, time_scheduled, time_created FROM {table} WHERE {offset} > ? AND {offset} <= ?"

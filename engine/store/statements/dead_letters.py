@@ -13,6 +13,7 @@ from engine.model.epochs import integer_bounds
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SOURCE_ID_COLUMN, ColumnMeta, MessageId, QueueSpec, quoted
 from engine.model.states import REJECTED_NS
+from engine.store.gate import GatedTable
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import placeholders
 
@@ -62,7 +63,7 @@ class DeadLetterStatements:
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         self._dialect, self._queue = dialect, queue
-        self._table = queue.name.sql
+        self._table = dialect.gate.of(queue)
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         waiting = f"FROM {self._table} WHERE time_acked IS NULL"
         rejected = f"SELECT id {waiting} AND time_next = {REJECTED_NS}"
@@ -72,6 +73,10 @@ class DeadLetterStatements:
         self.without_level = f"{rejected} AND priority IS NULL LIMIT ?"
         self.of_rest = f"{rejected} AND priority > ? LIMIT ?"
         self.of_all = f"{rejected} LIMIT ?"
+
+    def tables(self, dead: QueueSpec) -> tuple[GatedTable, GatedTable]:
+        """Both tables, to have their marks checked."""
+        return self._table, self._dialect.gate.of(dead)
 
     def lock(self, count: int) -> str:
         """Those of these ids that are rejected still, locked; what others hold is passed over."""
@@ -83,14 +88,15 @@ class DeadLetterStatements:
     def forget_acked(self, dead: QueueSpec, count: int) -> str:
         """Dead letters of these ids that are done with: the ids have come back. After a seek the message itself has."""
         done = "" if self._queue.options.topic is not None else "+time_acked IS NOT NULL AND "
-        return f"DELETE FROM {dead.name.sql} WHERE {done}id IN ({placeholders(count)})"
+        return self._dialect.gate.of(dead).delete(f"{done}id IN ({placeholders(count)})")
 
     def taken(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
         """Of these ids, those that dead letters have, and whether such a one is the same message: moved before, where
         the database could not take that back."""
         same = self._same(dead)
         return (
-            f"SELECT d.id, {same} FROM {dead.name.sql} AS d JOIN {self._table} AS m ON m.id = d.id"
+            f"SELECT d.id, {same} FROM {self._dialect.gate.of(dead).as_('d')}"
+            f" JOIN {self._table.as_('m')} ON m.id = d.id"
             f" WHERE d.id IN ({placeholders(count)})"
         ), (self._queue.name.table,) * same.count("?")
 
@@ -105,11 +111,11 @@ class DeadLetterStatements:
 
     def ends_of_ids(self, dead: QueueSpec) -> str:
         """The smallest and the largest id of a dead letter."""
-        return f"SELECT MIN(id), MAX(id) FROM {dead.name.sql}"
+        return f"SELECT MIN(id), MAX(id) FROM {self._dialect.gate.of(dead)}"
 
     def has(self, dead: QueueSpec) -> str:
         """Whether a dead letter has that id."""
-        return f"SELECT 1 FROM {dead.name.sql} WHERE id = ?"
+        return f"SELECT 1 FROM {self._dialect.gate.of(dead)} WHERE id = ?"
 
     def copy(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
         """These messages, as dead letters, and the values that come before the ids."""
@@ -123,7 +129,7 @@ class DeadLetterStatements:
         columns = ", ".join(quoted(name) for name in values)
         texts = ("?" if isinstance(value, _Bound) else value for value in values.values())
         return (
-            f"INSERT INTO {dead.name.sql} ({columns}) SELECT {', '.join(texts)}"
+            f"INSERT INTO {self._dialect.gate.of(dead).target} ({columns}) SELECT {', '.join(texts)}"
             f" FROM {self._table} WHERE id IN ({placeholders(count)})"
         ), tuple(value.value for value in values.values() if isinstance(value, _Bound))
 
@@ -143,7 +149,7 @@ class DeadLetterStatements:
         return f"SELECT id FROM {self._table} WHERE id IN ({placeholders(count)}) AND ({' OR '.join(tests)}) LIMIT 1"
 
     def delete(self, count: int) -> str:
-        return f"DELETE FROM {self._table} WHERE id IN ({placeholders(count)})"
+        return self._table.delete(f"id IN ({placeholders(count)})")
 
     def _values(self, dead: QueueSpec, id_: MessageId | None = None, own: str = "") -> Mapping[str, _Value]:
         """What goes into each column of the dead-letter queue. `id_`: not its `own` id."""

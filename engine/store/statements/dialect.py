@@ -9,6 +9,7 @@ from typing import Protocol
 from engine.backend.base import StoreConnection
 from engine.model.queue import QueueName
 from engine.store.catalog import TableInfo
+from engine.store.gate import Gate
 
 
 class ListTables(Protocol):
@@ -22,6 +23,8 @@ class ListTables(Protocol):
 class Dialect:
     """The difference between databases.
 
+    `gate`: how tables are named.
+
     `now_ns`: the database's time as an SQL expression, nanoseconds since the epoch. `skip_locked`: what makes a SELECT
     lock the rows it can get at once and pass over the others; empty where a writing transaction is alone anyway.
     `lock`: the same, waiting for them. `lock_at_once`: the same, failing where one cannot be had at once; empty where a
@@ -33,6 +36,7 @@ class Dialect:
     """
 
     name: str
+    gate: Gate
     now_ns: str
     skip_locked: str
     lock: str

@@ -5,12 +5,13 @@ from __future__ import annotations
 from engine.model.groups import GROUPS_TABLE, GroupKey
 from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.model.states import PARKED_NS
+from engine.store.gate import GatedTable
 from engine.store.statements.dialect import Dialect
 
 
 def table_of(database: str) -> str:
-    """The database's table of groups."""
-    return f"{quoted(database)}.{GROUPS_TABLE}"
+    """The database's table of groups, for clients' own connections."""
+    return QueueName(database, GROUPS_TABLE).sql
 
 
 def create_groups(database: str) -> str:
@@ -33,7 +34,7 @@ class GroupStatements:
     def __init__(self, dialect: Dialect, group: GroupKey) -> None:
         self._dialect = dialect
         self._column = quoted(group.column)
-        table = table_of(group.queue.database)
+        table = dialect.gate.own(group.queue.database, GROUPS_TABLE)
         waiting = f"FROM {table} WHERE queue_name = ?"
 
         self.exists = f"SELECT 1 FROM {table} LIMIT 0"
@@ -47,16 +48,21 @@ class GroupStatements:
         )
         """What is held for a group. Locked by a client: it is ending messages of the group, and will see to it."""
 
-        self.forget = f"DELETE FROM {table} WHERE follow_database = ? AND follow_table = ? AND follow_id = ?"
+        self.forget = table.delete("follow_database = ? AND follow_table = ? AND follow_id = ?")
 
-    def open_of(self, queue: QueueName) -> str:
-        """Whether a message of a group is unacked in a queue."""
-        table = queue.sql
+        gate = dialect.gate
+        self.open = self._open_of(gate.known_by(group.queue, group.indexes))
+        """Whether a message of a group is unacked in the queue."""
+
+        self.open_dead = self._open_of(gate.known_by(group.dead, group.dead_indexes))
+        """The same of its dead-letter queue."""
+
+    def _open_of(self, table: GatedTable) -> str:
         return f"SELECT 1 FROM {table} WHERE time_acked IS NULL AND {self._column} = ? LIMIT 1"
 
     def fire(self, follow: QueueSpec) -> str:
         """Make a held message due, or scheduled as it says."""
-        table = follow.name.sql
+        table = self._dialect.gate.of(follow)
         due = due_sql(self._dialect.now_ns, follow)
         return f"UPDATE {table} SET time_next = {due} WHERE id = ? AND +time_acked IS NULL AND time_next = {PARKED_NS}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.queue import QueueName, quoted
+from engine.model.queue import QueueSpec, quoted
 from engine.model.states import in_flight
 from engine.store.statements.dialect import Dialect
 
@@ -10,12 +10,15 @@ from engine.store.statements.dialect import Dialect
 class LimitStatements:
     """The texts for one queue."""
 
-    def __init__(self, dialect: Dialect, queue: QueueName) -> None:
-        database, table = quoted(queue.database), queue.sql
-        limits = f"{database}.queuegate_limits"
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        database, table = quoted(queue.name.database), dialect.gate.of(queue)
+        limits = dialect.gate.own(queue.name.database, "queuegate_limits")
         held = in_flight(dialect.now_ns)
         self.make = dialect.make_limits.format(database=database)
         """Makes the table of limits, if there is none."""
+
+        self.proof = limits.proof
+        """Comes before `add`."""
 
         self.add = dialect.add_limits.format(database=database)
         """Makes the queue's row in it, if there is none."""

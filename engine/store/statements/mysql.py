@@ -11,6 +11,7 @@ from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
+from engine.store.gate import Gate
 from engine.store.statements.dialect import Dialect
 
 _NO_SUCH_TABLE = 1146
@@ -130,6 +131,7 @@ def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[In
 
 MYSQL = Dialect(
     name="mysql",
+    gate=Gate("IGNORE INDEX FOR GROUP BY ({indexes})"),
     now_ns="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000)",
     skip_locked="FOR UPDATE SKIP LOCKED",
     lock="FOR UPDATE",

@@ -23,7 +23,7 @@ class OrderStatements:
         self.whole = key == "*"
         """The whole queue is one key."""
 
-        self._table = table = queue.name.sql
+        self._table = table = dialect.gate.of(queue)
         self._now = now = dialect.now_ns
         priority = "COALESCE(m.priority, 0)" if queue.layout is Layout.CURRENT else "0"
         column = queue.column(key)
@@ -36,24 +36,24 @@ class OrderStatements:
         fresh = ""
         if queue.options.on_failure == "skip":
             fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})"
-        head = f"(SELECT h.id FROM {table} AS h {by_id} WHERE h.time_acked IS NULL{of_head}{fresh}"
+        head = f"(SELECT h.id FROM {table.forced(by_id, 'h')} WHERE h.time_acked IS NULL{of_head}{fresh}"
         head += f" ORDER BY {by_head}h.id LIMIT 1)"
         latest = (
-            f"(SELECT f.time_next FROM {table} AS f {by_time} WHERE f.time_acked IS NULL{of_latest}"
+            f"(SELECT f.time_next FROM {table.forced(by_time, 'f')} WHERE f.time_acked IS NULL{of_latest}"
             f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
         )
         keyless = "0" if self.whole else f"m.{k} IS NULL"
         self._standing = (
             f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
-            f" FROM {table} AS m WHERE +m.time_acked IS NULL AND m.id IN"
+            f" FROM {table.as_('m')} WHERE +m.time_acked IS NULL AND m.id IN"
         )
-        self.held = f"SELECT EXISTS (SELECT 1 FROM {table} {by_time} WHERE {in_flight(now)}{of_key})"
+        self.held = f"SELECT EXISTS (SELECT 1 FROM {table.forced(by_time)} WHERE {in_flight(now)}{of_key})"
         """Whether anything of the key of message `?` is in flight."""
 
         in_order = "" if self.whole else f"m.{k}, "
         keyed = "" if self.whole else f" AND m.{k} IS NOT NULL"
-        beyond = f" AND m.{k} > (SELECT p.{k} FROM {table} AS p WHERE p.id = ?)"
-        walk = f"SELECT m.id, {head} FROM {table} AS m {by_id} WHERE m.time_acked IS NULL"
+        beyond = f" AND m.{k} > (SELECT p.{k} FROM {table.as_('p')} WHERE p.id = ?)"
+        walk = f"SELECT m.id, {head} FROM {table.forced(by_id, 'm')} WHERE m.time_acked IS NULL"
         self.first_keys = f"{walk}{keyed} ORDER BY {in_order}m.id LIMIT ?"
         """The first `?` messages in the order of their keys, each with its key's head."""
 
@@ -61,7 +61,7 @@ class OrderStatements:
         """The same of the keys beyond that of message `?`."""
 
         self.keyless = (
-            f"SELECT m.id FROM {table} AS m {by_id} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
+            f"SELECT m.id FROM {table.forced(by_id, 'm')} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
             " ORDER BY m.id LIMIT ?"
         )
         """Due messages without a key, which have no order."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.queue import QueueSpec, quoted
-from engine.store.statements.archive import table_of
+from engine.store.statements.archive import archived_until
+from engine.store.statements.dialect import Dialect
 
 BY_ID = (
     "SELECT PARTITION_NAME, PARTITION_DESCRIPTION, TABLE_ROWS FROM information_schema.PARTITIONS"
@@ -26,9 +27,9 @@ UNLOCK = "UNLOCK TABLES"
 class PartitionStatements:
     """The texts for one queue."""
 
-    def __init__(self, now_ns: str, queue: QueueSpec) -> None:
-        self._table = table = queue.name.sql
-        archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        self.table = table = dialect.gate.of(queue)
+        now_ns, archived = dialect.now_ns, archived_until(dialect, queue.name.database)
         self.cutoff = f"SELECT {now_ns} - ? - 1"
         """The latest time_acked that is old enough."""
 
@@ -38,23 +39,21 @@ class PartitionStatements:
         self.followed = f"SELECT 1 FROM {table} WHERE id >= ? LIMIT 1"
         """Whether messages are written beyond a partition's bound."""
 
-        self.lock = f"LOCK TABLES {table} WRITE"
+        self.lock = f"LOCK TABLES {table.target} WRITE"
 
     def unacked(self, partition: str) -> str:
         """Whether there is one in it."""
-        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked IS NULL LIMIT 1"
+        return f"SELECT 1 FROM {self.table.partition((partition,))} WHERE time_acked IS NULL LIMIT 1"
 
     def young(self, partition: str) -> str:
         """Whether one of it was acked after `?`."""
-        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked > ? LIMIT 1"
+        return f"SELECT 1 FROM {self.table.partition((partition,))} WHERE time_acked > ? LIMIT 1"
 
     def drop(self, partition: str) -> str:
         """Delete all of it."""
-        return f"ALTER TABLE {self._table} DROP PARTITION {quoted(partition)}"
+        return f"ALTER TABLE {self.table.target} DROP PARTITION {quoted(partition)}"
 
     def purgeable(self, partitions: Sequence[str], lock: str) -> str:
         """Messages in these partitions acked up to `?`, oldest first."""
-        names = ", ".join(map(quoted, partitions))
-        return (
-            f"SELECT id FROM {self._table} PARTITION ({names}) WHERE time_acked <= ? ORDER BY time_acked LIMIT ? {lock}"
-        )
+        rows = f"SELECT id FROM {self.table.partition(partitions)} WHERE time_acked <= ?"
+        return f"{rows} ORDER BY time_acked LIMIT ? {lock}"

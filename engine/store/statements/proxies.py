@@ -8,9 +8,10 @@ from __future__ import annotations
 from engine.store.statements.mysql import MYSQL
 
 _NOW_NS = MYSQL.now_ns
+_TABLE = MYSQL.gate.own("", "queuegate_proxies")
 
 MAKE_TABLE = (
-    "CREATE TABLE IF NOT EXISTS queuegate_proxies ("
+    f"CREATE TABLE IF NOT EXISTS {_TABLE.target} ("
     "number BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, proxy CHAR(32) NOT NULL, worker INT NOT NULL,"
     " address VARCHAR(300) NOT NULL, secret CHAR(64) NOT NULL, server VARCHAR(300) NOT NULL, time_seen BIGINT NOT NULL,"
     " sessions VARCHAR(4000) NOT NULL DEFAULT ''"
@@ -19,52 +20,54 @@ MAKE_TABLE = (
 """One row for each process that serves clients; `secret` is what it proves itself by, `sessions` are its
 engine's at the server, each its number there, `@`, and its end's address."""
 
-ADD_SESSIONS = "ALTER TABLE queuegate_proxies ADD COLUMN sessions VARCHAR(4000) NOT NULL DEFAULT ''"
+ADD_SESSIONS = f"ALTER TABLE {_TABLE.target} ADD COLUMN sessions VARCHAR(4000) NOT NULL DEFAULT ''"
 """To a table that an earlier version made. Its proxies name the columns that they write."""
 
 SERVER = "SELECT CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 """Which server this is: only there do connection ids mean the same connections."""
 
 JOIN = (
-    "INSERT INTO queuegate_proxies (proxy, worker, address, secret, server, time_seen)"
-    f" VALUES (?, ?, ?, ?, ?, {_NOW_NS})"
+    f"INSERT INTO {_TABLE.target} (proxy, worker, address, secret, server, time_seen) VALUES (?, ?, ?, ?, ?, {_NOW_NS})"
 )
 """A new process; the server numbers them in the order in which they come."""
 
-JOINED = "SELECT number FROM queuegate_proxies WHERE secret = ?"
+PROOF = _TABLE.proof
+"""Comes before JOIN and JOIN_AGAIN."""
+
+JOINED = f"SELECT number FROM {_TABLE} WHERE secret = ?"
 """The number of the process that has just joined; by its secret, which nobody else has."""
 
-SEEN = f"UPDATE queuegate_proxies SET time_seen = {_NOW_NS}, server = ? WHERE number = ? AND secret = ?"
+SEEN = f"UPDATE {_TABLE} SET time_seen = {_NOW_NS}, server = ? WHERE number = ? AND secret = ?"
 """It lives."""
 
 JOIN_AGAIN = (
-    "REPLACE INTO queuegate_proxies (number, proxy, worker, address, secret, server, time_seen)"
+    f"REPLACE INTO {_TABLE.target} (number, proxy, worker, address, secret, server, time_seen)"
     f" VALUES (?, ?, ?, ?, ?, ?, {_NOW_NS})"
 )
 """It lives, and was taken for dead."""
 
-FORGET = f"DELETE FROM queuegate_proxies WHERE time_seen < {_NOW_NS} - ?"
+FORGET = _TABLE.delete(f"time_seen < {_NOW_NS} - ?")
 """Those that have not been seen for so long."""
 
 ALIVE = (
-    "SELECT number, proxy, worker, address, secret, server FROM queuegate_proxies"
+    f"SELECT number, proxy, worker, address, secret, server FROM {_TABLE}"
     f" WHERE time_seen >= {_NOW_NS} - ? ORDER BY number"
 )
 """Those that have."""
 
-LEAVE = "DELETE FROM queuegate_proxies WHERE number = ? AND secret = ?"
+LEAVE = _TABLE.delete("number = ? AND secret = ?")
 """It ends."""
 
-SESSIONS = "UPDATE queuegate_proxies SET sessions = ? WHERE number = ? AND secret = ?"
+SESSIONS = f"UPDATE {_TABLE} SET sessions = ? WHERE number = ? AND secret = ?"
 """What it has at its server now."""
 
 UNSEEN = (
-    "SELECT number, address, sessions, time_seen FROM queuegate_proxies"
+    f"SELECT number, address, sessions, time_seen FROM {_TABLE}"
     f" WHERE sessions <> '' AND server = ? AND number <> ? AND time_seen < {_NOW_NS} - ?"
 )
 """Those at the same server that have not been seen for so long, and may have left sessions there."""
 
-FENCED = "UPDATE queuegate_proxies SET sessions = '' WHERE number = ? AND time_seen = ?"
+FENCED = f"UPDATE {_TABLE} SET sessions = '' WHERE number = ? AND time_seen = ?"
 """Nothing is left of it there, if it has not been seen meanwhile."""
 
 

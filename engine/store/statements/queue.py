@@ -13,7 +13,7 @@ from engine.model.epochs import highest_epoch, next_epoch_sql
 from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, due, not_set_aside
-from engine.store.statements.archive import table_of
+from engine.store.statements.archive import archived_until
 from engine.store.statements.dialect import Dialect
 
 
@@ -27,7 +27,7 @@ class QueueStatements:
     """The texts for one queue."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
-        self._table = table = queue.name.sql
+        self.table = table = dialect.gate.of(queue)
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
@@ -70,7 +70,7 @@ class QueueStatements:
         )
         """Messages acked long enough ago, oldest first."""
 
-        archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
+        archived = archived_until(dialect, queue.name.database)
         self.purgeable_archived = (
             f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? AND time_acked <= {archived}"
             f" ORDER BY time_acked LIMIT ?{self._lock}"
@@ -88,11 +88,11 @@ class QueueStatements:
 
     def _level(self, level: str, priority: str, next_priority: str, order: str = "time_next") -> str:
         # Two branches for what is due, because "NULL or past" in one is a walk over all that is postponed in SQLite.
-        keys = f"SELECT 0 AS kind, id, {priority} AS priority, time_next FROM {self._table}"
+        keys = f"SELECT 0 AS kind, id, {priority} AS priority, time_next FROM {self.table}"
         waiting = f"WHERE time_acked IS NULL AND {level} AND time_next"
         earliest = "MIN(time_next)" if "," in order else "time_next"
         first = "" if "," in order else " ORDER BY time_next LIMIT 1"
-        next_due = f"(SELECT {earliest} FROM {self._table} {waiting} > ?{first})"
+        next_due = f"(SELECT {earliest} FROM {self.table} {waiting} > ?{first})"
         return (
             f"SELECT * FROM ({keys} {waiting} IS NULL ORDER BY {order} LIMIT ?) AS unscheduled"
             f" UNION ALL SELECT * FROM ({keys} {waiting} <= ? ORDER BY {order} LIMIT ?) AS due"
@@ -110,7 +110,7 @@ class QueueStatements:
         # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
         cases = "WHEN ? THEN ? " * epochs
         return (
-            f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {self._next_epoch}"
+            f"UPDATE {self.table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {self._next_epoch}"
             f"{self._new_token} WHERE id IN ({placeholders(count)})"
         )
 
@@ -123,26 +123,26 @@ class QueueStatements:
         row. Empty where a writing transaction is alone."""
         if not self._lock_at_once:
             return ""
-        return f"SELECT id FROM {self._table} WHERE {self._added} ({placeholders(count)}){self._lock_at_once}"
+        return f"SELECT id FROM {self.table} WHERE {self._added} ({placeholders(count)}){self._lock_at_once}"
 
     def lease_added(self, count: int) -> str:
         """Lease, until a time, those of these ids that are as an INSERT leaves them and due, if the database's time is
         between two others. Parameters: the first time, `token_times`, the others, ids."""
         changes = f"time_next = ?, epoch = 1{self._new_token}"
-        return f"UPDATE {self._table} SET {changes} WHERE {self._added} ({placeholders(count)})"
+        return f"UPDATE {self.table} SET {changes} WHERE {self._added} ({placeholders(count)})"
 
     def leased_until(self, count: int) -> str:
         """The time, and whole rows, of those of these ids that have this time_next."""
         among = f"id IN ({placeholders(count)})"
-        return f"SELECT {self._now}, {self._columns} FROM {self._table} WHERE {among} AND time_next = ?"
+        return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_next = ?"
 
     def set_aside(self, count: int) -> str:
         """Reject rows that this transaction has locked."""
-        return f"UPDATE {self._table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"
+        return f"UPDATE {self.table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"
 
     def rows(self, count: int) -> str:
         """Whole rows, as they are after the lease."""
-        return f"SELECT {self._columns} FROM {self._table} WHERE id IN ({placeholders(count)})"
+        return f"SELECT {self._columns} FROM {self.table} WHERE id IN ({placeholders(count)})"
 
     def unsettled(self, count: int) -> str:
         """Which of these messages exist, are not acked and not set aside: with epoch, time_next and token."""
@@ -160,19 +160,19 @@ class QueueStatements:
         """Make leased rows due again as before the lease, their tokens void; `?` is what to take off the epoch."""
         cases = "WHEN ? THEN ? " * count
         return (
-            f"UPDATE {self._table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
+            f"UPDATE {self.table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
             f"{self._no_token} WHERE id IN ({placeholders(count)})"
         )
 
     def failed_attempts(self, count: int) -> str:
         """What is kept of the failed attempts of these messages."""
-        return f"SELECT id, {ATTEMPTS_COLUMN} FROM {self._table} WHERE id IN ({placeholders(count)})"
+        return f"SELECT id, {ATTEMPTS_COLUMN} FROM {self.table} WHERE id IN ({placeholders(count)})"
 
     def note_failed(self, count: int) -> str:
         """Keep that of rows that this transaction has locked."""
         cases = "WHEN ? THEN ? " * count
-        return f"UPDATE {self._table} SET {ATTEMPTS_COLUMN} = CASE id {cases}END WHERE id IN ({placeholders(count)})"
+        return f"UPDATE {self.table} SET {ATTEMPTS_COLUMN} = CASE id {cases}END WHERE id IN ({placeholders(count)})"
 
     def purge(self, count: int) -> str:
         """Delete messages, if acked long enough ago."""
-        return f"DELETE FROM {self._table} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"
+        return self.table.delete(f"+time_acked IS NOT NULL AND id IN ({placeholders(count)})")

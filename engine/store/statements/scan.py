@@ -40,9 +40,9 @@ class ScanStatements:
     full. Parameters: those of the stretch, span, limit; those of the stretch, span - 1."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec, condition: Condition) -> None:
-        self._table = table = queue.name.sql
+        self._table = table = dialect.gate.of(queue)
         self._levelled = levelled = queue.layout is Layout.CURRENT
-        self._source = f"{table} {_index(dialect, queue)}".rstrip()
+        self._source = table.forced(_index(dialect, queue))
         self._fits = is_true(condition)
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         waiting = f"FROM {table} WHERE time_acked IS NULL"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.schedules import ALL_COLUMNS, SCHEDULES_MARK, SUMMARY_COLUMNS, schedules_table
+from engine.model.schedules import ALL_COLUMNS, SCHEDULES_MARK, SCHEDULES_TABLE, SUMMARY_COLUMNS, schedules_table
 from engine.store.statements.dialect import Dialect
 
 WAITING_MAX = 10_000
@@ -32,7 +32,7 @@ class ScheduleStatements:
     """The texts for one database."""
 
     def __init__(self, dialect: Dialect, database: str) -> None:
-        table, now = schedules_table(database).sql, dialect.now_ns
+        table, now = dialect.gate.own(database, SCHEDULES_TABLE), dialect.now_ns
         self._table, self._dialect = table, dialect
 
         self.now = f"SELECT {now}"
@@ -56,7 +56,7 @@ class ScheduleStatements:
 
         self.note = f"UPDATE {table} SET problem = ? WHERE name = ? AND (problem IS NULL OR problem <> ?)"
 
-        self.forget = f"DELETE FROM {table} WHERE queue_name = ?"
+        self.forget = table.delete("queue_name = ?")
         """Those of a queue that is gone."""
 
     def due(self, count: int) -> str:

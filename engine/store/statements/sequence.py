@@ -15,7 +15,7 @@ class SequenceStatements:
     topic's own: `key` is its name there. A group's row bears the name of the group's table, which is another one."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
-        self._table = topic.name.sql
+        self.table = dialect.gate.of(topic)
         self._skip_locked = dialect.skip_locked
         self.position = PositionStatements(dialect, topic.name.database)
         self.key = topic.name.table
@@ -27,7 +27,7 @@ class SequenceStatements:
         self.last_unnumbered = f"SELECT MAX(id) {unnumbered}"
         """The last message without a number; NULL where all have one."""
 
-        self.last = f"SELECT COALESCE(MAX({SEQUENCE_COLUMN}), 0) FROM {self._table}"
+        self.last = f"SELECT COALESCE(MAX({SEQUENCE_COLUMN}), 0) FROM {self.table}"
         """The largest number in the table."""
 
         untouched = [quoted(column.name) for column in topic.columns if column.flags & _ON_UPDATE_NOW]
@@ -35,10 +35,10 @@ class SequenceStatements:
 
     def free(self, count: int) -> str:
         """Those of so many messages that have no number and can be locked at once, locked."""
-        found = f"SELECT id FROM {self._table} WHERE id IN ({placeholders(count)}) AND {SEQUENCE_COLUMN} IS NULL"
+        found = f"SELECT id FROM {self.table} WHERE id IN ({placeholders(count)}) AND {SEQUENCE_COLUMN} IS NULL"
         return f"{found} {self._skip_locked}".rstrip()
 
     def number(self, count: int) -> str:
         """Give so many messages the next numbers. Parameters: the last number given, their ids in order, their ids."""
         ids = placeholders(count)
-        return f"UPDATE {self._table} SET {SEQUENCE_COLUMN} = ? + FIELD(id, {ids}){self._untouched} WHERE id IN ({ids})"
+        return f"UPDATE {self.table} SET {SEQUENCE_COLUMN} = ? + FIELD(id, {ids}){self._untouched} WHERE id IN ({ids})"

@@ -13,6 +13,7 @@ from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo
+from engine.store.gate import Gate
 from engine.store.statements.dialect import Dialect
 
 DATABASE = "main"
@@ -83,6 +84,7 @@ def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:
 
 SQLITE = Dialect(
     name="sqlite",
+    gate=Gate(""),
     now_ns="(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)",
     skip_locked="",  # a writing transaction has the file to itself
     lock="",

@@ -6,6 +6,7 @@ import re
 
 from engine.model.queue import TopicSpec, quoted
 from engine.model.topic_partitions import COPIED_MAX, Division, Partition, partition_list
+from engine.store.statements.dialect import Dialect
 
 PAGE = 10_000
 """Messages that are counted at once: some milliseconds."""
@@ -27,23 +28,23 @@ def next_id(definition: str) -> int:
 class TopicPartitionStatements:
     """The texts for one topic."""
 
-    def __init__(self, topic: TopicSpec) -> None:
-        self._table = table = topic.name.sql
-        self.definition = f"SHOW CREATE TABLE {table}"
-        self.lock = f"LOCK TABLES {table} WRITE"
-        self.may_drop = f"ALTER TABLE {table} DROP PARTITION {quoted('queuegate none')}"
+    def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
+        self.table = table = dialect.gate.of(topic)
+        self.definition = f"SHOW CREATE TABLE {table.target}"
+        self.lock = f"LOCK TABLES {table.target} WRITE"
+        self.may_drop = f"ALTER TABLE {table.target} DROP PARTITION {quoted('queuegate none')}"
         """Fails with 1507, as there is no such partition, where the account may drop others."""
 
     def divide(self, division: Division) -> str:
         """Make partitions."""
         new = partition_list(division.new)
         if not division.old:
-            return f"ALTER TABLE {self._table} ADD PARTITION {new}"
-        return f"ALTER TABLE {self._table} REORGANIZE PARTITION {', '.join(map(quoted, division.old))} INTO {new}"
+            return f"ALTER TABLE {self.table.target} ADD PARTITION {new}"
+        return f"ALTER TABLE {self.table.target} REORGANIZE PARTITION {', '.join(map(quoted, division.old))} INTO {new}"
 
     def drop(self, partition: Partition) -> str:
         """Delete all of it."""
-        return f"ALTER TABLE {self._table} DROP PARTITION {quoted(partition.name)}"
+        return f"ALTER TABLE {self.table.target} DROP PARTITION {quoted(partition.name)}"
 
     def messages(self, partition: Partition) -> str:
         """How many are in it, counted up to one more than are copied."""
@@ -62,7 +63,7 @@ class TopicPartitionStatements:
     def count(self, ranges: int) -> str:
         """How many messages there are in so many ranges of ids."""
         ranged = " OR ".join(("id BETWEEN ? AND ?",) * ranges)
-        return f"SELECT COUNT(*) FROM {self._table} WHERE {ranged}"
+        return f"SELECT COUNT(*) FROM {self.table} WHERE {ranged}"
 
     def _of(self, partition: Partition) -> str:
-        return f"{self._table} PARTITION ({quoted(partition.name)})"
+        return self.table.partition((partition.name,))

@@ -51,23 +51,19 @@ def offset_column(topic: TopicSpec) -> str:
 
 
 def numbers_of(dialect: Dialect, topic: TopicSpec) -> str:
-    """The table, with its index on the numbers forced. By statistics of a time when many messages had none a server
-    would read all of the table to find one that has none."""
+    """The table, after FROM, with its index on the numbers forced. By statistics of a time when many messages had none
+    a server would read all of the table to find one that has none."""
     keys = [index.name for index in topic.indexes if index.unique and index.columns == (SEQUENCE_COLUMN,)]
     if not keys or not dialect.force_index:
-        return topic.name.sql
-    return f"{topic.name.sql} {dialect.force_index.format(table=quoted(topic.name.table), index=quoted(keys[0]))}"
-
-
-def positions_of(database: str) -> str:
-    """The database's table of positions."""
-    return f"{quoted(database)}.{POSITIONS_TABLE}"
+        return str(dialect.gate.of(topic))
+    forced = dialect.force_index.format(table=quoted(topic.name.table), index=quoted(keys[0]))
+    return dialect.gate.of(topic).forced(forced)
 
 
 def create_positions(database: str) -> str:
     """The definition of that table, in MySQL's words."""
     return (
-        f"CREATE TABLE IF NOT EXISTS {positions_of(database)} ("
+        f"CREATE TABLE IF NOT EXISTS {QueueName(database, POSITIONS_TABLE).sql} ("
         "group_table VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
         "position BIGINT NOT NULL, highest BIGINT NOT NULL, holes MEDIUMTEXT NOT NULL, lost BIGINT NOT NULL DEFAULT 0"
         ") COMMENT='queuegate: how far each consumer group has read its topic'"
@@ -78,7 +74,7 @@ class PositionStatements:
     """The texts for the position of one group. The parameter that names it is its table."""
 
     def __init__(self, dialect: Dialect, database: str) -> None:
-        table = positions_of(database)
+        table = dialect.gate.own(database, POSITIONS_TABLE)
         self.exists = f"SELECT 1 FROM {table} LIMIT 0"
         """Fails if the table is not there."""
 
@@ -87,8 +83,8 @@ class PositionStatements:
         """The same; whoever feeds this group, in whatever process, waits here for the other."""
 
         self.write = f"UPDATE {table} SET position = ?, highest = ?, holes = ? WHERE group_table = ?"
-        self.delete = f"DELETE FROM {table} WHERE group_table = ?"
-        self.insert = f"INSERT INTO {table} (position, highest, holes, group_table) VALUES (?, ?, ?, ?)"
+        self.delete = table.delete("group_table = ?")
+        self.insert = f"INSERT INTO {table.target} (position, highest, holes, group_table) VALUES (?, ?, ?, ?)"
         self.lost = f"SELECT lost FROM {table} WHERE group_table = ?"
         """How many messages were deleted by retention before the group had read them, since it was made."""
 
@@ -105,7 +101,7 @@ class TopicStatements:
     number yet has no offset, and is not read; of those that have one, none becomes visible late."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
-        table, offset = topic.name.sql, offset_column(topic)
+        table, offset = dialect.gate.of(topic), offset_column(topic)
         self._table, self._offset, self.sequenced = table, offset, topic.sequenced
         self.now = f"SELECT {dialect.now_ns}"
         self.now_and_last = f"SELECT {dialect.now_ns}, COALESCE(MAX({offset}), 0) FROM {table}"
@@ -150,30 +146,32 @@ class RetentionStatements:
     """The texts for what a topic no longer keeps, by offsets: what has none yet is kept."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
-        self._table, self._offset, self._sequenced = topic.name.sql, offset_column(topic), topic.sequenced
-        by_time = f"SELECT {self._offset} FROM {self._table} WHERE time_created < ? AND time_scheduled < ?"
+        self._gate, self._offset, self._sequenced = dialect.gate, offset_column(topic), topic.sequenced
+        self.table = dialect.gate.of(topic)
+        by_time = f"SELECT {self._offset} FROM {self.table} WHERE time_created < ? AND time_scheduled < ?"
         numbered = f" AND {self._offset} IS NOT NULL" if topic.sequenced else ""
         self.older = f"{by_time}{numbered} ORDER BY time_created LIMIT ?"
         """The first messages that were written and due before a time."""
 
         offset = self._offset
-        self.up_to = f"SELECT {offset} FROM {self._table} WHERE {offset} <= ? ORDER BY {offset} LIMIT ?"
+        self.up_to = f"SELECT {offset} FROM {self.table} WHERE {offset} <= ? ORDER BY {offset} LIMIT ?"
         """The first messages up to an offset."""
 
         size = " + ".join(f"COALESCE(LENGTH({quoted(column.name)}), 0)" for column in topic.columns)
-        newest = f"SELECT {size} AS size FROM {self._table} ORDER BY {self._offset} DESC LIMIT {_SIZED}"
+        newest = f"SELECT {size} AS size FROM {self.table} ORDER BY {self._offset} DESC LIMIT {_SIZED}"
         self.size = f"SELECT AVG(size) FROM ({newest}) AS newest"
         """Bytes of a message, on average of the last ones."""
 
     def delete(self, count: int) -> str:
         """Delete so many messages by their offsets."""
-        return f"DELETE FROM {self._table} WHERE {self._offset} IN ({placeholders(count)})"
+        return self.table.delete(f"{self._offset} IN ({placeholders(count)})")
 
-    def first_undone(self, group: QueueName) -> str:
+    def first_undone(self, group: QueueSpec) -> str:
         """The smallest offset that a group has in its queue; NULL where it has none."""
         if not self._sequenced:
-            return f"SELECT MIN(id) FROM {group.sql}"
-        return f"SELECT MIN(t.{self._offset}) FROM {group.sql} AS g JOIN {self._table} AS t ON t.id = g.id"
+            return f"SELECT MIN(id) FROM {self._gate.of(group)}"
+        joined = f"{self._gate.of(group).as_('g')} JOIN {self.table.as_('t')} ON t.id = g.id"
+        return f"SELECT MIN(t.{self._offset}) FROM {joined}"
 
 
 class FeedStatements:
@@ -186,36 +184,36 @@ class FeedStatements:
         self._has_tokens = group.has_tokens
         self.position = PositionStatements(dialect, group.name.database)
         self.topic = TopicStatements(dialect, topic)
-        self._topic, self._group, self._now = topic.name.sql, group.name.sql, dialect.now_ns
+        self.topic_table, self.group_table, self._now = dialect.gate.of(topic), dialect.gate.of(group), dialect.now_ns
         self._offset = offset = offset_column(topic)
         self.due = (
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._group} WHERE time_acked IS NULL AND priority = {FED_PRIORITY}"
-            f" AND time_next <= {dialect.now_ns} LIMIT ?) AS due"
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM {self.group_table} WHERE time_acked IS NULL"
+            f" AND priority = {FED_PRIORITY} AND time_next <= {dialect.now_ns} LIMIT ?) AS due"
         )
         """How many messages of the group are due, counted up to `?`. Feeding gives all of them one priority."""
 
-        of_group = f"FROM {positions_of(group.name.database)} WHERE group_table = ?"
+        of_group = f"FROM {dialect.gate.own(group.name.database, POSITIONS_TABLE)} WHERE group_table = ?"
         self.waits = (
-            f"SELECT CASE WHEN holes <> '[]' OR position < (SELECT COALESCE(MAX({offset}), 0) FROM {self._topic})"
+            f"SELECT CASE WHEN holes <> '[]' OR position < (SELECT COALESCE(MAX({offset}), 0) FROM {self.topic_table})"
             f" THEN 1 ELSE 0 END {of_group}"
         )
         """Whether there may be something to feed; no row where the group has no position."""
 
         self.beyond = (
-            f"SELECT {offset}, time_created FROM {self._topic} WHERE {offset} > (SELECT position {of_group})"
+            f"SELECT {offset}, time_created FROM {self.topic_table} WHERE {offset} > (SELECT position {of_group})"
             f" ORDER BY {offset} LIMIT ?"
         )
         """The messages beyond the group's position, in order, up to so many."""
 
-        waiting = f"FROM {self._group} WHERE time_acked IS NULL"
+        waiting = f"FROM {self.group_table} WHERE time_acked IS NULL"
         self.standing = (
             f"SELECT (SELECT MIN(priority) {waiting}), (SELECT MAX(priority) {waiting}), (SELECT time_next {waiting}"
-            f" AND priority = {FED_PRIORITY} ORDER BY time_next LIMIT 1), (SELECT MAX(id) FROM {self._group})"
+            f" AND priority = {FED_PRIORITY} ORDER BY time_next LIMIT 1), (SELECT MAX(id) FROM {self.group_table})"
         )
         """Of what the group has in its queue: the smallest and the largest priority, the first time at which a message
         of the usual one falls due, and the largest id. Each is one seek in an index."""
 
-        self.empty = f"DELETE FROM {self._group}"
+        self.empty = self.group_table.delete()
         own = (*topic.generated, SEQUENCE_COLUMN, *((TOKEN_COLUMN,) if group.has_tokens else ()))
         names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
@@ -226,14 +224,14 @@ class FeedStatements:
         limited = f"/*M! SET STATEMENT max_statement_time={_FILTER_SECONDS_MAX} FOR */ SELECT"
         hint = f"/*+ MAX_EXECUTION_TIME({_FILTER_SECONDS_MAX * 1000}) */"
         fed = f"{self._offset} IN ({placeholders(count)})"
-        return f"{limited} {hint} {self._offset} FROM {self._topic} WHERE {fed} AND {is_true(condition)}"
+        return f"{limited} {hint} {self._offset} FROM {self.topic_table} WHERE {fed} AND {is_true(condition)}"
 
     def copy(self, count: int) -> str:
         """Put messages into the group's queue. Parameters: the group's highest offset, their
         offsets."""
         # Due by when they are fed, so that they come in the order of the offsets; what is scheduled comes at its time.
         due = f"CASE WHEN t.time_scheduled > {self._now} THEN t.time_scheduled ELSE {self._now} END"
-        absent = f" AND NOT EXISTS (SELECT 1 FROM {self._group} AS g WHERE g.id = t.id)"
+        absent = f" AND NOT EXISTS (SELECT 1 FROM {self.group_table.as_('g')} WHERE g.id = t.id)"
         return self._insert({"time_next": due}, count) + absent
 
     def copy_leased(self, count: int) -> str:
@@ -252,6 +250,7 @@ class FeedStatements:
         columns = [*map(quoted, self._columns), *named]
         selected = [*(f"t.{quoted(name)}" for name in self._columns), *named.values()]
         return (
-            f"INSERT INTO {self._group} ({', '.join(columns)}) SELECT {', '.join(selected)} FROM {self._topic} AS t"
+            f"INSERT INTO {self.group_table.target} ({', '.join(columns)}) SELECT {', '.join(selected)}"
+            f" FROM {self.topic_table.as_('t')}"
             f" WHERE t.{self._offset} IN ({placeholders(count)})"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.queue import quoted
+from engine.model.queue import QueueName
 from engine.model.traced import TRACES_TABLE
 from engine.store.statements.dialect import Dialect
 
@@ -29,17 +29,12 @@ INSERTED_MAX = 200
 """Rows of one INSERT: 3,000 values."""
 
 
-def traces_of(database: str) -> str:
-    """The database's table of kept events."""
-    return f"{quoted(database)}.{TRACES_TABLE}"
-
-
 def create_traces(database: str) -> str:
     """The definition of that table, in MySQL's words. The primary key serves whoever asks for one message; by_time
     serves the newest events of a queue, and cleaning."""
     text = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     return (
-        f"CREATE TABLE IF NOT EXISTS {traces_of(database)} ("
+        f"CREATE TABLE IF NOT EXISTS {QueueName(database, TRACES_TABLE).sql} ("
         f"queue_name VARCHAR(64) {text} NOT NULL, message_id BIGINT NOT NULL, "
         f"process VARCHAR(32) {text} NOT NULL, number BIGINT NOT NULL, time_at BIGINT NOT NULL, "
         f"event VARCHAR(32) {text} NOT NULL, certain TINYINT NOT NULL, attempt BIGINT, connection_id BIGINT, "
@@ -54,8 +49,11 @@ class TraceStatements:
     """The texts for the table of one database."""
 
     def __init__(self, dialect: Dialect, database: str) -> None:
-        table, columns = traces_of(database), ", ".join(COLUMNS)
-        self._insert = f"INSERT INTO {table} ({columns}) VALUES "
+        table, columns = dialect.gate.own(database, TRACES_TABLE), ", ".join(COLUMNS)
+        self.proof = table.proof
+        """Comes before `insert`."""
+
+        self._insert = f"INSERT INTO {table.target} ({columns}) VALUES "
         of_queue = f"FROM {table} WHERE queue_name = ?"
 
         self.of = f"SELECT {columns} {of_queue} AND message_id = ? ORDER BY time_at DESC, number DESC LIMIT ?"
@@ -70,7 +68,7 @@ class TraceStatements:
         self.old = f"SELECT time_at {of_queue} AND time_at < {dialect.now_ns} - ? ORDER BY time_at LIMIT ?"
         """The times of a queue's first events, as far as they are older than so much."""
 
-        self.delete = f"DELETE {of_queue} AND time_at <= ?"
+        self.delete = table.delete("queue_name = ? AND time_at <= ?")
         """A queue's events up to a time."""
 
     def insert(self, count: int) -> str:

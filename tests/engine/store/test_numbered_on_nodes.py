@@ -35,7 +35,7 @@ class RowNotWritten(NodeConnection):
     """The step does not write how far it has counted."""
 
     def run(self, statements, *, last=False):
-        return super().run([one for one in statements if not one.sql.startswith("UPDATE `main`.queuegate")], last=last)
+        return super().run([one for one in statements if not one.sql.startswith("UPDATE `main`.`queuegate")], last=last)
 
 
 class ReadLocking(NodeConnection):

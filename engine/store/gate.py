@@ -1,0 +1,142 @@
+"""The gate: how every statement of the engine names a table.
+
+Clients own the tables that the engine works on, and may put something else in the place of one at any moment: a view of
+another database, say, which would be read with the engine's rights. So no name is trusted from before. A statement
+names a table by the gate, which adds an index hint:
+
+    FROM `shop`.`orders` IGNORE INDEX FOR GROUP BY (`PRIMARY`, `queuegate_due`)
+
+A server takes such a hint for a base table that has indexes of these names, and for nothing else: for a view, a
+sequence or another table the statement ends with error 1176 before it reads a row. The server checks that under the
+statement's own metadata lock, which lasts until the transaction ends, so nothing can change in between, and it costs
+no round trip. The hint itself is without effect, since no statement of the engine has a GROUP BY.
+MySQL Reference Manual, "Index Hints"; MariaDB Knowledge Base, "IGNORE INDEX".
+
+Three kinds of statements take no hint:
+
+- DELETE of one table: `delete` writes it in the form of several tables, which takes one.
+- INSERT: its target is `target`. It comes behind a statement of the same transaction that reads the same table by the
+  gate, `proof` where there is no other.
+- LOCK TABLES and ALTER TABLE: `target`, too. What is read under the lock is read by the gate, and ALTER TABLE refuses
+  views.
+
+What deletes messages or carries them elsewhere asks for the table's comment besides (`check_mark`): once the metadata
+lock is held, the table still has to be marked as what the catalog took it for.
+
+The embedded database has neither accounts of its own nor such hints: there the name stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.backend.base import StoreConnection
+from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.options import from_comment
+from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.topic_options import TOPIC_MARK
+
+NOT_THE_TABLE = 1176
+"""The error of a statement whose table is no base table with the indexes of a queue: ER_KEY_DOES_NOT_EXITS."""
+
+OWN_INDEXES = "queuegate_"
+"""How the names begin of indexes that CREATE QUEUE and CREATE TOPIC make."""
+
+COMMENT = (
+    "SELECT TABLE_COMMENT FROM information_schema.TABLES"
+    " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND TABLE_TYPE = 'BASE TABLE'"
+)
+"""What a table says that it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatedTable:
+    """A table as statements name it. As text it goes after FROM, JOIN and UPDATE. `comment`: what the catalog read;
+    None for tables of the engine's own."""
+
+    name: QueueName
+    hint: str
+    comment: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.target}{self.hint}"
+
+    @property
+    def target(self) -> str:
+        """The bare name, for statements that take no hint. See the module for what has to come before."""
+        return self.name.sql if self.name.database else quoted(self.name.table)
+
+    def as_(self, alias: str) -> str:
+        """With an alias, after FROM and JOIN."""
+        return f"{self.target} AS {alias}{self.hint}"
+
+    def partition(self, names: Sequence[str]) -> str:
+        """Some of its partitions, after FROM."""
+        return f"{self.target} PARTITION ({', '.join(map(quoted, names))}){self.hint}"
+
+    def forced(self, index: str, alias: str = "") -> str:
+        """With an index that is to be used, after FROM. `index`: the dialect's words for that; may be empty."""
+        return " ".join(filter(None, (self.target, f"AS {alias}" if alias else "", index))) + self.hint
+
+    def delete(self, where: str = "") -> str:
+        """A DELETE, up to the end of its condition."""
+        rows = f"FROM {self.target}" if not self.hint else f"FROM gone USING {self.as_('gone')}"
+        return f"DELETE {rows} WHERE {where}" if where else f"DELETE {rows}"
+
+    @property
+    def proof(self) -> str:
+        """Reads nothing; fails where this is not the table."""
+        return f"SELECT 1 FROM {self} LIMIT 0"
+
+
+class Gate:
+    """Of one dialect. `hint` is made of `indexes`; empty where names are to be trusted."""
+
+    def __init__(self, hint: str) -> None:
+        self._hint = hint
+
+    def of(self, spec: QueueSpec | TopicSpec) -> GatedTable:
+        """The table of a queue or topic."""
+        return GatedTable(spec.name, self._hinted(_known_by(spec.indexes)), spec.comment)
+
+    def own(self, database: str, table: str) -> GatedTable:
+        """A table of the engine's own. `database` empty: that of the connection."""
+        return GatedTable(QueueName(database, table), self._hinted(("PRIMARY",)))
+
+    def known_by(self, name: QueueName, indexes: Sequence[IndexInfo]) -> GatedTable:
+        """A queue's table of which no more is known; without `indexes`, one with a primary key."""
+        return GatedTable(name, self._hinted(_known_by(indexes)))
+
+    def _hinted(self, indexes: Sequence[str]) -> str:
+        return " " + self._hint.format(indexes=", ".join(map(quoted, indexes))) if self._hint else ""
+
+
+def _known_by(indexes: Sequence[IndexInfo]) -> tuple[str, ...]:
+    """The names of the indexes that tell a queue's or topic's table: the key of its ids, and what we made ourselves."""
+    key = next((index.name for index in indexes if index.unique and index.columns == ("id",)), "") or "PRIMARY"
+    return (key, *sorted({index.name for index in indexes if index.name.startswith(OWN_INDEXES)} - {key}))
+
+
+def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
+    """That these tables, which this transaction has read by the gate, are still marked as what the catalog took them
+    for. Raises BackendError, NOT_THE_TABLE."""
+    for table in tables:
+        if not table.hint or table.comment is None:
+            continue
+        rows = connection.query(COMMENT, (table.name.database, table.name.table))
+        if not rows or _role(str(rows[0][0]), table.name) != _role(table.comment, table.name):
+            raise BackendError(f"{table.name} is marked otherwise than it was", NOT_THE_TABLE)
+
+
+def _role(comment: str, name: QueueName) -> tuple[str | None, ...]:
+    """What a comment says that a table is, and which tables it belongs to; its other options may change at any time."""
+    if comment.startswith(TOPIC_MARK):
+        return ("topic",)
+    if QUEUE_MARK not in comment:
+        return ()
+    try:
+        options = from_comment(comment, name.table)
+    except InvalidQueueTable:
+        return ()
+    return ("queue", options.dead_letter, options.dead_letter_of, options.topic, options.consumer_group)

@@ -1,0 +1,171 @@
+"""What stands in a table's place is not worked on with the engine's account: views of other databases, above all.
+
+An account that owns a database, and may do next to nothing elsewhere, swaps tables for views by PREPARE and EXECUTE,
+which the proxy does not read, while the engine works on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
+
+REJECTED = 9223372036854775806
+OWNER, SHOP = "mallory", "vaults"
+ROWS = 30
+
+
+@pytest.fixture(scope="module", params=["mariadb", "mysql"] if SERVER == "mariadb" else [SERVER])
+def server(request: pytest.FixtureRequest) -> MariaDb:
+    return request.getfixturevalue(str(request.param))
+
+
+class Place:
+    """A gate whose engine may do everything, an attacker's database, and the vault of another that he may add to."""
+
+    def __init__(self, server: MariaDb, folder: Any) -> None:
+        self.url = server.fresh_database(OWNER)
+        self.root = Sql(server.connect(database=OWNER))
+        self.root(f"DROP DATABASE IF EXISTS {SHOP}")
+        self.root(f"CREATE DATABASE {SHOP}")
+        self.root(f"CREATE TABLE {SHOP}.vault (id BIGINT AUTO_INCREMENT PRIMARY KEY, body VARCHAR(100), note BIGINT)")
+        self.fill()
+        self.root(f"DROP USER IF EXISTS {OWNER}@'127.0.0.1'")
+        self.root(f"CREATE USER {OWNER}@'127.0.0.1' IDENTIFIED BY 'pw'")
+        self.root(f"GRANT ALL ON {OWNER}.* TO {OWNER}@'127.0.0.1'")
+        self.root(f"GRANT INSERT ON {SHOP}.vault TO {OWNER}@'127.0.0.1'")
+        self.gate = Gate(self.url, folder, database=OWNER).start()
+
+    def fill(self) -> None:
+        self.root(f"DELETE FROM {SHOP}.vault")
+        values = ", ".join(f"({number}, 'secret {number}', 0)" for number in range(1, ROWS + 1))
+        self.root(f"INSERT INTO {SHOP}.vault (id, body, note) VALUES {values}")
+
+    def login(self) -> Sql:
+        return Sql(self.gate.connect(user=OWNER, password="pw", database=OWNER))
+
+    def vault(self) -> list[tuple[Any, ...]]:
+        return self.root.rows(f"SELECT id, body, note FROM {SHOP}.vault ORDER BY id")
+
+    def stop(self) -> None:
+        self.gate.stop()
+        self.root(f"DROP USER IF EXISTS {OWNER}@'127.0.0.1'")
+        self.root(f"DROP DATABASE {SHOP}")
+        self.root.close()
+
+
+@pytest.fixture(scope="module")
+def place(server: MariaDb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    made = Place(server, tmp_path_factory.mktemp("swapped"))
+    yield made
+    made.stop()
+
+
+def prepared(client: Sql, sql: str) -> None:
+    """As the attacker sends it: the proxy hands EXECUTE on as it is."""
+    text = sql.replace("\\", "\\\\").replace("'", "''")
+    client(f"PREPARE hidden FROM '{text}'")
+    client("EXECUTE hidden")
+    client("DEALLOCATE PREPARE hidden")
+
+
+def view(columns: list[str], source: str, **values: str) -> str:
+    """A SELECT of all of a table's columns: NULL but for the values that are given."""
+    given = {"priority": "50", "time_scheduled": "0", "epoch": "0", "time_acked": "NULL", "time_created": "0", **values}
+    return "SELECT " + ", ".join(f"{given.get(name, 'NULL')} AS {name}" for name in columns) + f" FROM {source}"
+
+
+def columns_of(client: Sql, table: str) -> list[str]:
+    return [str(row[0]) for row in client.rows(f"SHOW COLUMNS FROM {table}")]
+
+
+def taken_for(kind: str, source: str) -> dict[str, str]:
+    """What the view's rows look like to the engine."""
+    body = {"id": "id", "body": "body"} if source == f"{SHOP}.vault" else {"id": "1", "body": "TABLE_NAME"}
+    times = {
+        "rejected": {"time_next": str(REJECTED)},
+        "due": {"time_next": "1"},
+        "acked": {"time_next": "NULL", "time_acked": "1"},
+        "leased": {"time_next": "1000000000000000001", "epoch": "1"},
+    }
+    return body | times[kind]
+
+
+SOURCES = (f"{SHOP}.vault", "information_schema.TABLES")
+
+
+def met(gate: Gate, table: str) -> bool:
+    """Whether the engine has tried to work on what is no table."""
+    return any("1176" in line or "doesn't exist in table" in line for line in gate.log.splitlines() if table in line)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("kind", ["rejected", "due", "acked", "leased"])
+def test_a_view_in_the_place_of_a_queue(place: Place, kind: str, source: str, name: str) -> None:
+    place.fill()
+    q, client = name, place.login()
+    client(f"CREATE QUEUE {q} (body VARCHAR(100)) WITH (purge_after = '0s', poll_interval = '1s')")
+    client(f"INSERT INTO {q} (body) VALUES ('mine')")
+    with Stream(place.gate, f"SELECT id, body FROM STREAM {q}", user=OWNER, password="pw", database=OWNER) as stream:
+        assert stream.wait(1)[0][1] == "mine"
+        client(f"REJECT {q} 1")  # makes the dead-letter queue
+        listed = f"SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = '{q}_dead'"
+        wait_until(lambda: client.value(listed) == 1, what="the dead-letter queue")
+        wait_until(lambda: client.value(f"SELECT COUNT(*) FROM {q}_dead") == 1, what="the dead letter")
+        columns, before = columns_of(client, q), place.vault()
+        prepared(client, f"RENAME TABLE {q} TO {q}_old")
+        prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {q} AS {view(columns, source, **taken_for(kind, source))}")
+        assert client.value(f"SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_NAME = '{q}'") == "VIEW"
+        wait_until(lambda: met(place.gate, q), 40, "the engine to look at the view")
+        assert [row for row in stream.rows if row[1] != "mine"] == []
+    assert place.vault() == before
+    assert client.column(f"SELECT body FROM {q}_dead") == ["mine"]
+    prepared(client, f"DROP VIEW {q}")
+    client.close()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_view_in_the_place_of_a_topic(place: Place, source: str, name: str) -> None:
+    place.fill()
+    topic, client = name, place.login()
+    client(f"CREATE TOPIC {topic} (body VARCHAR(100))")
+    client(f"CREATE GROUP g ON {topic} WITH (poll_interval = '1s')")
+    client(f"INSERT INTO {topic} (body) VALUES ('mine')")
+    sql = f"SELECT id, body FROM STREAM {topic} GROUP g"
+    with Stream(place.gate, sql, user=OWNER, password="pw", database=OWNER) as stream:
+        assert stream.wait(1)[0][1] == "mine"
+        columns, before = columns_of(client, topic), place.vault()
+        prepared(client, f"RENAME TABLE {topic} TO {topic}_old")
+        ids = "id + 100" if source == f"{SHOP}.vault" else "100"
+        text = view(columns, source, **{**taken_for("due", source), "id": ids, "time_created": "1"})
+        prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {topic} AS {text}")
+        wait_until(lambda: met(place.gate, topic), 40, "the engine to look at the view")
+        assert [row for row in stream.rows if row[1] != "mine"] == []
+    assert place.vault() == before
+    assert client.column(f"SELECT body FROM {topic}_group_g") == ["mine"]
+    prepared(client, f"DROP VIEW {topic}")
+    client.close()
+
+
+def test_a_view_over_a_stored_function(place: Place, name: str) -> None:
+    """It would run with the rights of whoever reads the view, which is the engine."""
+    place.fill()
+    q, client = name, place.login()
+    client(f"CREATE QUEUE {q} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    place.root(
+        f"CREATE DEFINER = {OWNER}@'127.0.0.1' FUNCTION {q}_f () RETURNS INT NOT DETERMINISTIC MODIFIES SQL DATA"
+        f" SQL SECURITY INVOKER BEGIN INSERT INTO {SHOP}.vault (body) VALUES (CURRENT_USER()); RETURN 1; END"
+    )
+    before = place.vault()
+    with Stream(place.gate, f"SELECT id, body FROM STREAM {q}", user=OWNER, password="pw", database=OWNER) as stream:
+        columns = columns_of(client, q)
+        prepared(client, f"RENAME TABLE {q} TO {q}_old")
+        values = {**taken_for("due", ""), "id": f"{q}_f()", "body": "'x'"}
+        prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {q} AS {view(columns, '(SELECT 1 AS one) AS t', **values)}")
+        wait_until(lambda: met(place.gate, q), 40, "the engine to look at the view")
+        assert stream.rows == []
+    assert place.vault() == before
+    prepared(client, f"DROP VIEW {q}")
+    client.close()
