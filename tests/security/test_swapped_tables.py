@@ -96,9 +96,15 @@ def taken_for(kind: str, source: str) -> dict[str, str]:
 SOURCES = (f"{SHOP}.vault", "information_schema.TABLES")
 
 
-def met(gate: Gate, table: str) -> bool:
-    """Whether the engine has tried to work on what is no table."""
-    return any("1176" in line or "doesn't exist in table" in line for line in gate.log.splitlines() if table in line)
+def met(place: Place, table: str) -> bool:
+    """Whether the engine has tried to work on what is no table, or has seen that there is no such table any more."""
+    if any("doesn't exist in table" in line for line in place.gate.log.splitlines() if f"'{table}'" in line):
+        return True
+    client = place.login()
+    known = client.column("SHOW QUEUES")
+    known += client.column("SHOW TOPICS")
+    client.close()
+    return table not in known
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -118,7 +124,7 @@ def test_a_view_in_the_place_of_a_queue(place: Place, kind: str, source: str, na
         prepared(client, f"RENAME TABLE {q} TO {q}_old")
         prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {q} AS {view(columns, source, **taken_for(kind, source))}")
         assert client.value(f"SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_NAME = '{q}'") == "VIEW"
-        wait_until(lambda: met(place.gate, q), 40, "the engine to look at the view")
+        wait_until(lambda: met(place, q), 40, "the engine to look at the view")
         assert [row for row in stream.rows if row[1] != "mine"] == []
     assert place.vault() == before
     assert client.column(f"SELECT body FROM {q}_dead") == ["mine"]
@@ -133,7 +139,7 @@ def test_a_view_in_the_place_of_a_topic(place: Place, source: str, name: str) ->
     client(f"CREATE TOPIC {topic} (body VARCHAR(100))")
     client(f"CREATE GROUP g ON {topic} WITH (poll_interval = '1s')")
     client(f"INSERT INTO {topic} (body) VALUES ('mine')")
-    sql = f"SELECT id, body FROM STREAM {topic} GROUP g"
+    sql = f"SELECT id, body FROM STREAM {topic} WITH (group = 'g')"
     with Stream(place.gate, sql, user=OWNER, password="pw", database=OWNER) as stream:
         assert stream.wait(1)[0][1] == "mine"
         columns, before = columns_of(client, topic), place.vault()
@@ -141,7 +147,7 @@ def test_a_view_in_the_place_of_a_topic(place: Place, source: str, name: str) ->
         ids = "id + 100" if source == f"{SHOP}.vault" else "100"
         text = view(columns, source, **{**taken_for("due", source), "id": ids, "time_created": "1"})
         prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {topic} AS {text}")
-        wait_until(lambda: met(place.gate, topic), 40, "the engine to look at the view")
+        wait_until(lambda: met(place, topic), 40, "the engine to look at the view")
         assert [row for row in stream.rows if row[1] != "mine"] == []
     assert place.vault() == before
     assert client.column(f"SELECT body FROM {topic}_group_g") == ["mine"]
@@ -164,7 +170,7 @@ def test_a_view_over_a_stored_function(place: Place, name: str) -> None:
         prepared(client, f"RENAME TABLE {q} TO {q}_old")
         values = {**taken_for("due", ""), "id": f"{q}_f()", "body": "'x'"}
         prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {q} AS {view(columns, '(SELECT 1 AS one) AS t', **values)}")
-        wait_until(lambda: met(place.gate, q), 40, "the engine to look at the view")
+        wait_until(lambda: met(place, q), 40, "the engine to look at the view")
         assert stream.rows == []
     assert place.vault() == before
     prepared(client, f"DROP VIEW {q}")
