@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import assert_never
 
+from engine.model.epochs import integer_bounds
 from engine.model.queue import ColumnMeta, MessageId, QueueSpec
 
 _INTEGER_TYPES = frozenset((1, 2, 3, 8, 9, 13))  # TINY, SHORT, LONG, LONGLONG, INT24, YEAR
 _STRING_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the BLOB family, VAR_STRING, STRING
 _BINARY_CHARSET = 63
 _NO_IDENTITY_TYPES = frozenset((4, 5, 11, 16, 245, 255))  # FLOAT, DOUBLE, TIME, BIT, JSON, GEOMETRY
+_BIGINT_MAX = (1 << 63) - 1
 _AUTO_INCREMENT = 0x200  # a flag of a column
 _INTEGER_DIGITS_MAX = 20  # BIGINT UNSIGNED has 20; more is not an id and would cost quadratic time to read
 
@@ -47,6 +49,14 @@ def numbers_itself(queue: QueueSpec) -> bool:
     """Whether the database gives the queue's messages their ids where an INSERT gives none."""
     column = queue.column("id")
     return column is not None and is_integer(column) and bool(column.flags & _AUTO_INCREMENT)
+
+
+def highest_given(queue: QueueSpec) -> int | None:
+    """The highest id that may be given by hand, half of those that there are: the database goes on from there. None
+    where it gives none itself."""
+    column = queue.column("id")
+    bounds = None if column is None or not numbers_itself(queue) else integer_bounds(column)
+    return None if bounds is None else min(bounds[1], _BIGINT_MAX) // 2
 
 
 def id_text(id_: MessageId) -> str:

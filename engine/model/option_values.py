@@ -29,6 +29,7 @@ _NAME = re.compile(r"[\x01-\ud7ff\ue000-\uffff]+(?<! )")
 _RATE = re.compile(rf"\s*{_NUMBER}\s*(?:/\s*s)?\s*", re.ASCII | re.IGNORECASE)
 _MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
 _STEPS_MAX = 32
+_RECEIVERS_WAIT_MAX_NS = 12 * _UNIT_NS["h"]  # as SQS has it
 _MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
 
 _FILTER_MAX = 1200  # bytes as the comment holds it, which has room for 2048 characters
@@ -65,6 +66,16 @@ def parse_wait(name: str, value: OptionValue) -> int:
     if nanoseconds < _MIN_WAIT_NS:
         raise InvalidOption(f"{name}: '{value}' is too short; at least 10ms")
     return nanoseconds
+
+
+def check_receivers_wait(name: str, nanoseconds: int, own_ns: int) -> None:
+    """That a receiver may hold messages for so long: half a day, or as long as the queue itself says. Else nobody would
+    have them before. Raises InvalidOption."""
+    if nanoseconds > max(_RECEIVERS_WAIT_MAX_NS, own_ns):
+        raise InvalidOption(
+            f"{name}: a receiver may hold messages for at most 12h, or the queue's ack_wait where that is longer"
+            " (ALTER QUEUE ... SET (ack_wait)); RENEW prolongs a lease"
+        )
 
 
 def read_steps(name: str, value: OptionValue) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from rewriter.sqlite.schema import ForeignKey, Index, Schema, Table
 from rewriter.sqlite.values.numbers import to_text
 
 _UNIQUE = re.compile(r"UNIQUE constraint failed: (?:index '(?P<index>.+)'|(?P<columns>.+))")
+_NO_IDS = "Failed to read auto-increment value from storage engine"  # the ids are used up
 _SHOWN = 64  # characters of a key's value that an error quotes
 
 
@@ -38,7 +39,15 @@ def refine(error: BackendError, culprit: Culprit, schema: Schema, connection: Sq
         return _foreign_key(error, culprit, schema, connection)
     if error.errno == 3819:
         return _check(error, culprit)
+    if error.code == "SQLITE_FULL" and culprit.table.auto_column is not None and _used_up(culprit.table, connection):
+        return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
     return error
+
+
+def _used_up(table: Table, connection: SqliteConnection) -> bool:
+    """Whether the table's last id has been given: SQLite says then what it says of a full disk."""
+    asked = "SELECT 1 FROM sqlite_sequence WHERE name = ? AND seq = 9223372036854775807"
+    return bool(connection.fetch_all(asked, [table.name]))
 
 
 def _duplicate(error: SqliteFault, culprit: Culprit) -> SqliteFault:
@@ -73,7 +82,7 @@ def _check(error: SqliteFault, culprit: Culprit) -> SqliteFault:
     name = error.detail.split(": ", 1)[-1]
     auto = culprit.table.auto_column
     if auto is not None and not any(check.name == name for check in culprit.table.checks):
-        return SqliteFault(error.code, error.detail, "Failed to read auto-increment value from storage engine", 1467)
+        return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
     return error
 
 

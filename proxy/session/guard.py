@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from mysql_mimic.types import Commands
@@ -36,6 +37,7 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
+from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
     ChangeSchedule,
@@ -72,6 +74,7 @@ from rewriter.plan import (
     TraceInQueue,
     UseDatabase,
 )
+from rewriter.rights.given_ids import check_given, check_text
 from rewriter.rights.kinds import (
     Act,
     Limited,
@@ -90,6 +93,7 @@ from rewriter.rights.statements import read
 from rewriter.rights.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
+_LONG_IDS_MAX_BYTES = 65_536  # of ids that are sent in pieces
 STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together
 
 FindQueue = Callable[[QueueName], Awaitable[QueueSpec | TopicSpec | None]]
@@ -99,8 +103,6 @@ _HARMLESS_COMMANDS = frozenset(
         Commands.COM_PING,
         Commands.COM_RESET_CONNECTION,
         Commands.COM_STMT_FETCH,
-        Commands.COM_STMT_RESET,
-        Commands.COM_STMT_SEND_LONG_DATA,
     )
 )
 _EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
@@ -233,12 +235,22 @@ def _read(text: bytes) -> Limited | None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Again:
+    """A statement on a queue that was prepared. `ids`: at which of its parameters it gives ids, which are looked at
+    when they come."""
+
+    statement: QueueStatement
+    ids: tuple[int, ...] = ()
+    parameters: PreparedParameters | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Judged:
     """What goes to the database; of a statement on a queue, what is judged again when it is executed; whether it is
     SHOW WARNINGS or SHOW ERRORS, which is answered here."""
 
     text: bytes
-    again: QueueStatement | None = None
+    again: _Again | None = None
     warnings: bool = False
 
 
@@ -253,7 +265,7 @@ class GuardedUpstream:
         self._rights = rights
         self._find = find
         self._resets_modes = resets_modes
-        self._prepared: dict[int, QueueStatement | None] = {}
+        self._prepared: dict[int, _Again | None] = {}
         self._last_prepared = 0
 
     @property
@@ -298,6 +310,11 @@ class GuardedUpstream:
             self._prepared.pop(self._number(payload), None)
         elif command == Commands.COM_INIT_DB:
             self._check_database(payload[1:].decode("utf-8", "replace"))
+        elif command == Commands.COM_STMT_SEND_LONG_DATA:
+            self._keep_long_data(payload)
+        elif command == Commands.COM_STMT_RESET:
+            if (again := self._prepared.get(self._number(payload))) is not None and again.parameters is not None:
+                again.parameters.forget()
         elif command not in _HARMLESS_COMMANDS:
             raise denied(self._session, f"Command {command:#04x}", _MAY)
         outcome = await self._behind.command(payload, more=more, hold=hold)
@@ -345,9 +362,25 @@ class GuardedUpstream:
         number = self._number(payload)
         if number not in self._prepared:
             raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to EXECUTE")
-        statement = self._prepared[number]
-        if statement is not None:
-            await self._check_queue(statement)
+        again = self._prepared[number]
+        if again is None:
+            return
+        spec = await self._check_queue(again.statement)
+        if again.parameters is None or not isinstance(spec, QueueSpec):
+            return
+        if payload[0] == BULK_EXECUTE:
+            raise ProxyError(1295, "Rows whose ids are parameters are not sent in bulk; execute them one by one")
+        identity = self._session.identity
+        request = again.parameters.execution(payload[1:], identity.capabilities, identity.codec)
+        for place in again.ids:
+            check_given(request.values[place], spec)
+
+    def _keep_long_data(self, payload: bytes) -> None:
+        """Pieces of a value: of ids they are kept, of others that there are some."""
+        _, parameter, data = requests.parse_long_data(payload[1:])
+        again = self._prepared.get(self._number(payload))
+        if again is not None and again.parameters is not None:
+            again.parameters.keep(parameter, data if parameter in again.ids else b"")
 
     # --- statements
 
@@ -361,8 +394,13 @@ class GuardedUpstream:
         statement = _read(plain) if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, plain)
         self._check(statement)
         if isinstance(statement, QueueStatement):
-            await self._check_queue(statement)
-            return _Judged(text, statement)
+            spec = await self._check_queue(statement)
+            if statement.act is not Act.ENQUEUE or not isinstance(spec, QueueSpec):
+                return _Judged(text, _Again(statement))
+            checking = partial(check_text, plain, spec, strict=True)
+            given = checking() if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
+            parameters = PreparedParameters(given.marks, _LONG_IDS_MAX_BYTES) if given.parameters else None
+            return _Judged(text, _Again(statement, given.parameters, parameters))
         if not isinstance(statement, Question):
             return _Judged(text)
         changed: bytes | None = text
@@ -415,7 +453,8 @@ class GuardedUpstream:
         if not self._rights.enters(database):
             raise denied(self._session, "USE", f"its account has no right on anything in a database '{database}'")
 
-    async def _check_queue(self, statement: QueueStatement) -> None:
+    async def _check_queue(self, statement: QueueStatement) -> QueueSpec | TopicSpec:
+        """The queue or topic. Raises ProxyError, EngineError where the account may not do that there."""
         database = statement.name.database or self._session.database
         if database is None:
             raise ProxyError(1046, "No database selected")
@@ -432,3 +471,4 @@ class GuardedUpstream:
         for column in statement.columns:
             if spec.column(column) is None:
                 raise UnknownColumn(f"Unknown column '{column}' in queue '{queue.table}'")
+        return spec

@@ -59,6 +59,10 @@ def take_id(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> To
         # How drivers write bytes: an introducer, and a string that holds any byte.
         cursor.position += 1
         token = Token(Kind.BYTES, cursor.sql[token.start : string.end], "", token.start, string.end)
+    signed = token.kind is Kind.SYMBOL and token.text in ("-", "+")
+    if signed and (number := cursor.peek(1)) is not None and number.kind is Kind.NUMBER:
+        cursor.position += 1
+        token = Token(Kind.NUMBER, token.text.strip("+") + number.text, "", token.start, number.end)
     if token.kind in _ID_KINDS:
         cursor.position += 1
         following = cursor.token

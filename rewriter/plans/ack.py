@@ -19,7 +19,7 @@ from rewriter.scan.named_ids import KeyKind, delivery_ids, ending, key_kind, nam
 from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Kind, Token, string_value
 
-_ID_MAX = (1 << 64) - 1
+_ID_MIN, _ID_MAX = -(1 << 63), (1 << 64) - 1
 
 
 def spelled_out(statement: Ack, spec: QueueSpec) -> Ack:
@@ -89,7 +89,7 @@ def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
     """The id as SQL in the key's own type: a database would compare '5' with numbers, and 5 with texts, as floats."""
     if token.kind is Kind.PARAMETER:
         return token.text
-    if token.kind is Kind.NUMBER and not token.text.isdecimal():
+    if token.kind is Kind.NUMBER and not token.text.removeprefix("-").isdecimal():
         raise UnsupportedSql(f"'{token.text}' is not a message id: write a whole number, or WHERE id = ...")
     if token.kind is Kind.BYTES and kind is KeyKind.INTEGER:
         raise IncorrectId(f"Incorrect integer value: {token.text} for column 'id' of queue '{spec.name.table}'")
@@ -103,9 +103,9 @@ def _id_text(token: Token) -> str:
 
 
 def _integer(text: str, spec: QueueSpec) -> str:
-    if not (text.isascii() and text.isdecimal()):
+    if not (text.isascii() and text.removeprefix("-").isdecimal()):
         raise IncorrectId(f"Incorrect integer value: '{text}' for column 'id' of queue '{spec.name.table}'")
-    if len(text) > len(str(_ID_MAX)) or int(text) > _ID_MAX:
+    if len(text) > len(str(_ID_MAX)) or not _ID_MIN <= int(text) <= _ID_MAX:
         raise IncorrectId(f"Out of range value: '{text}' for column 'id' of queue '{spec.name.table}'")
     return text
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from engine.model.backoff import failure_delay_sql
 from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
+from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
@@ -48,12 +49,15 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
 
     Raises:
         UnsupportedSql: REJECT in a dead-letter queue that has none of its own.
+        InvalidOption: RENEW for longer than a receiver may hold messages.
     """
     if statement.verb is Verb.REJECT and spec.options.dead_letter_of and spec.options.dead_letter is None:
         raise UnsupportedSql(
             f"'{spec.name.table}' is a dead-letter queue: REJECT is not supported there;"
             " ACK ends a dead letter, REDRIVE sends it again"
         )
+    if statement.verb is Verb.RENEW:
+        check_receivers_wait("RENEW ... FOR", statement.duration_ns or 0, spec.options.ack_wait_ns)
     condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
     fatal = statement.verb is Verb.NACK and spec.options.fails_at_once
     outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected

@@ -103,6 +103,7 @@ from rewriter.plans.topics import (
     start_at,
     stream_of_topic,
 )
+from rewriter.rights.given_ids import check_text
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token
@@ -203,6 +204,7 @@ class Passes:
                 raise gives_numbers(name) if SEQUENCE_COLUMN in sql.lower() else gives_ids(name)
             if (spec := self._catalog.get(name)) is not None:
                 check_not_fed(spec)
+                check_text(_encoded(sql), spec, strict=False)
 
     # --- names
 
@@ -330,6 +332,7 @@ class Passes:
         if spec is None:
             return Passthrough()
         check_not_fed(spec)
+        check_text(_encoded(statement.sql), spec, strict=False)
         return insert_plan(statement, spec, context.now_sql)
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
@@ -482,3 +485,7 @@ def _truncate(queue: QueueSpec) -> Execute:
     """TRUNCATE QUEUE. TRUNCATE TABLE would begin the ids anew: an ack that is on its way would end a new message."""
     effects = replace(ending(queue.name, None), catalog=True)  # who may settle messages may not empty a queue by it
     return Execute(f"DELETE FROM {queue.name.sql}", effects, pins=Pins.VERB)
+
+
+def _encoded(sql: str) -> bytes:
+    return sql.encode("utf-8", "surrogatepass")

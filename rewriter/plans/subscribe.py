@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
-from engine.model.option_values import NAME_CHARACTERS, OptionValue, is_name
+from engine.model.option_values import NAME_CHARACTERS, OptionValue, check_receivers_wait, is_name
 from engine.model.options import OPTIONS
 from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec
 from rewriter.errors import UnsupportedSql
@@ -42,6 +42,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     group = spec.options.consumer_group
     given = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
     options = {name: _number(name, value) for name, value in given.items() if name in _NUMBERS}
+    check_receivers_wait("ack_wait", options.get("ack_wait", 0), spec.options.ack_wait_ns)
     return SubscribeRequest(
         queue=spec.name,
         columns=stream_columns(statement.columns, spec),

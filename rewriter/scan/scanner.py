@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from engine.model.identity import highest_given
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, SystemTable
 from rewriter.scan.named_columns import NUMBERS, gives_id, names_column
@@ -87,6 +88,7 @@ _INFORMATION = _pattern(
 )
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
 _ROWS = _pattern(SPACE + rb"(?:\([^()]*+\)" + SPACE + rb")?(?:VALUES?" + SPACE + rb"\(|SET" + WORD_END + rb")")
+_LARGE = {digits: _pattern(rb"[0-9]{%d}" % digits) for digits in range(1, 20)}
 _NOT_EACH_ROW = _pattern(rb"\b(?:IGNORE|DELAYED)\b")
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
@@ -167,6 +169,7 @@ class StatementScanner:
         self._names = QueueNames(catalog)
         self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
         self._inserts: dict[QueueName, Glance] = {}  # made at first need: there may be thousands of queues
+        self._id_digits: dict[QueueName, int] = {}  # of the highest id that may be given; 0: any may
         self._handlers: dict[bytes, Handler] = {
             b"SELECT": self._select,
             b"WITH": self._with,
@@ -308,6 +311,8 @@ class StatementScanner:
         )
         if queue in self._names.topics:
             return self._into_topic(sql, match, queue, glance)
+        if self._may_end_ids(sql, queue):
+            return replace(glance, concern=Concern.PLAN)
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and names_column(sql, match.end(), b"state"):
@@ -334,7 +339,17 @@ class StatementScanner:
             return Glance(Concern.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
         clause = (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql)
-        return Glance(Concern.PLAN if clause else self._inserting(queue).concern, _changing(queue))
+        planned = clause or self._may_end_ids(sql, queue)
+        return Glance(Concern.PLAN if planned else self._inserting(queue).concern, _changing(queue))
+
+    def _may_end_ids(self, sql: bytes, queue: QueueName) -> bool:
+        """Whether a number in an INSERT is so large that, as an id, it would leave the database none to give."""
+        digits = self._id_digits.get(queue)
+        if digits is None:
+            spec = self._catalog.get(queue)
+            highest = None if spec is None else highest_given(spec)
+            digits = self._id_digits[queue] = 0 if highest is None else len(str(highest))
+        return digits > 0 and _LARGE[digits].search(sql, 0, _SEARCH_MAX) is not None
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)

@@ -159,3 +159,37 @@ def test_priorities_at_the_ends_of_their_type(sql, queue, kind, place):
     assert sql(f"NACK {q} 1, 2, 3 DELAY 0") == 3
     live(sql, q)
     bury_and_redrive(sql, q, "1, 2, 3", 1, 2, 3)
+
+
+def test_a_receiver_holds_messages_for_half_a_day_at_most(sql, queue):
+    q, long = queue("body TEXT"), queue("body TEXT", ack_wait="'2d'", max_backoff="'3d'")
+    for name in (q, long):
+        sql(f"INSERT INTO {name} (body) VALUES ('x')")
+    for wait in ("'3650d'", "'13h'", 43201):
+        assert sql.error(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT WITH (ack_wait = {wait})")[0] == 1231
+    assert sql.error(f"SELECT id FROM STREAM {long} LIMIT 1 NOWAIT WITH (ack_wait = '49h')")[0] == 1231
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT WITH (ack_wait = '12h')") == [1]
+    assert sql.column(f"SELECT id FROM STREAM {long} LIMIT 1 NOWAIT WITH (ack_wait = '47h')") == [1]
+    assert sql.error(f"RENEW {q} 1 FOR '13h'")[0] == 1231
+    assert sql.error(f"SELECT queue_renew('{q}', 1, '3650d')")[0] == 1231
+    assert sql(f"RENEW {q} 1 FOR '12h'") == 1
+    assert sql(f"RENEW {long} 1 FOR '48h'") == 1
+
+
+def test_negative_ids_in_every_verb(sql, queue):
+    q = queue("body TEXT", **LIFE)
+    sql(f"INSERT INTO {q} (id, body) VALUES (-5, 'a'), (-9223372036854775808, 'b'), (7, 'c')")
+    ids = "-5, -9223372036854775808, +7"
+    receive(sql, q, -5, BIGINT[0], 7)
+    assert sql(f"RENEW {q} {ids} FOR 60") == 3
+    assert sql(f"NACK {q} ({ids}) DELAY 0") == 3
+    receive(sql, q, -5, BIGINT[0], 7)
+    assert sql(f"RELEASE {q} - 5, -9223372036854775808") == 2
+    receive(sql, q, -5, BIGINT[0])
+    assert sql.named(f"TRACE MESSAGE -5 ON {q}")[0]["state"] == "in_flight"
+    assert sql.value(f"SELECT queue_nack('{q}', -5)") == 1
+    assert sql(f"REJECT {q} -9223372036854775808") == 1
+    assert sql(f"ACK {q} -5, 7") == 2
+    assert sql.error(f"ACK {q} -9223372036854775809")[0] == 1366
+    assert sql.error(f"ACK {q} -5.5")[0] == 1235
+    assert sql.error(f"ACK {q} 7 - 5")[0] == 1235

@@ -1,0 +1,164 @@
+"""Ids that are given by hand leave the database ids to go on with, whoever gives them and how (docs/sql.md)."""
+
+from __future__ import annotations
+
+import mysql.connector
+import pymysql
+import pytest
+from servers import Sql
+
+HIGHEST = ((1 << 63) - 1) // 2
+BEYOND = [
+    "INSERT INTO {q} (id, body) VALUES ({n}, 'x')",
+    "INSERT INTO {q} (`ID`, body) VALUES ({n}, 'x')",
+    "INSERT INTO {q} (body, id) VALUES ('a, (b', 7), ('x', {n})",
+    "INSERT INTO {q} (id, body) VALUES ('{n}', 'x')",
+    "INSERT INTO {q} (id, body) VALUE (+{n}, 'x')",
+    "INSERT INTO {q} SET body = 'x', id = {n}",
+    "INSERT IGNORE INTO {q} (id, body) VALUES ({n}, 'x')",
+    "insert into {q}(body,id)values('x' ,  {n} )",
+]
+FOR_ALL = [
+    "REPLACE INTO {q} (id, body) VALUES ({n}, 'x')",
+    "INSERT INTO {q} (id, body) VALUES ({n}, 'x') ON DUPLICATE KEY UPDATE body = 'y'",
+]
+NOT_PLAIN = [
+    "INSERT INTO {q} (id, body) VALUES ({n} + 1, 'x')",
+    "INSERT INTO {q} (id, body) VALUES (1 - -{n}, 'x')",
+    "INSERT INTO {q} (id, body) VALUES (0x7fffffffffffffff, 'x')",
+    "INSERT INTO {q} (id, body) VALUES (X'7fffffffffffffff', 'x')",
+    "INSERT INTO {q} (id, body) VALUES (9.3e18, 'x')",
+    "INSERT INTO {q} (id, body) VALUES (ABS(-{n}), 'x')",
+    "INSERT INTO {q} (id, body) VALUES (UNIX_TIMESTAMP() * 5000000000, 'x')",
+]
+TAKEN = ["NULL", "DEFAULT", "0", "-5", "'-9223372036854775808'", "12", "'13'", str(HIGHEST)]
+
+
+def goes_on(sql, q):
+    """The queue still takes messages, and gives them out."""
+    sql(f"INSERT INTO {q} (body) VALUES ('after')")
+    assert "after" in sql.column(f"SELECT body FROM STREAM {q} LIMIT 100 NOWAIT")
+
+
+@pytest.mark.parametrize("number", [(1 << 63) - 1, HIGHEST + 1, 10**30])
+@pytest.mark.parametrize("text", [*BEYOND, *FOR_ALL])
+def test_an_id_beyond_the_highest_is_refused(sql, queue, text, number):
+    q = queue("body TEXT")
+    errno, message = sql.error(text.format(q=q, n=number))
+    assert errno == 1366 and "Out of range value" in message and str(HIGHEST) in message
+    goes_on(sql, q)
+
+
+@pytest.mark.parametrize("value", TAKEN)
+def test_ids_up_to_that_are_taken(sql, queue, value):
+    q = queue("body TEXT")
+    assert sql(f"INSERT INTO {q} (id, body) VALUES ({value}, 'x')") == 1
+    goes_on(sql, q)
+
+
+@pytest.mark.parametrize(
+    ("kind", "highest"),
+    [
+        ("INT AUTO_INCREMENT", (1 << 30) - 1),
+        ("BIGINT UNSIGNED AUTO_INCREMENT", HIGHEST),
+        ("TINYINT AUTO_INCREMENT", 63),
+    ],
+)
+def test_a_key_of_another_type(sql, queue, kind, highest):
+    q = queue(f"id {kind}, body TEXT")
+    assert sql.error(f"INSERT INTO {q} (id, body) VALUES ({highest + 1}, 'x')")[0] == 1366
+    assert sql(f"INSERT INTO {q} (id, body) VALUES ({highest}, 'x')") == 1
+    goes_on(sql, q)
+
+
+def test_a_key_that_the_database_does_not_number_takes_every_id(sql, queue):
+    q = queue("id BIGINT, body TEXT")
+    assert sql(f"INSERT INTO {q} (id, body) VALUES (9223372036854775807, 'x')") == 1
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 2 NOWAIT") == [9223372036854775807]
+
+
+def test_other_columns_may_hold_any_number(sql, queue):
+    q = queue("n BIGINT, body TEXT")
+    sql(f"INSERT INTO {q} (n, body) VALUES (9223372036854775807, '9223372036854775807')")
+    sql(f"INSERT INTO {q} (id, n, body) VALUES (5, 9223372036854775807, '9223372036854775807')")
+    goes_on(sql, q)
+
+
+# --- an account that may only enqueue
+
+
+@pytest.fixture(scope="module")
+def limited(place, gate_of):
+    """A gate with an account that may do nothing but enqueue."""
+    if place not in ("embedded", "proxy_accounts"):
+        pytest.skip("accounts are the server's own here: GRANT INSERT (body) keeps them from giving ids")
+    rights = {"*": ["enqueue"]}
+    return gate_of("given_ids", [{"name": "root", "password": ""}, {"name": "web", "password": "", "queues": rights}])
+
+
+@pytest.fixture
+def accounts(limited, name):
+    """The administrator, the limited account, and a queue."""
+    root, web = Sql(limited.connect()), Sql(limited.connect(user="web"))
+    root(f"CREATE QUEUE {name} (body TEXT)")
+    yield root, web, name
+    root(f"DROP QUEUE {name}")
+    root.close()
+    web.close()
+
+
+@pytest.mark.parametrize("text", [*BEYOND, *NOT_PLAIN])
+def test_who_may_only_enqueue_cannot_end_a_queue(accounts, text):
+    root, web, q = accounts
+    assert web.error(text.format(q=q, n=(1 << 63) - 1))[0] == 1366
+    goes_on(root, q)
+
+
+@pytest.mark.parametrize("text", FOR_ALL)
+def test_other_forms_are_not_for_such_an_account(accounts, text):
+    root, web, q = accounts
+    assert web.error(text.format(q=q, n=1))[0] in (1142, 1366)
+    goes_on(root, q)
+
+
+@pytest.mark.parametrize("value", TAKEN)
+def test_such_an_account_may_give_other_ids(accounts, value):
+    root, web, q = accounts
+    assert web(f"INSERT INTO {q} (id, body) VALUES ({value}, 'x')") == 1
+    goes_on(root, q)
+
+
+def test_a_row_without_a_list_of_columns(accounts):
+    root, web, q = accounts
+    width = len(root.rows(f"SHOW COLUMNS FROM {q}"))
+    row = ", ".join(["9223372036854775807", *(["DEFAULT"] * (width - 1))])
+    assert web.error(f"INSERT INTO {q} VALUES ({row})")[0] == 1366
+    goes_on(root, q)
+
+
+@pytest.mark.parametrize("number", [(1 << 63) - 1, HIGHEST + 1, str((1 << 63) - 1), 9.3e18, b"9223372036854775807"])
+def test_prepared(limited, accounts, number):
+    root, _, q = accounts
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=limited.port, user="web", database=limited.database, autocommit=True, use_pure=True
+    )
+    cursor = link.cursor(prepared=True)
+    text = f"INSERT INTO {q} (body, id) VALUES (?, ?)"
+    for _ in range(2):
+        with pytest.raises(mysql.connector.Error) as refused:
+            cursor.execute(text, ("x", number))
+        assert refused.value.errno == 1366
+    cursor.execute(text, ("x", 41))
+    cursor.execute(text, ("y" * 60_000, None))
+    cursor.execute(f"INSERT INTO {q} (body) VALUES (?)", ("z",))
+    link.close()
+    assert len(root.column(f"SELECT id FROM {q} WHERE id >= 41")) == 3
+    goes_on(root, q)
+
+
+def test_ids_that_are_used_up_are_no_full_disk(limited, accounts, place):
+    root, _, q = accounts
+    with pytest.raises(pymysql.Error) as used_up:
+        root(f"INSERT INTO {q} (id, body) SELECT 9223372036854775807, 'x'")
+        root(f"INSERT INTO {q} (body) VALUES ('y')")
+    assert used_up.value.args[0] == (1467 if place == "embedded" else 167)
