@@ -158,7 +158,8 @@ ACK q abc
 
 -- a negative id
 ACK q -5
---> error 1235 (42000): ACK takes whole numbers, quoted strings and ?, not an expression near '-5'; use ACK q WHERE id = ...
+--> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (-5)) AND time_acked IS NULL
+--> settled shop.q: -5
 
 -- a hexadecimal id
 ACK q 0x41
