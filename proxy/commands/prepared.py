@@ -13,13 +13,14 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta
+from proxy.commands.bulk import UNIT_COLUMNS, BulkExecution, rebound, units
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.streaming import SubscriptionCursor
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.parameters import ParameterValue
+from proxy.wire.flags import BULK_UNIT_RESULTS
 from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import FIRST_LOCAL_ID
 from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
@@ -47,8 +48,7 @@ from rewriter.plan import (
     ShowTopics,
     Subscribe,
 )
-from rewriter.text.binding import bound_text, parameter_places
-from rewriter.text.literals import plain_literal
+from rewriter.text.binding import parameter_places
 
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
@@ -135,7 +135,7 @@ class LocalStatements:
         if command == Commands.COM_STMT_EXECUTE:
             await self._execute(statement, payload[1:])
         elif command == BULK_EXECUTE:
-            raise ProxyError(1295, "The proxy answers this statement itself and cannot execute it in bulk; one by one")
+            await self._execute_bulk(statement, payload[1:])
         elif command == Commands.COM_STMT_FETCH:
             await self._fetch(statement, payload[1:])
         else:
@@ -152,6 +152,25 @@ class LocalStatements:
         statement = self._statements.get(number)
         if statement is not None:
             statement.parameters.keep(parameter, data)
+
+    async def _execute_bulk(self, statement: LocalStatement, body: bytes) -> None:
+        session = self._executor.session
+        await self._close_cursor(statement)
+        request = statement.parameters.bulk_execution(body, session.identity.codec)
+        if isinstance(statement.plan, Subscribe) and len(request.sets) == 1:
+            streams = self._executor.streams
+            await streams.send(await streams.subscribe(statement.plan, request.sets[0]), binary=True)
+            return
+        outcomes = await BulkExecution(self._executor).run(statement.plan, request.sets)
+        if request.unit_results and session.identity.capabilities & BULK_UNIT_RESULTS:
+            session.writer.header(UNIT_COLUMNS)
+            session.writer.rows([replies.binary_row_from_text(row, UNIT_COLUMNS) for row in units(outcomes)])
+            await session.writer.end_of_rows()
+            return
+        await session.writer.ok(
+            affected_rows=sum(outcome.affected_rows for outcome in outcomes),
+            last_insert_id=outcomes[0].last_insert_id if outcomes else 0,
+        )
 
     async def _execute(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
@@ -240,12 +259,3 @@ def rebind(executor: Executor, text: bytes) -> Rebind:
     """What is kept of a statement that becomes several: they are made when its values are known."""
     sql = executor.reader.decode(text)
     return Rebind(sql, len(parameter_places(sql, executor.session.reading_modes())), None)
-
-
-async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
-    """The plan of the statement with these values. Raises as Executor.planned."""
-    escapes = not executor.session.no_backslash_escapes
-    literals = [plain_literal(value, backslash_escapes=escapes) for value in values]
-    return await executor.reader.planned(
-        executor.reader.encode(bound_text(plan.sql, literals, executor.session.reading_modes()))
-    )

@@ -238,6 +238,23 @@ class Executor:
         sql = self.session.pinned(plan.sql, plan.pins)
         return await self.forward(self.query(self.reader.encode(sql)), plan.effects, more=more)
 
+    async def carry_out(self, plan: Plan) -> Outcome:
+        """Run a statement that changes messages, and answer nothing: it is one of several that the client sent as one.
+
+        Raises:
+            ProxyError: 1295, it is no such statement.
+            BackendError: it failed.
+        """
+        if isinstance(plan, EndInGroup | InsertAfterGroup):
+            return (await self._grouped(plan)).outcome
+        if not isinstance(plan, Execute):
+            raise ProxyError(1295, "This command cannot be executed in bulk; one by one")
+        if plan.check:
+            await self._collect(plan.check)
+        if plan.partitions is not None:
+            await check_partitions(self.session, self.traits, plan.partitions)
+        return await self._carried_out(plan)
+
     async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
         """Run a verb that was written as a function; its one row, in the text protocol's form."""
         counts = plan.counts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from proxy.errors import ProxyError
 from proxy.wire.parameters import ParameterType
-from proxy.wire.requests import ExecuteRequest, parse_execute
+from proxy.wire.requests import BulkRequest, ExecuteRequest, parse_bulk, parse_execute
 
 
 class PreparedParameters:
@@ -45,5 +45,12 @@ class PreparedParameters:
         if overflow:
             raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({self._long_max})")
         request = parse_execute(body, self.count, self._types, data, capabilities, encoding)
+        self._types = request.types
+        return request
+
+    def bulk_execution(self, body: bytes, encoding: str) -> BulkRequest:
+        """The sets of values of a COM_STMT_BULK_EXECUTE. Raises what `parse_bulk` raises."""
+        self.forget()
+        request = parse_bulk(body, self.count, self._types, encoding)
         self._types = request.types
         return request

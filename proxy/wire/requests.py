@@ -24,6 +24,9 @@ _READ_ONLY = int(ComStmtExecuteFlags.CURSOR_TYPE_READ_ONLY)
 _COUNT_AVAILABLE = int(ComStmtExecuteFlags.PARAMETER_COUNT_AVAILABLE)
 _NO_ATTRIBUTES = b"\x00\x01"  # no attributes, in one set
 
+_BULK_TYPES, _BULK_UNIT_RESULTS = 128, 64  # of COM_STMT_BULK_EXECUTE: types come with it; a result for each set
+_VALUE_FOLLOWS, _IS_NULL = 0, 1  # what an indicator says of a value
+
 FIRST_LOCAL_ID = 1 << 31
 """The proxy's own prepared statements count from here, so that they never meet the database's."""
 
@@ -44,6 +47,17 @@ class ExecuteRequest:
     def cursor(self) -> bool:
         """Whether the client asks for a cursor: no rows until it fetches. Every kind is served as a read-only one."""
         return bool(self.flags & ~_COUNT_AVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRequest:
+    """A COM_STMT_BULK_EXECUTE: `sets` of parameters. `unit_results`: the client asks what each of them came to. `types`
+    as in ExecuteRequest."""
+
+    statement_id: int
+    sets: tuple[tuple[ParameterValue, ...], ...]
+    unit_results: bool
+    types: tuple[ParameterType, ...]
 
 
 def query_text(body: bytes, capabilities: int) -> bytes | None:
@@ -109,6 +123,45 @@ def parse_execute(
     if reader.remaining:
         raise MalformedPacket(f"COM_STMT_EXECUTE goes on for {reader.remaining} bytes after its last parameter")
     return ExecuteRequest(statement_id, flags, values[:parameter_count], (types or ())[:parameter_count])
+
+
+def parse_bulk(
+    body: bytes, parameter_count: int, remembered_types: Sequence[ParameterType] | None, encoding: str = "utf-8"
+) -> BulkRequest:
+    """A COM_STMT_BULK_EXECUTE of a statement with that many parameters (MariaDB's protocol, "COM_STMT_BULK_EXECUTE").
+
+    Each value has an indicator before it: a value follows, NULL, DEFAULT, or "leave the column as it is".
+
+    Raises:
+        ProxyError: as `parse_execute`; 1210 also for an indicator that stands for neither a value nor NULL.
+    """
+    reader = PayloadReader(body, "COM_STMT_BULK_EXECUTE")
+    statement_id, flags = reader.u32(), reader.u16()
+    if flags & ~(_BULK_TYPES | _BULK_UNIT_RESULTS):
+        raise ProxyError(1210, f"Incorrect arguments to mysqld_stmt_bulk_execute: flags {flags:#06x}")
+    if not parameter_count:
+        raise ProxyError(1210, "Incorrect arguments to mysqld_stmt_bulk_execute: the statement has no parameters")
+    if flags & _BULK_TYPES:
+        types = _types(reader, parameter_count, named=False)
+    elif remembered_types is None:
+        raise ProxyError(1210, "Incorrect arguments to mysqld_stmt_bulk_execute: parameter types were never sent")
+    else:
+        types = tuple(remembered_types)
+    sets: list[tuple[ParameterValue, ...]] = []
+    while reader.remaining:
+        sets.append(tuple([_indicated(reader, kind, encoding) for kind in types]))
+    return BulkRequest(statement_id, tuple(sets), bool(flags & _BULK_UNIT_RESULTS), types)
+
+
+def _indicated(reader: PayloadReader, kind: ParameterType, encoding: str) -> ParameterValue:
+    indicator = reader.u8()
+    if indicator == _VALUE_FOLLOWS:
+        return read_value(reader, kind, encoding)
+    if indicator == _IS_NULL:
+        return None
+    raise ProxyError(
+        1210, "Incorrect arguments to mysqld_stmt_bulk_execute: DEFAULT and IGNORE are no values of a queue statement"
+    )
 
 
 def _count(reader: PayloadReader) -> int:

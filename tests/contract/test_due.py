@@ -91,7 +91,7 @@ def test_values_may_be_bound(gate, sql, queue):
             cursor.execute(f"INSERT INTO {q} (n) VALUES (?) AT ?", (3, moment))
             assert cursor.rowcount == 1
         last = cursor.lastrowid
-        for wrong in ("soon", "1 day"):
+        for wrong in ("soon", "1 day", -1, -0.5):
             with pytest.raises(mysql.connector.Error) as refused:
                 cursor.execute(f"INSERT INTO {q} (n) VALUES (?) DELAY ?", (1, wrong))
             assert refused.value.errno == 1231

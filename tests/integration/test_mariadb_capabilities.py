@@ -189,6 +189,38 @@ def test_bulk_enqueue_is_delivered_at_once(mariadb_gate: Gate, pair: Pair, mails
         assert len(stream.wait(205, 10)) == 205
 
 
+def test_queue_statements_in_bulk(mariadb_gate: Gate, pair: Pair, mails: str) -> None:
+    _, client = pair()
+    insert = client.prepare(f"INSERT INTO {mails} (n, t) VALUES (?, ?) DELAY ?")
+    types, sets = [LONGLONG, VAR_STRING, LONGLONG], [[number(n), string(b"m%d" % n), number(0)] for n in range(3)]
+    sent = client.command(BULK_EXECUTE, bulk(insert, types, sets))
+    assert sent.ok and sent.affected_rows == 3
+    with Stream(mariadb_gate, f"SELECT id, n FROM STREAM {mails} WITH (ack_wait = '1h')") as stream:
+        ids = [id_ for id_, _ in sorted(stream.wait(3, 20), key=lambda row: row[1])]
+        nack = client.prepare(f"NACK {mails} ? DELAY ?")
+        given = [[number(id_), number(3600)] for id_ in ids[:2]]
+        assert client.command(BULK_EXECUTE, bulk(nack, [LONGLONG] * 2, given)).affected_rows == 2
+        ack = client.prepare(f"ACK {mails} ?")
+        assert client.command(BULK_EXECUTE, bulk(ack, [LONGLONG], [[number(ids[2])]])).affected_rows == 1
+        # The sets of one command hold together, and the answer says which was wrong.
+        sets[1][2] = number(-5)
+        refused = client.command(BULK_EXECUTE, bulk(insert, types, sets))
+        assert refused.errno == 1231
+        assert client.value(f"SELECT COUNT(*) FROM {mails} WHERE epoch = 0") == b"0"
+        client.run("BEGIN")
+        sets[1][2] = number(0)
+        assert client.command(BULK_EXECUTE, bulk(insert, types, sets[:2])).affected_rows == 2
+        client.run("ROLLBACK", "BEGIN")
+        assert client.command(BULK_EXECUTE, bulk(insert, types, sets[:1])).affected_rows == 1
+        client.run("COMMIT")
+        assert [n for _, n in stream.wait(4, 20)][3:] == [0]
+    # DEFAULT (2) is no value, and a command that ends too early is none.
+    wrong = struct.pack("<IH", insert, 128) + b"".join(struct.pack("<BB", kind, 0) for kind in types) + b"\x02" * 3
+    assert client.command(BULK_EXECUTE, wrong).errno == 1210
+    assert client.command(BULK_EXECUTE, bulk(insert, types, sets)[:-1]).errno == 1835
+    assert client.value("SELECT 'still here'") == b"still here"
+
+
 @FORMS
 def test_our_own_answers_are_in_the_clients_form(mariadb_gate: Gate, pair: Pair, mails: str, drop: int) -> None:
     """The client of this suite reads by the letter: a byte too many or too few would stop it."""
@@ -209,7 +241,9 @@ def test_our_own_answers_are_in_the_clients_form(mariadb_gate: Gate, pair: Pair,
     assert fetched.payloads[0] == b"\x00\x00" + number(3) + b"\x05three"
     listed = client.prepare("SHOW QUEUES")
     assert client.execute(listed).ok
-    refused = client.command(BULK_EXECUTE, bulk(prepared, [LONGLONG], [[number(1)]]))
+    once = client.command(BULK_EXECUTE, bulk(prepared, [LONGLONG], [[number(1)]]))  # it ends the cursor, which held it
+    assert once.payloads[-2] == b"\x00\x00" + number(3) + b"\x05three"
+    refused = client.command(BULK_EXECUTE, bulk(prepared, [LONGLONG], [[number(1)], [number(1)]]))
     assert refused.errno == 1295
     assert client.value("SELECT 'still here'") == b"still here"
 

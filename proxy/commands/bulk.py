@@ -1,0 +1,76 @@
+"""Bulk execution of what the proxy plans itself: MariaDB's COM_STMT_BULK_EXECUTE, taken apart.
+
+A server carries out such a command as one statement: all of its sets of parameters hold, or none. So do these, in a
+transaction of their own where none is open. In an open one each set is a statement, as if the client had sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from decimal import Decimal
+
+from engine.model.errors import BackendError
+from proxy.errors import ProxyError
+from proxy.show.columns import number_column
+from proxy.statements.executor import Executor
+from proxy.statements.unit_of_work import UnitOfWork
+from proxy.wire.outcome import Outcome
+from proxy.wire.parameters import ParameterValue
+from rewriter.grammar.due import has_due as ends_with_due
+from rewriter.plan import Plan, Rebind, Subscribe, TransactionVerb
+from rewriter.text.binding import bound_text
+from rewriter.text.literals import plain_literal
+
+UNIT_COLUMNS = (number_column("Id"), number_column("Affected_rows"))
+"""Of the answer to a client that asks what each set came to."""
+
+
+class BulkExecution:
+    """See the module. For one session."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def run(self, plan: Plan, sets: Sequence[Sequence[ParameterValue]]) -> list[Outcome]:
+        """What each set of parameters came to.
+
+        Raises:
+            ProxyError: 1295, the statement is none that can be executed in bulk.
+            ClientFault, BackendError: a set failed; outside of a transaction nothing of the others holds either.
+        """
+        if not isinstance(plan, Rebind) or plan.column is not None:
+            what = "A stream" if isinstance(plan, Subscribe) else "This statement"
+            raise ProxyError(1295, f"{what} cannot be executed in bulk with several sets of parameters; one by one")
+        session = self._executor.session
+        alone = not session.in_transaction
+        unit = UnitOfWork(session)
+        try:
+            async with AsyncExitStack() as stack:
+                if alone:
+                    await stack.enter_async_context(unit.unit())
+                outcomes = [await self._executor.carry_out(await rebound(self._executor, plan, each)) for each in sets]
+        except Exception as error:
+            failed = Outcome.of(error) if isinstance(error, BackendError) else Outcome(status=session.upstream.status)
+            self._executor.note(failed, verb=TransactionVerb.ROLLBACK if alone else None)
+            raise
+        if alone:
+            self._executor.note(unit.now(Outcome()), verb=TransactionVerb.COMMIT)
+        return outcomes
+
+
+def units(outcomes: Sequence[Outcome]) -> list[tuple[bytes, bytes]]:
+    """The rows of UNIT_COLUMNS."""
+    return [(b"%d" % outcome.last_insert_id, b"%d" % outcome.affected_rows) for outcome in outcomes]
+
+
+async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
+    """The plan of the statement with these values. Raises as Executor.planned."""
+    escapes = not executor.session.no_backslash_escapes
+    given = [*values]
+    if given and isinstance(given[-1], int | float | Decimal) and given[-1] < 0 and ends_with_due(plan.sql):
+        given[-1] = str(given[-1])  # behind DELAY a sign would make an expression of a column of that name
+    literals = [plain_literal(value, backslash_escapes=escapes) for value in given]
+    return await executor.reader.planned(
+        executor.reader.encode(bound_text(plan.sql, literals, executor.session.reading_modes()))
+    )
