@@ -200,7 +200,7 @@ async def _verify(
         private=client.private,
         confined=client.confined,
     )
-    if nonce is not None and _answers_greeting(plugin, credentials):
+    if nonce is not None and _answers_greeting(plugin, user, credentials):
         decision, state = await plugin.start(info)
     else:
         challenge, state = await plugin.start()
@@ -218,20 +218,26 @@ def _plugin_for(identities: OwnIdentities, user: EmbeddedUser, credentials: Cred
     """The plugin the client comes with, if the account can use it; else the account's best.
 
     An empty response can also mean that the client could not load the plugin of the greeting: then it knows the older.
+    Of an account without a password it is the whole proof, as at a server.
     """
     assert user.account is not None
-    wanted = credentials.plugin.decode("ascii", "replace") if credentials.plugin and credentials.auth else NATIVE
+    named = (credentials.plugin or b"").decode("ascii", "replace")
+    whole = credentials.auth or (user.account.passwordless and named in user.account.plugins)
+    wanted = named if named and whole else NATIVE
     name = wanted if wanted in user.account.plugins else user.account.plugins[0]
     plugin = identities.get_plugin(name)
     assert plugin is not None
     return plugin
 
 
-def _answers_greeting(plugin: AuthPlugin, credentials: Credentials) -> bool:
+def _answers_greeting(plugin: AuthPlugin, user: EmbeddedUser, credentials: Credentials) -> bool:
     """Whether the client's first response can be judged by that plugin without a switch."""
     if credentials.plugin is None:
         return bool(plugin.name == NATIVE)  # such a client knows no other, and no switch
-    return credentials.plugin.decode("ascii", "replace") == plugin.name and plausible(plugin.name, credentials.auth)
+    assert user.account is not None
+    empty = user.account.passwordless and not credentials.auth  # Vert.x awaits the verdict, and knows no switch to it
+    meant = credentials.plugin.decode("ascii", "replace") == plugin.name
+    return meant and (empty or plausible(plugin.name, credentials.auth))
 
 
 async def _switch(client: ClientSocket, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:

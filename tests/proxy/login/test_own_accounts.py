@@ -206,6 +206,17 @@ def raw(server: LoginServer) -> Iterator[RawClient]:
     client.close()
 
 
+@pytest.mark.parametrize("plugin", [CACHING_SHA2, NATIVE])
+def test_an_empty_response_is_judged_at_once_where_there_is_no_password(raw: RawClient, plugin: str) -> None:
+    """Vert.x sends it, and takes a request to switch for a failure."""
+    assert raw.login("open", b"", plugin).startswith(b"\x00")
+
+
+@pytest.mark.parametrize("user", ["plain", "native", "nobody"])
+def test_an_empty_response_where_there_is_a_password_begins_a_switch(raw: RawClient, user: str) -> None:
+    assert raw.login(user, b"").startswith(b"\xfe")
+
+
 def test_client_that_goes_on_after_a_failed_login_is_not_served(server: LoginServer, raw: RawClient) -> None:
     """mysql-mimic sent the error and then served the client all the same."""
     before = len(server.commands)
