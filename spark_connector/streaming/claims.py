@@ -46,6 +46,8 @@ _HELD = f"q.epoch = c.epoch AND {_OPEN}"
 _STANDING = f"""
 CASE WHEN q.id IS NULL OR q.time_acked IS NOT NULL OR q.time_next = {SET_ASIDE_NS} THEN 2
 WHEN COALESCE(q.epoch, 0) = c.epoch THEN 0 ELSE 1 END"""
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_BIGINT_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Claims:
         by_id = f"{self._messages} AS q FORCE INDEX ({placed(queue.id_key)}) ON q.id = c.id{same}"
         self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
         self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
+        self.highest = highest_epoch(queue)
         self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
 
     def last(self, client: Client, after: int) -> int | None:
@@ -125,15 +128,17 @@ class Claims:
     def spent(self, client: Client, after: int, upto: int, attempts: int) -> list[Any]:
         """What is held of the claims beyond `after` up to `upto`, and was delivered so often already. Locks it."""
         sql = f"SELECT c.id {self._held} AND c.epoch >= %s FOR UPDATE"
-        return [row[0] for row in client.rows(sql, (self.group, after, upto, attempts))]
+        return [row[0] for row in client.rows(sql, (self.group, after, upto, min(attempts, self.highest)))]
 
     def deliver_again(self, client: Client, after: int, upto: int, until: int) -> int:
         """Count one more delivery of what is held of these claims, and lease it anew; returns how many."""
         between = (self.group, after, upto)
-        client.execute(f"UPDATE {self._both} SET c.epoch = c.epoch + 1 WHERE {_HELD} AND {_BETWEEN}", between)
+        highest = self.highest
+        more = f"CASE WHEN c.epoch < {highest} THEN c.epoch + 1 ELSE {highest} END"
+        client.execute(f"UPDATE {self._both} SET c.epoch = {more} WHERE {_HELD} AND {_BETWEEN}", between)
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch"
-            f" WHERE q.epoch = c.epoch - 1 AND {_OPEN} AND {_BETWEEN}",
+            f" WHERE (q.epoch = c.epoch - 1 OR (c.epoch = {highest} AND q.epoch >= {highest})) AND {_OPEN} AND {_BETWEEN}",
             (lease_end(until), *between),
         )
 
@@ -192,6 +197,19 @@ class Claims:
             " WHERE c.grp = %s AND c.seq = %s AND c.place > %s AND c.place <= %s"
             f" AND (q.time_acked IS NOT NULL OR q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS}) ORDER BY c.place"
         )
+
+
+def highest_epoch(queue: Queue) -> int:
+    """Where the epochs of a queue stay, as a lease of the proxy's own delivery leaves them: at the end of their type, or
+    of a BIGINT, which is what a claim keeps."""
+    column = queue.column("epoch")
+    bits = _BITS.get(column.base, 64)
+    return int(min((1 << bits) - 1 if "unsigned" in column.type.lower() else (1 << (bits - 1)) - 1, _BIGINT_MAX))
+
+
+def next_epoch(epoch: int, highest: int) -> int:
+    """Of a message that is delivered once more. A negative one counts as 0."""
+    return min(max(epoch, 0) + 1, highest)
 
 
 def prepare(client: Client, queue: Queue) -> None:

@@ -14,7 +14,7 @@ from spark_connector.client.queue import Queue, group_backlog, queue_options
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
-from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, prepare
+from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, next_epoch, prepare
 from spark_connector.streaming.due import Due, Found, Sight, as_found
 from spark_connector.streaming.heartbeat import Heartbeat
 from spark_connector.streaming.pace import Pace
@@ -259,14 +259,15 @@ class Consumer:
 
     def _claim_directly(self, client: Client, seq: int, room: _Room, seen: _Seen, options: dict[str, str]) -> _Taken:
         """What claim `seq` has now, and whether more may be due."""
-        attempts = int(options.get("max_attempts", "0"))
+        attempts, highest = int(options.get("max_attempts", "0")), self.claims.highest
+        last = min(attempts, highest)
 
         def work() -> _Taken:
             found = self._due.lock(client, seen.sight, room.messages)
-            spent = [id_ for id_, epoch, _ in found if attempts and epoch >= attempts]
+            spent = [id_ for id_, epoch, _ in found if last and epoch >= last]
             if spent:
                 self.claims.reject(client, spent, _SPENT.format(attempts))
-            fresh = [(id_, epoch + 1, made) for id_, epoch, made in found if not attempts or epoch < attempts]
+            fresh = [(id_, next_epoch(epoch, highest), made) for id_, epoch, made in found if not last or epoch < last]
             count, size = self._fitting(client, fresh, room)
             self._write_down(client, seq, fresh[:count], seen, leasing=True)
             return _Taken(count, size, len(found) == room.messages or count < len(fresh), len(spent))

@@ -96,7 +96,8 @@ def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.Recor
 def _arrays(texts: Sequence[pa.BinaryArray], count: int, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
     if not fields:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
-    arrays = [_array(text, field, of) for text, field, of in zip(texts, fields, schema.types, strict=True)]
+    ids = next((text for text, field in zip(texts, fields, strict=True) if field.name.lower() == "id"), None)
+    arrays = [_array(text, field, of, ids) for text, field, of in zip(texts, fields, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -110,19 +111,35 @@ def _expression(column: Column, field: Field, table: str) -> str:
     return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
 
 
-def _array(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
-    """A column's values from the text in which the database sent them, cast all at once."""
+def _array(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryArray | None = None) -> pa.Array:
+    """A column's values from the text in which the database sent them, cast all at once. `ids`: of their rows."""
     if text.null_count == len(text):
         return pa.nulls(len(text), of)
     if field.type == "binary":
         return text
     try:
-        first = text.cast(pa.string())  # raises if it is no UTF-8
-        if field.type == "timestamp" and not pc.any(pc.match_substring(first, ":")).as_py():
-            return first.cast(pa.int64()).cast(of)  # microseconds, of a time that is counted
-        return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
+        return _cast(text, field, of)
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"column {field.name} holds a value that is no {field.type}: {error}. "
+            f"column {field.name}{_where(text, field, of, ids)} holds a value that is no {field.type}: {error}. "
             f"Read it as {'binary' if field.type == 'string' else 'string'} by .schema(...)"
         ) from None
+
+
+def _cast(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
+    """Raises ArrowInvalid."""
+    first = text.cast(pa.string())  # raises if it is no UTF-8
+    if field.type == "timestamp" and not pc.any(pc.match_substring(first, ":")).as_py():
+        return first.cast(pa.int64()).cast(of)  # microseconds, of a time that is counted
+    return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
+
+
+def _where(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryArray | None) -> str:
+    """Of which message the first such value is, where its id is read as well."""
+    for number in range(len(text)) if ids is not None else ():
+        try:
+            _cast(text.slice(number, 1), field, of)
+        except pa.ArrowInvalid:
+            assert ids is not None
+            return f" of message {ids[number].as_py().decode('utf-8', 'backslashreplace')}"
+    return ""

@@ -184,6 +184,13 @@ def test_values_that_are_not_of_the_type(gate, sql, queue):
         read(reader(gate, name, [Field("v", "string")]))
 
 
+def test_an_error_names_the_message_whose_value_it_is(gate, sql, queue):
+    name = queue("v VARBINARY(9)")
+    sql(f"INSERT INTO {name} (id, v) VALUES (41, 'good'), (42, X'ff'), (43, 'good'), (44, X'fe')")
+    with pytest.raises(SchemaError, match=r"column v of message 42 holds a value that is no string"):
+        read(reader(gate, name, [Field("v", "string"), Field("id", "bigint")]))
+
+
 def test_zero_dates(gate, sql, queue):
     if gate.embedded:
         pytest.skip("the embedded backend takes none")
