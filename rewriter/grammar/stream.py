@@ -68,7 +68,13 @@ def parse_select(cursor: TokenCursor) -> Statement | None:
             raise cursor.error()
     except (RewriteError, EngineError) as fault:
         return replace(node, fault=fault)
-    return replace(node, columns=columns, clauses=clauses)
+    return replace(node, columns=columns, clauses=clauses, certain=node.certain or _only_of_streams(clauses))
+
+
+def _only_of_streams(clauses: StreamClauses) -> bool:
+    """Whether there is a clause among them that no table has, wherever it stands."""
+    waits = clauses.wait_mode is not WaitMode.ENDLESS
+    return waits or bool(clauses.options) or clauses.since is not None or clauses.until is not None
 
 
 def _depth(tokens: list[Token]) -> int:

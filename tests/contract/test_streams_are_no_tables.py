@@ -107,3 +107,18 @@ def test_what_is_enqueued_with_a_time_limit_is_offered_at_once(sql, stream, gate
     receiver = stream(f"SELECT id, payload FROM STREAM {q}")
     sql(f"SET STATEMENT max_statement_time = 5 FOR INSERT INTO {q} (payload) VALUES ('in time')")
     assert receiver.wait(1) == [(1, "in time")]
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        "WHERE id = 3 LIMIT 1 WAIT 1",
+        "WHERE id = 3 NOWAIT",
+        "LIMIT 1 WAIT 1",
+        "WHERE id IN (1, 2) WITH (prefetch = 2)",
+        "",
+    ],
+)
+def test_a_stream_of_no_queue_says_so_whatever_follows(sql, following):
+    errno, text = sql.error(f"SELECT id FROM STREAM typo {following}")
+    assert errno == 1146 and "typo" in text and "'STREAM'" not in text
