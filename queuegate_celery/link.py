@@ -244,11 +244,12 @@ class Link:
             self._settle("RELEASE", ids)
 
     def put_back(self, tags: Iterable[int]) -> None:
-        """Requeues: as `release`, or as a failed attempt where the options say so."""
+        """Requeues: a failed attempt, which comes again after the queue's backoff, so that a task that kills its worker
+        each time neither loops at full speed nor for ever. As `release` where the options say so."""
         with self._settling:
             ids = self.holding.settle(tags)
             if self.settings.count_requeues:
-                self._settle("NACK", ids, " DELAY 0 REASON 'requeued by the consumer'")
+                self._settle("NACK", ids, " REASON 'requeued by the consumer'")
             else:
                 self._settle("RELEASE", ids)
 

@@ -52,7 +52,7 @@ class Settings:
     lease_seconds: int = 60
     socket_timeout: float = 30.0
     queue_prefix: str = ""
-    count_requeues: bool = False
+    count_requeues: bool = True
     queue_options: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -75,7 +75,7 @@ class Settings:
             lease_seconds=int(lease),
             socket_timeout=float(timeout),
             queue_prefix=str(options.get("queue_prefix", "")),
-            count_requeues=bool(options.get("count_requeues", False)),
+            count_requeues=bool(options.get("count_requeues", True)),
             queue_options=dict(queue_options),
         )
 

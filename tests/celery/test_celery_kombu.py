@@ -164,8 +164,8 @@ def test_requeue_reject_multiple_and_recover(broker, names, sql):
     wait_until(lambda: sql.column(f"SELECT body FROM {name}_dead") == [b"1"], what="the dead letter")
 
 
-def test_requeues_count_where_the_options_say_so(broker, names, sql):
-    connection, name = broker(count_requeues=True), names()
+def test_requeues_count(broker, names, sql):
+    connection, name = broker(), names()
     with connection.channel() as channel:
         queue = declared(channel, name, queue_arguments={"x-delivery-limit": 2})
         publish(channel, 1, name)
@@ -176,6 +176,16 @@ def test_requeues_count_where_the_options_say_so(broker, names, sql):
         kombu.Consumer(channel, [queue], on_message=lambda message: pytest.fail("it came again")).consume()
         assert nothing_comes(connection)
         wait_until(lambda: not sql.rows(f"SELECT id FROM {name}"), what="the dead letter to go")
+
+
+def test_requeues_do_not_count_where_the_options_say_so(broker, names):
+    connection, name = broker(count_requeues=False), names()
+    with connection.channel() as channel:
+        queue = declared(channel, name, queue_arguments={"x-delivery-limit": 2})
+        publish(channel, 1, name)
+        for _ in range(4):
+            (message,) = received(connection, queue, 1)
+            message.requeue()
 
 
 def test_a_closed_channel_gives_back_what_it_held_and_does_not_count_it(broker, names):
