@@ -25,6 +25,7 @@ from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
 from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
 from engine.duties.surveyor import Surveyor
+from engine.duties.table_upgrader import TableUpgrader, Upgrades
 from engine.duties.watchdog import Watchdog
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
@@ -119,6 +120,8 @@ class EngineOptions:
     alone: Callable[[str], bool] = lambda user: True
     """Whether no client of another account than this is connected."""
     retention_seconds: float = PERIOD_SECONDS
+    upgrade_after_seconds: float = 0.0
+    """When tables of earlier versions are first looked for: once it is known who leads."""
 
 
 class Engine:
@@ -161,6 +164,16 @@ class Engine:
         self._surveyor: Surveyor | None = None
         self._topics: Topics | None = None
         self._schedules: Schedules | None = None
+        self._upgrader = TableUpgrader(
+            Upgrades(
+                lambda: self._catalog,
+                lambda: self._purges and self._neighbours.leads,
+                store.add_tokens,
+                self.catalog_changed,
+                options.upgrade_after_seconds,
+            ),
+            self._logger,
+        )
         self._alarm_watch: AlarmWatch | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
@@ -200,7 +213,7 @@ class Engine:
         await self.topics.open()
         await self.schedules.open()
         self._alarm_watch = AlarmWatch(self._managers, self._store, self._work, self._clock, self._logger)
-        for service in (self._watcher, self._alarm_watch, self._watchdog):
+        for service in (self._watcher, self._alarm_watch, self._watchdog, self._upgrader):
             await service.open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
@@ -208,7 +221,7 @@ class Engine:
         if not self._open:
             return
         self._open = False
-        for service in (self._watchdog, self._alarm_watch, self._watcher, self.schedules):
+        for service in (self._upgrader, self._watchdog, self._alarm_watch, self._watcher, self.schedules):
             if service is not None:
                 await service.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:

@@ -45,6 +45,8 @@ from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)
 
+_UPGRADE_SECONDS = 10.0  # by then other proxies are known, and who of them leads
+
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
@@ -164,6 +166,7 @@ async def _serve_at(
                 make_dead_letters=DeadLetterTables(store.administer).make,
                 alone=peers.registry.alone,
                 retention_seconds=config.retention_period,
+                upgrade_after_seconds=0.0 if directory is None else _UPGRADE_SECONDS,
             ),
             neighbours=peers,
         )

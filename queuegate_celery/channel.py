@@ -197,7 +197,7 @@ class Channel(StdChannel):
         if queue in self.link.transients:
             tag = self.link.holding.tag()
         else:
-            tag = self.link.holding.add(Held(table, message.id, self, None))
+            tag = self.link.holding.add(Held(table, message.delivery, self, None))
             if no_ack:
                 self.link.ack([tag])
         return delivered(message, self, tag, None)

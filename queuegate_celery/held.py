@@ -1,25 +1,40 @@
 """What was delivered and is not settled, and the acks that wait to be sent. Any thread may settle.
 
-Acks go out many at a time: a worker's event loop sends those of one turn in one statement. An ack whose connection has
-ended is still of use, because the id means the same on the next one, unless the message was delivered again meanwhile.
-So it is owed, and sent by the process's next connection to the same database.
+Acks go out many at a time: a worker's event loop sends those of one turn together. Each names its delivery, so
+an ack whose connection has ended is still of use: it is owed, and sent by the process's next connection to the same
+database. It ends nothing if the message was given back or delivered again meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from queuegate_celery.settings import Address
+from queuegate_celery.sql import numbers
 
 IDS_MAX = 1000
 """In one statement: a text of some 20 KB."""
 
-Ids = dict[str, list[int]]
+
+class Delivery(NamedTuple):
+    """A message's id, the number of its attempt, and this delivery's token; 0 where its queue has none."""
+
+    id: int
+    attempt: int
+    token: int = 0
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """The column that tells it from other deliveries of the message, and its value there."""
+        return ("lease_token", self.token) if self.token else ("epoch", self.attempt)
+
+
+Deliveries = dict[str, list[Delivery]]
 """By the queue's table."""
 
 
@@ -28,7 +43,7 @@ class Held:
     """One delivery. `owner` is the channel, `consumer` whose room it takes; a message that was fetched takes none."""
 
     table: str
-    id: int
+    delivery: Delivery
     owner: Any
     consumer: Any
 
@@ -40,7 +55,7 @@ class Holding:
         self._lock = threading.Lock()
         self._tags = count(1)
         self._held: dict[int, Held] = {}
-        self._acked: Ids = {}
+        self._acked: Deliveries = {}
         self._counts: dict[int, int] = defaultdict(int)  # by the id of a consumer's object
 
     def add(self, held: Held) -> int:
@@ -61,8 +76,8 @@ class Holding:
         with self._lock:
             return self._counts[id(consumer)]
 
-    def settle(self, tags: Iterable[int]) -> Ids:
-        """Takes these out; their ids. Those that are settled already, or were nobody's to settle, are passed over."""
+    def settle(self, tags: Iterable[int]) -> Deliveries:
+        """Takes these out, and tells them. What is settled already, or was nobody's to settle, is passed over."""
         with self._lock:
             return _by_table(each for tag in tags if (each := self._taken(tag)) is not None)
 
@@ -71,9 +86,9 @@ class Holding:
         with self._lock:
             for tag in tags:
                 if (held := self._taken(tag)) is not None:
-                    self._acked.setdefault(held.table, []).append(held.id)
+                    self._acked.setdefault(held.table, []).append(held.delivery)
 
-    def acks(self) -> Ids:
+    def acks(self) -> Deliveries:
         """The acks to be sent; from now on they are the caller's."""
         with self._lock:
             acked, self._acked = self._acked, {}
@@ -88,7 +103,7 @@ class Holding:
         with self._lock:
             return [t for t, held in self._held.items() if held.owner is owner and (up_to is None or t <= up_to)]
 
-    def leased(self) -> Ids:
+    def leased(self) -> Deliveries:
         """All that is held."""
         with self._lock:
             return _by_table(self._held.values())
@@ -107,15 +122,15 @@ class Owed:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._acks: dict[tuple[str, int, str], Ids] = {}
+        self._acks: dict[tuple[str, int, str], Deliveries] = {}
 
-    def add(self, address: Address, acks: Mapping[str, list[int]]) -> None:
+    def add(self, address: Address, acks: Mapping[str, list[Delivery]]) -> None:
         with self._lock:
             owed = self._acks.setdefault(_place(address), {})
-            for table, ids in acks.items():
-                owed.setdefault(table, []).extend(ids)
+            for table, each in acks.items():
+                owed.setdefault(table, []).extend(each)
 
-    def take(self, address: Address) -> Ids:
+    def take(self, address: Address) -> Deliveries:
         if not self._acks:
             return {}
         with self._lock:
@@ -125,15 +140,21 @@ class Owed:
 OWED = Owed()
 
 
-def pieces(ids: list[int]) -> Iterable[list[int]]:
-    """As many as one statement takes at a time."""
-    return (ids[at : at + IDS_MAX] for at in range(0, len(ids), IDS_MAX))
+def conditions(deliveries: Sequence[Delivery]) -> Iterator[str]:
+    """What statements concern that name these, and no other deliveries of these messages. Mostly one: messages of one
+    claim have a token in common."""
+    by_name: dict[tuple[str, int], list[int]] = {}
+    for each in deliveries:
+        by_name.setdefault(each.name, []).append(each.id)
+    for (column, value), ids in by_name.items():
+        for at in range(0, len(ids), IDS_MAX):
+            yield f"id IN ({numbers(ids[at : at + IDS_MAX])}) AND {column} = {value:d}"
 
 
-def _by_table(held: Iterable[Held]) -> Ids:
-    found: Ids = {}
+def _by_table(held: Iterable[Held]) -> Deliveries:
+    found: Deliveries = {}
     for each in held:
-        found.setdefault(each.table, []).append(each.id)
+        found.setdefault(each.table, []).append(each.delivery)
     return found
 
 

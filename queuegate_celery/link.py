@@ -19,15 +19,15 @@ from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnec
 
 from queuegate_celery.answers import Row
 from queuegate_celery.exchanges import Exchanges
-from queuegate_celery.held import OWED, Held, Holding, Ids, pieces
+from queuegate_celery.held import OWED, Deliveries, Delivery, Held, Holding, conditions
 from queuegate_celery.line import Line
-from queuegate_celery.messages import REASON_CHARACTERS_MAX, Incoming, Unreadable, delivered, id_of, incoming
+from queuegate_celery.messages import REASON_CHARACTERS_MAX, Incoming, Unreadable, delivered, delivery_of, incoming
 from queuegate_celery.queues import Queues
 from queuegate_celery.renewal import Renewal
 from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sources import BroadcastSource, QueueSource, readable
-from queuegate_celery.sql import numbers, placed, quoted
+from queuegate_celery.sql import placed, quoted
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +151,9 @@ class Link:
         """Begins to consume."""
         transient = self.transients.get(consumer.queue)
         if transient is None:
-            consumer.source = QueueSource(self.line, self.address, self.settings, self.queues.table(consumer.queue))
+            table = self.queues.table(consumer.queue)
+            tokens = self.queues.has_tokens(table)
+            consumer.source = QueueSource(self.line, self.address, self.settings, table, has_tokens=tokens)
             self._register(consumer.source)
             consumer.source.ask(consumer.channel.room(consumer))
         self.consumers[consumer.tag] = consumer
@@ -171,7 +173,7 @@ class Link:
         self._unregister(consumer.source)
         rows = consumer.source.stop(self.line)
         self.release(self.holding.settle(undelivered))
-        self.release({consumer.source.table: [id_of(row) for row in rows]} if rows else {})
+        self.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
         self.send_acks()
 
     def transient(self, queue: str) -> Transient:
@@ -208,7 +210,8 @@ class Link:
                 self._take(source)
             return transient.waiting.popleft() if transient.waiting else None
         table = self.queues.table(queue)
-        while (row := QueueSource.fetch(self.line, self.settings, table)) is not None:
+        tokens = self.queues.has_tokens(table)
+        while (row := QueueSource.fetch(self.line, self.settings, table, has_tokens=tokens)) is not None:
             if found := self._readable(table, [row]):
                 return found[0]
         return None
@@ -238,7 +241,7 @@ class Link:
                 OWED.add(self.address, acks)
                 raise
 
-    def release(self, ids: Ids) -> None:
+    def release(self, ids: Deliveries) -> None:
         """Gives them back: due at once, and the delivery does not count."""
         with self._settling:
             self._settle("RELEASE", ids)
@@ -297,11 +300,11 @@ class Link:
         OWED.add(self.address, self.holding.acks())
         self.line.close() if self.failure is None else self.line.abandon()
 
-    def _settle(self, verb: str, ids: Ids, tail: str = "") -> None:
-        for table, each in ids.items():
+    def _settle(self, verb: str, deliveries: Deliveries, tail: str = "") -> None:
+        for table, each in deliveries.items():
             try:
-                for piece in pieces(each):
-                    self.line.execute(f"{verb} {quoted(table)} {numbers(piece)}{tail}")
+                for condition in conditions(each):
+                    self.line.execute(f"{verb} {quoted(table)} WHERE {condition}{tail}")
             except NotFound:
                 pass  # the queue was dropped, and its messages with it
 
@@ -343,13 +346,14 @@ class Link:
                 found.append(incoming(row))
             except Unreadable as error:
                 logger.error("message %d of %s is set aside: %s", error.id, table, error.reason)
-                self._set_aside(table, error)
+                self._set_aside(table, delivery_of(row), error)
         return found
 
-    def _set_aside(self, table: str, error: Unreadable) -> None:
+    def _set_aside(self, table: str, delivery: Delivery, error: Unreadable) -> None:
         with self._settling:
             try:
-                self.line.execute(f"REJECT {placed(table)} {error.id} REASON %s", (error.reason,))
+                for condition in conditions([delivery]):
+                    self.line.execute(f"REJECT {placed(table)} WHERE {condition} REASON %s", (error.reason,))
             except NotFound:
                 pass  # the queue was dropped
             except ChannelError as refused:  # a dead-letter queue has no dead letters
@@ -369,13 +373,13 @@ class Link:
                     self._broadcast(queue, transient, message)
 
     def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
-        done, now_ns = list[int](), time.time_ns()
+        done, now_ns = list[Delivery](), time.time_ns()
         for message in self._readable(table, rows):
             if message.expired(now_ns):
-                done.append(message.id)
+                done.append(message.delivery)
                 continue
             if consumer.no_ack:
-                done.append(message.id)
+                done.append(message.delivery)
             self._arrive(consumer, message)
         if done:
             with self._settling:
@@ -396,7 +400,7 @@ class Link:
         if consumer.source is None or consumer.no_ack:
             tag = self.holding.tag()
         else:
-            tag = self.holding.add(Held(consumer.source.table, message.id, consumer.channel, consumer))
+            tag = self.holding.add(Held(consumer.source.table, message.delivery, consumer.channel, consumer))
         self._arrived.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from kombu.transport.base import Message as KombuMessage
 from kombu.utils.json import dumps, loads
 
+from queuegate_celery.held import Delivery
+
 NS = 1_000_000_000
 PRIORITY_MAX, PRIORITY_OF_NONE = 9, 50
 TIME_NS_MAX = 4_102_444_800 * NS  # the year 2100: times that count as "never" lie behind the rest of a queue's life
@@ -22,6 +24,7 @@ COLUMNS = (
     "task", "task_id", "exchange", "routing_key", "body", "content_type", "content_encoding", "headers", "properties",
     "time_expires",
 )  # fmt: skip
+_FIELDS = 2 + len(COLUMNS)  # of a row, before its token
 DEFINITIONS = (
     "task VARCHAR(255) CHARACTER SET utf8mb4 NULL, task_id VARCHAR(255) CHARACTER SET utf8mb4 NULL, "
     "exchange VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
@@ -48,6 +51,7 @@ class Incoming:
 
     id: int
     attempt: int
+    token: int
     exchange: str
     routing_key: str
     body: bytes
@@ -56,6 +60,11 @@ class Incoming:
     headers: dict[str, Any]
     properties: dict[str, Any]
     expires_ns: int | None
+
+    @property
+    def delivery(self) -> Delivery:
+        """What an ack of it names."""
+        return Delivery(self.id, self.attempt, self.token)
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and self.expires_ns <= now_ns
@@ -88,14 +97,20 @@ class Unreadable(ValueError):
         self.id, self.reason = id_, f"not a message of Celery's: {reason}"[:REASON_CHARACTERS_MAX]
 
 
-def id_of(row: Sequence[bytes | None]) -> int:
-    """The id alone, of a row that may be unreadable."""
-    return int(row[0] or 0)
+def delivery_of(row: Sequence[bytes | None]) -> Delivery:
+    """What names it, of a row that may be unreadable."""
+    return Delivery(int(row[0] or 0), int(row[1] or 0), _token(row))
+
+
+def _token(row: Sequence[bytes | None]) -> int:
+    return int(row[_FIELDS] or 0) if len(row) > _FIELDS else 0
 
 
 def incoming(row: Sequence[bytes | None]) -> Incoming:
-    """A row of `id`, `epoch` and COLUMNS, as text protocol has it. Raises Unreadable."""
-    number, attempt, _, _, exchange, routing_key, body, content_type, encoding, headers, properties, expires = row
+    """A row of `id`, `epoch`, COLUMNS, and perhaps the lease token, as text protocol has it. Raises Unreadable."""
+    number, attempt, _, _, exchange, routing_key, body, content_type, encoding, headers, properties, expires = row[
+        :_FIELDS
+    ]
     id_ = int(number or 0)
 
     def text(name: str, value: bytes | None) -> str | None:
@@ -104,6 +119,7 @@ def incoming(row: Sequence[bytes | None]) -> Incoming:
     return Incoming(
         id=id_,
         attempt=int(attempt or 0),
+        token=_token(row),
         exchange=text("exchange", exchange) or "",
         routing_key=text("routing_key", routing_key) or "",
         body=body or b"",

@@ -39,6 +39,7 @@ class Queues:
 
     def __init__(self, line: Line, settings: Settings) -> None:
         self._line, self._settings = line, settings
+        self._tokens: dict[str, bool] = {}
 
     def table(self, queue: str) -> str:
         """The name of a queue's table."""
@@ -92,6 +93,16 @@ class Queues:
     def _look(self, table: str) -> None:
         """A stream of no messages: the queue is there, is one, and has our columns."""
         self._line.rows(f"SELECT {', '.join(('id', *COLUMNS))} FROM STREAM {quoted(table)} LIMIT 0")
+
+    def has_tokens(self, table: str) -> bool:
+        """Whether its deliveries have lease tokens: an older table may lack the column. Asked once."""
+        if table not in self._tokens:
+            try:
+                self._line.rows(f"SELECT lease_token FROM STREAM {quoted(table)} LIMIT 0")
+                self._tokens[table] = True
+            except PreconditionFailed:
+                self._tokens[table] = False
+        return self._tokens[table]
 
     def _create(self, table: str, options: Mapping[str, object]) -> None:
         given = ", ".join(f"{_name(name)} = %s" for name in options)

@@ -47,6 +47,10 @@ _FIELDS = ", ".join(("id", "epoch", *COLUMNS))
 _TOPIC_FIELDS = ", ".join(("id", *COLUMNS))
 
 
+def _fields(has_tokens: bool) -> str:
+    return f"{_FIELDS}, lease_token" if has_tokens else _FIELDS
+
+
 def receiver() -> str:
     """The name under which the proxy shows us."""
     return f"{socket.gethostname()[:40]} {os.getpid()}"
@@ -159,10 +163,10 @@ class _Pull:
 class QueueSource:
     """One queue's messages, as many as there is room for."""
 
-    def __init__(self, line: Line, address: Address, settings: Settings, table: str) -> None:
+    def __init__(self, line: Line, address: Address, settings: Settings, table: str, *, has_tokens: bool) -> None:
         self.table = table
         self._pull = _Pull(address, settings)
-        self._head = f"SELECT {_FIELDS} FROM STREAM {quoted(table)} LIMIT "
+        self._head = f"SELECT {_fields(has_tokens)} FROM STREAM {quoted(table)} LIMIT "
         self._tail = line.mogrify(
             f" WAIT {_WAIT_SECONDS} WITH (lease = 'connection', prefetch = {_PREFETCH_MAX}, "
             f"ack_wait = {settings.lease_seconds}, consumer = %s)",
@@ -171,10 +175,10 @@ class QueueSource:
         self.stopped = False
 
     @staticmethod
-    def fetch(line: Line, settings: Settings, table: str) -> Row | None:
+    def fetch(line: Line, settings: Settings, table: str, *, has_tokens: bool) -> Row | None:
         """One message that is due now, over the line that statements take; it is held until that line ends."""
         rows = line.rows(
-            f"SELECT {_FIELDS} FROM STREAM {placed(table)} LIMIT 1 NOWAIT WITH (lease = 'connection', "
+            f"SELECT {_fields(has_tokens)} FROM STREAM {placed(table)} LIMIT 1 NOWAIT WITH (lease = 'connection', "
             f"prefetch = {_PREFETCH_MAX}, ack_wait = {settings.lease_seconds}, consumer = %s)",
             (receiver(),),
         )

@@ -233,6 +233,13 @@ def holds_tokens(column: ColumnMeta) -> bool:
     return column.type == _BIGINT and flags == _NOT_NULL
 
 
+def lacks_tokens(queue: QueueSpec) -> bool:
+    """Whether CREATE QUEUE of an earlier version has made its table: all of the queue's own columns are there but that
+    of tokens. An adopted table is its owner's, and served without."""
+    missing = [name for name in SYSTEM_COLUMNS if queue.column(name) is None]
+    return missing == [TOKEN_COLUMN] and "state" in queue.generated
+
+
 def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
     """Whether one of the indexes begins with these columns."""
     return any(index.columns[: len(columns)] == columns for index in indexes)

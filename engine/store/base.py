@@ -494,6 +494,11 @@ class MessageStore(Protocol):
         """Up to `limit` messages in flight, whoever holds them; the first to run out first."""
         ...
 
+    async def add_tokens(self, queue: QueueSpec) -> None:
+        """Give the table of a queue that `lacks_tokens` the column, without waiting for others that use it. Raises
+        BackendError."""
+        ...
+
     async def ping(self) -> None:
         """Return once the database has answered."""
         ...

@@ -21,7 +21,7 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import LOCKED, BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
-from engine.model.lease_token import LeaseTimes
+from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE, LeaseTimes
 from engine.model.queue import (
     Condition,
     Layout,
@@ -150,6 +150,13 @@ class SqlMessageStore:
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""
         return await self._define(sql)
+
+    async def add_tokens(self, queue: QueueSpec) -> None:
+        definition, add = f"{TOKEN_COLUMN} {TOKEN_TYPE}", self._dialect.adds_columns
+        if add is None:
+            await self._define(f"ALTER TABLE {queue.name.sql} ADD COLUMN {definition}")
+        else:
+            await self._pool.read(lambda connection: add(connection, queue.name, definition))
 
     async def close(self) -> None:
         await self._pool.close()

@@ -1,4 +1,5 @@
-"""ALTER QUEUE to ALTER TABLE: options live in the table's comment, and some of them need an index beside it.
+"""ALTER QUEUE to ALTER TABLE: options live in the table's comment, and some of them need an index beside it. A table of
+an earlier version gets the column that it lacks.
 
 It is made from the catalog's reading of the table, so the executor has the catalog read afresh before it plans one.
 """
@@ -9,9 +10,10 @@ from collections.abc import Mapping
 
 from engine.model.errors import InvalidOption
 from engine.model.groups import unfit_group_key
+from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
-from engine.model.queue import QueueSpec, has_index, quoted, unfit_order_key
+from engine.model.queue import QueueSpec, has_index, lacks_tokens, quoted, unfit_order_key
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
 from rewriter.text.tokens import Name
@@ -29,7 +31,12 @@ def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], default
     options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
-    changes = [*_index_changes(spec, options), f"COMMENT={comment_literal(changed_comment(spec.comment, options))}"]
+    columns = [f"ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}"] if lacks_tokens(spec) else []
+    changes = [
+        *columns,
+        *_index_changes(spec, options),
+        f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
+    ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True))
 

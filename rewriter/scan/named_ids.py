@@ -2,7 +2,7 @@
 
 Only `id = literal` and `id IN (literals)`, alone or with `AND time_acked IS NULL`, say so; everything else is
 uncertain, and the engine then asks the table. With `AND lease_token = number`, or epoch, which names one delivery, they
-say so if all of them are changed; so do several such with OR between them. A literal counts only if it equals the key
+say so if all of them are changed. A literal counts only if it equals the key
 exactly as the engine holds it: digits for an integer key, a string without escapes for a text key.
 """
 
@@ -44,19 +44,13 @@ _QUALIFIER = rb"(?>(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2})"
 _LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
 
 
-def _of_ids(value: bytes) -> bytes:
-    return (
-        SPACE + _QUALIFIER + rb"`?id`?" + SPACE
-        + rb"(?:=" + SPACE + rb"(" + value + rb")"
-        + rb"|IN" + SPACE + rb"\(\s*+(" + value + rb"(?>(?:\s*+,\s*+" + value + rb")*))\s*+\))" + SPACE
-    )  # fmt: skip
-
-
 def _condition(value: bytes, also: bytes = b"") -> re.Pattern[bytes]:
     """`id = value` or `id IN (values)`, perhaps with `AND time_acked IS NULL`; its groups are the values. `also`: what
     may stand between."""
     return re.compile(
-        _of_ids(value)
+        SPACE + _QUALIFIER + rb"`?id`?" + SPACE
+        + rb"(?:=" + SPACE + rb"(" + value + rb")"
+        + rb"|IN" + SPACE + rb"\(\s*+(" + value + rb"(?>(?:\s*+,\s*+" + value + rb")*))\s*+\))" + SPACE
         + also
         + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
         + rb"(?>(?:;" + SPACE + rb")*)",
@@ -69,17 +63,11 @@ def _of_delivery(number: bytes) -> bytes:
     return rb"(?>AND" + SPACE + _QUALIFIER + column + SPACE + rb"=" + SPACE + number + SPACE + rb")"
 
 
-def _several(value: bytes, number: bytes) -> re.Pattern[bytes]:
-    """One of `id = value AND lease_token = number OR ...`; its groups are the values, and the OR behind it."""
-    return re.compile(_of_ids(value) + _of_delivery(number) + rb"(?:(OR)" + SPACE + rb"|\Z)", re.IGNORECASE)
-
-
 _VALUE, _NUMBER = rb"(?:" + _LITERAL + rb"|\?)", rb"(?:\d++|\?)"
 _PLAIN_CONDITION = _condition(_LITERAL)
 _DELIVERY_CONDITION = _condition(_LITERAL, _of_delivery(rb"\d++"))
 _ONE_DELIVERY = rb"(?>(?:" + _of_delivery(_NUMBER) + rb")?)"
 _BY_IDS = _condition(_VALUE, _ONE_DELIVERY)
-_SEVERAL, _SEVERAL_BY_IDS = _several(_LITERAL, rb"\d++"), _several(_VALUE, _NUMBER)
 _LITERALS = re.compile(rb"\d++|'[^']*+'")
 
 
@@ -90,37 +78,21 @@ def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None
 
 def delivery_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
     """The ids of a condition that names one delivery of each, by its token or epoch; None when it does not."""
-    if kind is not KeyKind.OTHER and condition.isascii() and (parts := _parts(_SEVERAL, condition)):
-        return _read(b",".join(part[1] or part[2] for part in parts), kind)
     return _ids_in(_DELIVERY_CONDITION, condition, kind)
-
-
-def _parts(pattern: re.Pattern[bytes], condition: bytes) -> list[re.Match[bytes]]:
-    """The deliveries, each with the OR behind it, that make up a condition; none where there is anything else, or only
-    one."""
-    found, end = [], 0
-    while (match := pattern.match(condition, end)) is not None and match.end() > end:
-        found.append(match)
-        end = match.end()
-    whole = end == len(condition) and len(found) > 1 and found[-1][3] is None
-    return found if whole else []
 
 
 def _ids_in(pattern: re.Pattern[bytes], condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
     match = pattern.fullmatch(condition) if kind is not KeyKind.OTHER and condition.isascii() else None
-    return None if match is None else _read(match[1] or match[2], kind)
-
-
-def _read(values: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
-    ids = [message_id(text.decode(), kind) for text in _LITERALS.findall(values)]
+    if match is None:
+        return None
+    ids = [message_id(text.decode(), kind) for text in _LITERALS.findall(match[1] or match[2])]
     known = tuple(i for i in ids if i is not None)
     return known if len(known) == len(ids) else None
 
 
 def names_ids(condition: str) -> bool:
     """Whether a condition limits a statement to certain ids, `?` among them, perhaps to one delivery of each."""
-    text = condition.encode("utf-8", "surrogatepass")
-    return _BY_IDS.fullmatch(text) is not None or bool(_parts(_SEVERAL_BY_IDS, text))
+    return _BY_IDS.fullmatch(condition.encode("utf-8", "surrogatepass")) is not None
 
 
 def message_id(literal: str, kind: KeyKind) -> MessageId | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_celery.answers import Answer, Malformed
-from queuegate_celery.held import IDS_MAX, Held, Holding, Owed, pieces
+from queuegate_celery.held import IDS_MAX, Delivery, Held, Holding, Owed, conditions
 from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
 from queuegate_celery.settings import Address
 
@@ -90,40 +90,57 @@ def test_what_is_no_answer_is_said(data):
         Answer().feed(data)
 
 
+def named(*ids):
+    """Deliveries of a queue with tokens."""
+    return [Delivery(id_, 1, 100 + id_) for id_ in ids]
+
+
 def test_what_is_held_is_counted_and_settled_once():
     holding, channel, consumer = Holding(), object(), object()
-    tags = [holding.add(Held("q", n, channel, consumer)) for n in (10, 11, 12)]
-    other = holding.add(Held("r", 1, object(), None))
-    assert (holding.of(consumer), holding.leased()) == (3, {"q": [10, 11, 12], "r": [1]})
+    tags = [holding.add(Held("q", delivery, channel, consumer)) for delivery in named(10, 11, 12)]
+    other = holding.add(Held("r", *named(1), object(), None))
+    assert (holding.of(consumer), holding.leased()) == (3, {"q": named(10, 11, 12), "r": named(1)})
     assert holding.tags_of(channel) == tags and holding.tags_of(channel, tags[1]) == tags[:2]
     holding.ack(tags[:2])
-    assert (holding.of(consumer), holding.leased()) == (1, {"q": [12], "r": [1]})
-    assert holding.settle([tags[0], tags[2], 999]) == {"q": [12]}
-    assert holding.acks() == {"q": [10, 11]} and holding.acks() == {} and not holding.has_acks
-    assert holding.of(consumer) == 0 and holding.tags_of(channel) == [] and holding.settle([other]) == {"r": [1]}
+    assert (holding.of(consumer), holding.leased()) == (1, {"q": named(12), "r": named(1)})
+    assert holding.settle([tags[0], tags[2], 999]) == {"q": named(12)}
+    assert holding.acks() == {"q": named(10, 11)} and holding.acks() == {} and not holding.has_acks
+    assert holding.of(consumer) == 0 and holding.tags_of(channel) == [] and holding.settle([other]) == {"r": named(1)}
 
 
 def test_threads_may_settle():
     holding, consumer = Holding(), object()
-    tags = [holding.add(Held("q", n, None, consumer)) for n in range(4000)]
+    tags = [holding.add(Held("q", delivery, None, consumer)) for delivery in named(*range(4000))]
     threads = [threading.Thread(target=holding.ack, args=(tags[n:],)) for n in range(0, 4000, 500)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(holding.acks()["q"]) == list(range(4000)) and holding.of(consumer) == 0
+    assert sorted(holding.acks()["q"]) == named(*range(4000)) and holding.of(consumer) == 0
 
 
 def test_what_is_owed_goes_to_the_same_database_once():
     owed, one, other = Owed(), Address("h", 1, "u", "p", "a"), Address("h", 1, "u", "p", "b")
-    owed.add(one, {"q": [1]})
-    owed.add(one, {"q": [2], "r": [3]})
+    owed.add(one, {"q": named(1)})
+    owed.add(one, {"q": named(2), "r": named(3)})
     assert owed.take(other) == {}
-    assert owed.take(one) == {"q": [1, 2], "r": [3]} and owed.take(one) == {}
+    assert owed.take(one) == {"q": named(1, 2), "r": named(3)} and owed.take(one) == {}
+
+
+def test_a_statement_names_deliveries_by_their_tokens():
+    one_claim = [Delivery(1, 1, 7), Delivery(2, 3, 7)]
+    assert list(conditions(one_claim)) == ["id IN (1, 2) AND lease_token = 7"]
+    assert list(conditions([*one_claim, Delivery(3, 1, 9)])) == [
+        "id IN (1, 2) AND lease_token = 7", "id IN (3) AND lease_token = 9",
+    ]  # fmt: skip
+    assert list(conditions([Delivery(1, 1), Delivery(2, 3), Delivery(4, 1)])) == [
+        "id IN (1, 4) AND epoch = 1", "id IN (2) AND epoch = 3",
+    ]  # fmt: skip
 
 
 def test_a_statement_has_so_many_ids():
-    assert [len(piece) for piece in pieces(list(range(2 * IDS_MAX + 1)))] == [IDS_MAX, IDS_MAX, 1]
+    alike = [Delivery(n, 1, 7) for n in range(2 * IDS_MAX + 1)]
+    assert [each.count(",") + 1 for each in conditions(alike)] == [IDS_MAX, IDS_MAX, 1]
 
 
 class Holder:

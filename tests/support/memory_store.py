@@ -389,6 +389,9 @@ class MemoryStore:
 
         return await self._call("held", work)
 
+    async def add_tokens(self, queue: QueueSpec) -> None:
+        self.calls["add_tokens"] += 1
+
     async def ping(self) -> None:
         async def work() -> None:
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,8 @@ class Dialect:
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
     `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
+    `adds_columns`: adds a column of that definition to a table without holding anybody up, or raises; None where
+    MySQL's own words do.
     """
 
     name: str
@@ -48,3 +50,4 @@ class Dialect:
     partitions: bool = False
     checks_values: bool = True
     table_bytes: str = ""
+    adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None

@@ -15,6 +15,7 @@ from engine.store.gate import Gate
 from engine.store.statements.dialect import Dialect
 
 _NO_SUCH_TABLE = 1146
+_NOT_INSTANT = (1845, 1846)  # a full-text index, say: then it takes a copy of the rows, beside which others write
 _TOGETHER = 100  # statements in one packet
 _NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
@@ -31,6 +32,9 @@ WITHOUT_WAITING = (
     " SESSION lock_wait_timeout = IF(VERSION() LIKE '%MariaDB%', 0, 1)"  # MySQL knows nothing shorter than a second
 )
 """Reading the catalog must not wait for a table that somebody holds: a dump being restored locks each for its time."""
+
+WITHOUT_WAITING_LONG = "SET @queuegate_lock_wait = @@lock_wait_timeout, SESSION lock_wait_timeout = 1"
+"""A change of a table that waits for its users has everybody else wait behind it."""
 
 AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
 
@@ -67,6 +71,21 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     finally:
         connection.execute(AS_BEFORE)
     return [table for table in read if table is not None]
+
+
+def add_column(connection: StoreConnection, table: QueueName, definition: str) -> None:
+    """Add a column as the table's last, in place. Raises BackendError: 1205 where others use the table for too long."""
+    alter = f"ALTER TABLE {table.sql} ADD COLUMN {definition}"
+    connection.execute(WITHOUT_WAITING_LONG)
+    try:
+        try:
+            connection.execute(f"{alter}, ALGORITHM=INSTANT")
+        except BackendError as error:
+            if error.errno not in _NOT_INSTANT:
+                raise
+            connection.execute(f"{alter}, ALGORITHM=INPLACE, LOCK=NONE")
+    finally:
+        connection.execute(AS_BEFORE)
 
 
 def _definitions(connection: StoreConnection, names: Sequence[QueueName]) -> list[str | None]:
@@ -146,4 +165,5 @@ MYSQL = Dialect(
     list_tables=list_tables,
     partitions=True,
     table_bytes=TABLE_BYTES,
+    adds_columns=add_column,
 )
