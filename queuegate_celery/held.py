@@ -12,27 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
+from queuegate_celery.messages import Delivery
 from queuegate_celery.settings import Address
 from queuegate_celery.sql import numbers
 
 IDS_MAX = 1000
 """In one statement: a text of some 20 KB."""
-
-
-class Delivery(NamedTuple):
-    """A message's id, the number of its attempt, and this delivery's token; 0 where its queue has none."""
-
-    id: int
-    attempt: int
-    token: int = 0
-
-    @property
-    def name(self) -> tuple[str, int]:
-        """The column that tells it from other deliveries of the message, and its value there."""
-        return ("lease_token", self.token) if self.token else ("epoch", self.attempt)
-
 
 Deliveries = dict[str, list[Delivery]]
 """By the queue's table."""

@@ -19,9 +19,17 @@ from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnec
 
 from queuegate_celery.answers import Row
 from queuegate_celery.exchanges import Exchanges
-from queuegate_celery.held import OWED, Deliveries, Delivery, Held, Holding, conditions
+from queuegate_celery.held import OWED, Deliveries, Held, Holding, conditions
 from queuegate_celery.line import Line
-from queuegate_celery.messages import REASON_CHARACTERS_MAX, Incoming, Unreadable, delivered, delivery_of, incoming
+from queuegate_celery.messages import (
+    REASON_CHARACTERS_MAX,
+    Delivery,
+    Incoming,
+    Unreadable,
+    delivered,
+    delivery_of,
+    incoming,
+)
 from queuegate_celery.queues import Queues
 from queuegate_celery.renewal import Renewal
 from queuegate_celery.routing import matches

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kombu.transport.base import Message as KombuMessage
 from kombu.utils.json import dumps, loads
-
-from queuegate_celery.held import Delivery
 
 NS = 1_000_000_000
 PRIORITY_MAX, PRIORITY_OF_NONE = 9, 50
@@ -43,6 +41,19 @@ class Outgoing:
     values: tuple[Any, ...]  # of COLUMNS
     priority: int
     scheduled_ns: int | None  # None: now
+
+
+class Delivery(NamedTuple):
+    """A message's id, the number of its attempt, and this delivery's token; 0 where its queue has none."""
+
+    id: int
+    attempt: int
+    token: int = 0
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """The column that tells it from other deliveries of the message, and its value there."""
+        return ("lease_token", self.token) if self.token else ("epoch", self.attempt)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Visit:
         value = self.given.get(name, "")
         if not value:
             return default
-        if not (value.isascii() and value.isdigit() and len(value) < 10 and 1 <= int(value) <= most):
+        if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and 1 <= int(value) <= most):
             raise BadInput(f"{name}: is no whole number from 1 to {most}")
         return int(value)
 

@@ -38,8 +38,12 @@ _COLUMN = """
 SELECT COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'id'"""
 _MADE = "time_created"
-# TRUNCATE QUEUE, and DROP and CREATE, give ids anew: what was made after the claim is another message, never seen.
+# DROP and CREATE give ids anew: what was made after the claim is another message, never seen.
 _SAME = f" AND COALESCE(q.{_MADE}, 0) <= c.time_claimed"
+_TOKEN = "lease_token"
+_TOKEN_MAX = (1 << 53) - 1
+_NO_NAME = f", q.{_TOKEN} = LEAST(q.{_TOKEN}, {_TOKEN_MAX}) + 1"
+"""Whoever had the message before has nothing to say: the name of that delivery is void."""
 _BETWEEN = "c.grp = %s AND c.seq > %s AND c.seq <= %s"
 _OPEN = f"q.time_acked IS NULL AND (q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS})"
 _HELD = f"q.epoch = c.epoch AND {_OPEN}"
@@ -87,6 +91,7 @@ class Claims:
         self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
         self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
         self.highest = highest_epoch(queue)
+        self._no_name = _NO_NAME if queue.has(_TOKEN) else ""
         self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
 
     def last(self, client: Client, after: int) -> int | None:
@@ -112,7 +117,8 @@ class Claims:
     def lease(self, client: Client, seq: int, until: int) -> int:
         """Lease the messages of a claim, which are locked by this transaction; returns how many. `until`: ns."""
         return client.execute(
-            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch WHERE c.grp = %s AND c.seq = %s",
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch{self._no_name}"
+            " WHERE c.grp = %s AND c.seq = %s",
             (lease_end(until), self.group, seq),
         )
 
@@ -137,7 +143,7 @@ class Claims:
         more = f"CASE WHEN c.epoch < {highest} THEN c.epoch + 1 ELSE {highest} END"
         client.execute(f"UPDATE {self._both} SET c.epoch = {more} WHERE {_HELD} AND {_BETWEEN}", between)
         return client.execute(
-            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch"
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch{self._no_name}"
             f" WHERE (q.epoch = c.epoch - 1 OR (c.epoch = {highest} AND q.epoch >= {highest})) AND {_OPEN} AND {_BETWEEN}",
             (lease_end(until), *between),
         )

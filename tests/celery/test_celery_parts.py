@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_celery.answers import Answer, Malformed
-from queuegate_celery.held import IDS_MAX, Delivery, Held, Holding, Owed, conditions
+from queuegate_celery.held import IDS_MAX, Held, Holding, Owed, conditions
+from queuegate_celery.messages import Delivery
 from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
 from queuegate_celery.settings import Address
 

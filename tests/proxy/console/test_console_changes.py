@@ -46,6 +46,8 @@ def test_the_statement_of_a_verb(verb, clauses, expected):
 
 
 def test_a_verb_of_one_delivery():
+    what = statement("release", Q, [7], Clauses(epoch=3, lease_token=1795829219837305))
+    assert with_values(*what) == "RELEASE `shop`.`or``d%ers` WHERE id = 7 AND lease_token = 1795829219837305"
     what = statement("nack", Q, [7], Clauses(epoch=3))
     assert with_values(*what) == "NACK `shop`.`or``d%ers` WHERE id = 7 AND epoch = 3"
 

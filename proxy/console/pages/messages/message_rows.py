@@ -16,6 +16,7 @@ from typing import Any
 from pymysql.constants import FIELD_TYPE
 
 from engine.model.attempts import failures
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from engine.model.states import REJECTED_NS, due, in_flight, leased, not_set_aside, state_of
 from proxy.console.database import Column, name_sql, queue_sql
@@ -49,7 +50,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One row. `id`: as addresses have it. `due_ns`: when it may be sent, or sent again."""
+    """One row. `id`: as addresses have it. `due_ns`: when it may be sent, or sent again. `lease_token`: 0 without."""
 
     id: str
     state: str
@@ -57,6 +58,7 @@ class Message:
     due_ns: int | None
     last_error: str | None
     columns: tuple[Value, ...]
+    lease_token: int = 0
 
 
 def is_queue(columns: Sequence[Column]) -> bool:
@@ -110,14 +112,14 @@ def listed(column: Column, characters: int) -> str:
 
 def shown(columns: Sequence[Column]) -> list[Column]:
     """The columns of a list: the user's own, and those by which a message is known and ordered."""
-    wanted = {"id", "priority", "time_next", "time_acked", "epoch", "state", "last_error"}
+    wanted = {"id", "priority", "time_next", "time_acked", "epoch", "state", "last_error", TOKEN_COLUMN}
     return [column for column in columns if column.name in wanted or column.name not in SYSTEM_COLUMNS]
 
 
 def message(row: Mapping[str, Any], now_ns: int, characters: int) -> Message:
     """Of a row."""
     own = {key: value for key, value in row.items() if key in SYSTEM_COLUMNS}
-    next_ns = own.get("time_next")
+    next_ns, token = own.get("time_next"), own.get(TOKEN_COLUMN)
     return Message(
         id=id_text(own.get("id")),
         state=state_of(own, now_ns),
@@ -125,6 +127,7 @@ def message(row: Mapping[str, Any], now_ns: int, characters: int) -> Message:
         due_ns=next_ns if next_ns and next_ns < REJECTED_NS and own.get("time_acked") is None else None,
         last_error=readable(own.get("last_error")),
         columns=tuple(value(key, given, characters) for key, given in row.items() if key not in SYSTEM_COLUMNS),
+        lease_token=token if isinstance(token, int) else 0,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from engine.model.lease_token import TOKEN_MAX
 from engine.model.queue import ERROR_CHARACTERS, QueueName
 from proxy.console.database import queue_sql
 from proxy.console.pages.keyset import Key
@@ -48,12 +49,13 @@ _OFFERED = {
 
 
 class Clauses(NamedTuple):
-    """What a statement says besides the ids. `epoch`: of one message, the delivery that is meant; `delay` and `reason`
-    as they were given, empty where they were not."""
+    """What a statement says besides the ids. `epoch` or `lease_token`: of one message, the delivery that is meant;
+    `delay` and `reason` as they were given, empty where they were not."""
 
     epoch: int = 0
     delay: str = ""
     reason: str = ""
+    lease_token: int = 0
 
 
 class Statement(NamedTuple):
@@ -91,13 +93,17 @@ def given_ids(visit: Visit, most: int) -> tuple[str, ...]:
 
 def given_clauses(visit: Visit, verb: str, ids: int) -> Clauses:
     """The other fields of the form, as far as the verb has them. Raises BadInput."""
-    epoch = visit.whole("epoch", 0, 999_999_999) if verb in ("nack", "release") else 0
-    if epoch and ids > 1:
-        raise BadInput("epoch: of one message only")
+    of_delivery = verb in ("nack", "release")
+    epoch = visit.whole("epoch", 0, 999_999_999) if of_delivery else 0
+    lease_token = visit.whole("lease_token", 0, TOKEN_MAX + 1) if of_delivery else 0
+    for name, number in (("epoch", epoch), ("lease_token", lease_token)):
+        if number and ids > 1:
+            raise BadInput(f"{name}: of one message only")
     return Clauses(
         epoch,
         visit.text("delay", most=_DELAY_MAX).strip() if verb == "nack" else "",
         visit.text("reason", most=ERROR_CHARACTERS).strip() if verb in ("nack", "reject") else "",
+        lease_token,
     )
 
 
@@ -106,6 +112,9 @@ def statement(verb: str, queue: QueueName, keys: Sequence[Key], clauses: Clauses
     marks = ", ".join(["%s"] * len(keys))
     if verb in ("retry", "redrive"):
         return statement_where(verb, queue, Statement(f"id IN ({marks})", tuple(keys)), clauses)
+    if clauses.lease_token:
+        where = Statement("id = %s AND lease_token = %s", (*keys, clauses.lease_token))
+        return statement_where(verb, queue, where, clauses)
     if clauses.epoch:
         return statement_where(verb, queue, Statement("id = %s AND epoch = %s", (*keys, clauses.epoch)), clauses)
     return _with_clauses(f"{verb.upper()} {queue_sql(queue)} {marks}", keys, clauses)

@@ -80,9 +80,10 @@ _IDS = (
     Parameter("id1", f"of several messages the first, up to id{IDS_MAX}; in place of `id`"),
 )
 _EPOCH = Parameter("epoch", "the delivery that is meant, as `epoch` counts them; without it, whichever there is")
+_TOKEN = Parameter("lease_token", "the same, by its `lease_token`: it comes before `epoch`")
 _REASON = Parameter("reason", "why, for the failed attempts and the errors of the message")
 _DELAY = Parameter("delay", "when it comes again: seconds, or 500ms, 30s, 5m; without it, after the queue's backoff")
-_FURTHER = {"nack": (_EPOCH, _DELAY, _REASON), "release": (_EPOCH,), "reject": (_REASON,)}
+_FURTHER = {"nack": (_EPOCH, _TOKEN, _DELAY, _REASON), "release": (_EPOCH, _TOKEN), "reject": (_REASON,)}
 _SUMMARIES = {
     "ack": "Ack messages: they are not sent again",
     "nack": "Note deliveries as failed",
