@@ -144,7 +144,8 @@ class Claims:
         client.execute(f"UPDATE {self._both} SET c.epoch = {more} WHERE {_HELD} AND {_BETWEEN}", between)
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch{self._no_name}"
-            f" WHERE (q.epoch = c.epoch - 1 OR (c.epoch = {highest} AND q.epoch >= {highest})) AND {_OPEN} AND {_BETWEEN}",
+            f" WHERE (q.epoch = c.epoch - 1 OR (c.epoch = {highest} AND q.epoch >= {highest}))"
+            f" AND {_OPEN} AND {_BETWEEN}",
             (lease_end(until), *between),
         )
 
@@ -206,7 +207,7 @@ class Claims:
 
 
 def highest_epoch(queue: Queue) -> int:
-    """Where the epochs of a queue stay, as a lease of the proxy's own delivery leaves them: at the end of their type, or
+    """Where the epochs of a queue stay, as leases of the proxy's own delivery leave them: at the end of their type, or
     of a BIGINT, which is what a claim keeps."""
     column = queue.column("epoch")
     bits = _BITS.get(column.base, 64)

@@ -197,6 +197,6 @@ def test_zero_dates(gate, sql, queue):
     name = queue("d DATE")
     sql("SET sql_mode = ''")
     sql(f"INSERT INTO {name} (d) VALUES ('0000-00-00')")
-    with pytest.raises(SchemaError, match=r"column d holds a value that is no date.*Read it as string"):
+    with pytest.raises(SchemaError, match=r"column d of message 1 holds a value that is no date.*Read it as string"):
         values(gate, name, "d")
     assert read(reader(gate, name, [Field("d", "string")])).to_pylist() == [{"d": "0000-00-00"}]
