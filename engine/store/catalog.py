@@ -40,14 +40,16 @@ from engine.model.topics import group_table
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _TIMES = ("time_next", "time_acked")
 _NUMBERS = ("priority", "epoch", *_TIMES)
+_TRANSACTIONAL = "innodb"
 _BIGINT, _BINARY, _NUMBER = 8, 63, 0x8004  # a type, a collation, and the flags of a number with a unique key
 
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
     """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
-    `unreadable`: nothing more, and this is the error. `definition`: the text that all of it follows from, in which a
-    later reading sees that nothing has changed; None where it is not known."""
+    `unreadable`: nothing more, and this is the error. `engine`: its storage engine, where the database has several.
+    `definition`: the text that all of it follows from, in which a later reading sees that nothing has changed; None
+    where it is not known."""
 
     name: QueueName
     comment: str
@@ -56,6 +58,7 @@ class TableInfo:
     generated: frozenset[str] = frozenset()
     locked: bool = False
     unreadable: str | None = None
+    engine: str | None = None
     narrow: frozenset[tuple[str, str]] = frozenset()
     definition: str | None = None
 
@@ -67,6 +70,7 @@ class TableInfo:
 def queue_spec(table: TableInfo) -> QueueSpec:
     """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""
     assert QUEUE_MARK in table.comment
+    _check_engine(table)
     by_name = {column.name.lower(): column for column in table.columns}
     layout = layout_of(by_name)
     for required in REQUIRED_COLUMNS if layout is Layout.CURRENT else _LEGACY_REQUIRED:
@@ -107,6 +111,21 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     )
 
 
+def unfit_engine(table: TableInfo) -> str | None:
+    """Why its storage engine does not do: what is rolled back would be delivered. None where it does."""
+    if table.engine is None or table.engine.lower() == _TRANSACTIONAL:
+        return None
+    return (
+        f"the storage engine {table.engine} of table {table.name.table} lacks InnoDB's transactions and row locks:"
+        f" ALTER TABLE {table.name.sql} ENGINE=InnoDB"
+    )
+
+
+def _check_engine(table: TableInfo) -> None:
+    if (reason := unfit_engine(table)) is not None:
+        raise InvalidQueueTable(reason)
+
+
 def _group_table(name: QueueName, options: QueueOptions) -> QueueName:
     topic = QueueName(name.database, options.topic or "")
     return group_table(topic, options.consumer_group or "")
@@ -124,11 +143,13 @@ def is_marked(comment: str) -> bool:
 
 def is_schedules(table: TableInfo) -> bool:
     """Whether it holds the schedules of its database."""
-    return table.name.table == SCHEDULES_TABLE and table.comment.startswith(SCHEDULES_MARK)
+    marked = table.name.table == SCHEDULES_TABLE and table.comment.startswith(SCHEDULES_MARK)
+    return marked and unfit_engine(table) is None
 
 
 def topic_spec(table: TableInfo) -> TopicSpec:
     """The topic that a table is. Raises InvalidQueueTable where it cannot be one."""
+    _check_engine(table)
     by_name = {column.name.lower(): column for column in table.columns}
     for required in TOPIC_COLUMNS:
         if required not in by_name:
@@ -215,6 +236,8 @@ def next_catalog(
     schedules = frozenset(table.name.database for table in tables if is_schedules(table))
     for table in tables:
         if table.comment.startswith(SCHEDULES_MARK):
+            if (reason := unfit_engine(table)) is not None:
+                rejected[table.name] = reason
             continue
         if table.locked or table.unreadable is not None or table.name in unchanged:
             if table.name in previous.queues:

@@ -25,7 +25,7 @@ from engine.model.queue import (
 )
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem
-from rewriter.plans.queue_table import comment_literal, quoted_name, without_comments
+from rewriter.plans.queue_table import ENGINE, comment_literal, quoted_name, without_comments
 from rewriter.text.tokens import Name
 
 STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
@@ -66,7 +66,8 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
     charset = TABLE_CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
     comment = comment_literal(to_comment(_options(queue)))
-    return f"CREATE TABLE {table} ({', '.join(lines)}){f' {charset[1]}' if charset else ''} COMMENT={comment}"
+    told = f" {charset[1]}" if charset else ""
+    return f"CREATE TABLE {table} ({', '.join(lines)}) {ENGINE}{told} COMMENT={comment}"
 
 
 def _column(column: ColumnItem) -> str:

@@ -30,6 +30,8 @@ from rewriter.grammar.statements import ColumnItem, Item, KeyItem
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name, word_set
 
+ENGINE = "ENGINE=InnoDB"
+"""Whatever the session's default is: other engines know no transactions."""
 _DUE_KEY = INDEX_NAMES[0]
 _STATE = (
     "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
@@ -108,9 +110,8 @@ def create_table(
     lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
     lines.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
-    return (
-        f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT={comment_literal(to_comment(options))}"
-    )
+    comment = comment_literal(to_comment(options))
+    return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
 
 
 def _defaults(now_sql: str) -> dict[str, str]:

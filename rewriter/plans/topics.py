@@ -66,6 +66,7 @@ from rewriter.plans.dead_letter_table import TABLE_CHARSET
 from rewriter.plans.insert import due_columns, with_columns
 from rewriter.plans.partitions import PARTITION_CLAUSE, check_partitionable
 from rewriter.plans.queue_table import (
+    ENGINE,
     back_quoted,
     comment_literal,
     create_table,
@@ -114,7 +115,7 @@ def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) 
     ]
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
     comment = comment_literal(topic_comment(options))
-    sql = f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) COMMENT={comment}"
+    sql = f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
     if options.partition_ns is None:
         return Execute(sql, Effects(catalog=True))
     check_partitionable(statement.items)

@@ -20,5 +20,5 @@ def make_table(database: str) -> str:
     """Its definition. `archived_until`: every message with a time_acked up to this is archived."""
     return (
         f"CREATE TABLE IF NOT EXISTS {QueueName(database, ARCHIVE_TABLE).sql}"
-        " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"
+        " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL) ENGINE=InnoDB"
     )

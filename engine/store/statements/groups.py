@@ -24,7 +24,7 @@ def create_groups(database: str) -> str:
         f"queue_name VARCHAR(64) {exact}, "
         "group_value VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci NOT NULL, "
         "PRIMARY KEY (follow_database, follow_table, follow_id), KEY by_group (queue_name, group_value)"
-        ") COMMENT='queuegate: messages that are held until a group of others is done'"
+        ") ENGINE=InnoDB COMMENT='queuegate: messages that are held until a group of others is done'"
     )
 
 

@@ -20,7 +20,7 @@ _TOGETHER = 100  # statements in one packet
 _NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
 MARKED_TABLES = (
-    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES"
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT, ENGINE FROM information_schema.TABLES"
     " WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ?)"
     " AND TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
     " ORDER BY TABLE_SCHEMA, TABLE_NAME"
@@ -65,8 +65,8 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     try:
         marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%"))
         # LIKE compares without case and takes '_' for any character.
-        tables = [(QueueName(*name), comment) for *name, comment in marked if is_marked(comment)]
-        definitions = _definitions(connection, [name for name, _ in tables])
+        tables = [(QueueName(*name), comment, engine) for *name, comment, engine in marked if is_marked(comment)]
+        definitions = _definitions(connection, [name for name, _, _ in tables])
         read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
     finally:
         connection.execute(AS_BEFORE)
@@ -113,6 +113,7 @@ def _read(
     connection: StoreConnection,
     name: QueueName,
     comment: str,
+    engine: str | None,
     definition: str | None,
     known: Mapping[QueueName, TableInfo],
 ) -> TableInfo | None:
@@ -133,7 +134,7 @@ def _read(
         return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
     generated = frozenset(str(column) for column, computed, *_ in peculiar if int(computed))
     narrow = frozenset((str(name), str(charset)) for name, computed, charset in peculiar if not int(computed))
-    return TableInfo(name, comment, columns, indexes, generated, narrow=narrow, definition=definition)
+    return TableInfo(name, comment, columns, indexes, generated, engine=engine, narrow=narrow, definition=definition)
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

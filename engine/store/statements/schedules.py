@@ -24,7 +24,7 @@ def create_schedules(database: str) -> str:
         "next_tick BIGINT NOT NULL, last_tick BIGINT, "
         f"problem VARCHAR(1000) {exact}, created_by VARCHAR(300) {exact} NOT NULL, "
         "time_created BIGINT NOT NULL, time_changed BIGINT NOT NULL, KEY by_tick (paused, next_tick)"
-        f") COMMENT='{SCHEDULES_MARK}: messages that recur'"
+        f") ENGINE=InnoDB COMMENT='{SCHEDULES_MARK}: messages that recur'"
     )
 
 

@@ -66,7 +66,7 @@ def create_positions(database: str) -> str:
         f"CREATE TABLE IF NOT EXISTS {QueueName(database, POSITIONS_TABLE).sql} ("
         "group_table VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
         "position BIGINT NOT NULL, highest BIGINT NOT NULL, holes MEDIUMTEXT NOT NULL, lost BIGINT NOT NULL DEFAULT 0"
-        ") COMMENT='queuegate: how far each consumer group has read its topic'"
+        ") ENGINE=InnoDB COMMENT='queuegate: how far each consumer group has read its topic'"
     )
 
 

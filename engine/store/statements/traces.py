@@ -41,7 +41,7 @@ def create_traces(database: str) -> str:
         f"user_name VARCHAR(255) {text}, host VARCHAR(255) {text}, consumer VARCHAR(255) {text}, pid BIGINT, "
         f"reason VARCHAR(1000) {text}, place VARCHAR(255) {text} NOT NULL, "
         "PRIMARY KEY (queue_name, message_id, process, number), KEY by_time (queue_name, time_at)"
-        ") COMMENT='queuegate: what happened to messages of topics'"
+        ") ENGINE=InnoDB COMMENT='queuegate: what happened to messages of topics'"
     )
 
 
