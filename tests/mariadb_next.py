@@ -76,10 +76,6 @@ class MariaDbNext(MariaDb):
         return [
             str(home / _LOADER), "--library-path", str(home / "usr/lib/x86_64-linux-gnu"),
             str(home / "usr/sbin/mariadbd"), "--no-defaults", f"--lc-messages-dir={share / 'english'}",
-<<<<<<< HEAD
             f"--character-sets-dir={share / 'charsets'}",
             f"--plugin-dir={home / 'usr/lib/mysql/plugin'}",
-=======
-            f"--character-sets-dir={share / 'charsets'}", f"--plugin-dir={home / 'usr/lib/mysql/plugin'}",
->>>>>>> 3d04559 (Queues, topics and what belongs to them are InnoDB tables; a table of another storage engine is a problem, never delivered from)
         ]  # fmt: skip

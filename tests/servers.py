@@ -34,11 +34,7 @@ T = TypeVar("T")
 Server = TypeVar("Server", bound="MariaDb")
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
-<<<<<<< HEAD
-"""What stands where else MariaDB does: `mysql`, `mariadb-next` or `galera` in the targets of make of these names."""
-=======
 """What stands where else MariaDB does: `mysql`, `mariadb-next` or `galera`, in the targets of make called so."""
->>>>>>> 3d04559 (Queues, topics and what belongs to them are InnoDB tables; a table of another storage engine is a problem, never delivered from)
 NUMBERED = SERVER == "galera"
 """Whether CREATE TOPIC gives a topic the option `sequence` by itself."""
 
