@@ -193,3 +193,48 @@ def test_negative_ids_in_every_verb(sql, queue):
     assert sql.error(f"ACK {q} -9223372036854775809")[0] == 1366
     assert sql.error(f"ACK {q} -5.5")[0] == 1235
     assert sql.error(f"ACK {q} 7 - 5")[0] == 1235
+
+
+TOKENS = [BIGINT[0], -1, (1 << 53) - 2, (1 << 53) - 1, 1 << 53, BIGINT[1] - 1, BIGINT[1]]
+
+
+def test_lease_tokens_at_the_ends_of_their_type(sql, queue):
+    q = queue("body TEXT", **LIFE)
+    for number, value in enumerate(TOKENS, 10):
+        sql(f"INSERT INTO {q} (id, body, lease_token) VALUES ({number}, 'strange', {value})")
+    sql(f"INSERT INTO {q} (id, body, lease_token) VALUES (1, 'strange', {BIGINT[1]}), (2, 'plain', 0)")
+    live(sql, q)
+    ids = ", ".join(map(str, (1, 2, *range(10, 10 + len(TOKENS)))))
+    bury_and_redrive(sql, q, ids, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[{", '[{"attempt": 1', "[{}]", "[]", "null", '"' * 50, "[{" * 5000, "\\\\", "", "'"]
+)
+@pytest.mark.parametrize("column", ["failed_attempts", "first_error", "last_error"])
+def test_what_is_kept_of_failures_may_hold_anything(sql, queue, column, text):
+    q = queue("body TEXT", **LIFE)
+    sql(f"INSERT INTO {q} (id, body, {column}) VALUES (1, 'strange', %s), (2, 'plain', NULL)", text[:1000])
+    live(sql, q)
+    bury_and_redrive(sql, q, "1, 2", 1, 2)
+
+
+@pytest.mark.parametrize("column", ["time_scheduled", "time_created"])
+def test_times_of_a_topic_at_the_ends_of_their_type(sql, topic, column):
+    t = topic("body VARCHAR(20)", billing="START AT EARLIEST")
+    for value in (BIGINT[0], -1, 0, 946_684_800 * 10**9, BIGINT[1] - 2, BIGINT[1] - 1, BIGINT[1]):
+        sql(f"INSERT INTO {t} (body, {column}) VALUES ('strange', {value})")
+    sql(f"INSERT INTO {t} (body) VALUES ('plain')")
+    found = []
+
+    def there():
+        found.extend(sql.column(f"SELECT body FROM STREAM {t} LIMIT 20 NOWAIT WITH (group = 'billing')"))
+        return "plain" in found
+
+    wait_until(there, what="the plain message")
+    assert len(sql.rows(f"SHOW GROUPS ON {t}")) == 1 and len(sql.rows(f"SHOW TOPICS LIKE '{t}'")) == 1
+    assert sql.rows(f"TRACE MESSAGE 1 ON {t}")
+    assert "plain" in sql.column(f"SELECT body FROM STREAM {t} SINCE EARLIEST UNTIL OFFSET 8")
+    assert sql(f"ALTER GROUP billing ON {t} SEEK TO EARLIEST") >= 0
+    found.clear()
+    wait_until(there, what="the plain message after the seek")
