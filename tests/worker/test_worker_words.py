@@ -11,6 +11,7 @@ from queuegate_worker.backoff import Backoff
 from queuegate_worker.command import found, main
 from queuegate_worker.errors import line_is_lost, permanent, reason_of
 from queuegate_worker.handlers import handler_of
+from queuegate_worker.receiver import columns_to_ask_for
 from queuegate_worker.statements import Statements, ack_wait_of, quoted
 
 
@@ -186,3 +187,30 @@ def test_mistakes_in_the_command_line_are_exit_code_2(capsys, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main(["builtins:print"])
     assert ended.value.code == 2
+
+
+def test_deliveries_with_tokens_are_named_by_them():
+    made = Statements("q", "me", 10)
+    alike = [Message("q", number, number, lease_token=77) for number in (1, 2)]
+    assert list(made.ack(alike)) == [("ACK `q` WHERE id IN (%s, %s) AND lease_token = %s", (1, 2, 77))]
+    assert [values for _, values in made.renew([*alike, Message("q", 3, 1, lease_token=78)], 2)] == [
+        (1, 2, 77, "2000ms"),
+        (3, 78, "2000ms"),
+    ]
+    assert made.acked(alike[0])[1] == (1, 77)
+    assert columns_to_ask_for(["id", "n"], tokens=True) == ["id", "n", "epoch", "lease_token"]
+    assert columns_to_ask_for(["id", "epoch"], tokens=False) == ["id", "epoch"]
+
+
+def test_a_message_acks_its_own_delivery_by_its_token():
+    class Cursor:
+        rowcount = 1
+
+        def execute(self, query, args=None):
+            self.sent = (query, args)
+
+    cursor = Cursor()
+    Message("q", 7, 2, ack_statement="ACK q", lease_token=77).ack(cursor)
+    assert cursor.sent == ("ACK q", (7, 77))
+    Message("q", 7, 2, ack_statement="ACK q").ack(cursor)
+    assert cursor.sent == ("ACK q", (7, 2))

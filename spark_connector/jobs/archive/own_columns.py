@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from spark_connector.client.queue import NUMBER
 from spark_connector.jobs.archive.folder import DAY, INTERVAL
 
-_IDENTITY = frozenset({"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state", NUMBER})
+_IDENTITY = frozenset(
+    {"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state", "lease_token", NUMBER}
+)
 _FAILURE = frozenset({"first_error", "last_error", "failed_attempts", "attempts", "time_dead", "source"})
 _OF_ARCHIVES = frozenset({DAY, INTERVAL})
 

@@ -22,7 +22,7 @@ SYSTEM = [
     Field("time_next", "bigint"), Field("epoch", "bigint", False), Field("time_created", "bigint", False),
     Field("time_acked", "bigint"), Field("state", "string"), Field("first_error", "string"),
     Field("last_error", "string"),
-    Field("failed_attempts", "string"),
+    Field("failed_attempts", "string"), Field("lease_token", "bigint", False),
 ]  # fmt: skip
 VITESS = "vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=10000,vt_poller_interval=30"
 LAYOUT_1 = f"""CREATE TABLE {{}} (time_scheduled BIGINT, id BIGINT, time_next BIGINT, epoch BIGINT, time_created BIGINT,
