@@ -6,7 +6,9 @@ as the query, tasks in workers). So a core is pickled: it holds options and fiel
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +29,17 @@ from spark_connector.errors import ConnectorError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
 
     from spark_connector.batch.read import BatchRead
     from spark_connector.sources.batch import SeveralRead
-    from spark_connector.streaming.source import StreamSource
+    from spark_connector.streaming.source import MicroBatch, StreamSource
     from spark_connector.writing.batch_write import BatchWrite
     from spark_connector.writing.stream_write import StreamWrite
 
 FORMAT = "queuegate"
-_QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives to the tasks of a streaming query
+_log = logging.getLogger("queuegate.spark")
+# Local properties that Spark gives to the tasks of a streaming query.
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class QueuegateDataSource(DataSource):
@@ -44,7 +47,10 @@ class QueuegateDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+        from spark_connector.options import check
+
         self._given = dict(options.items())
+        check(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -60,9 +66,7 @@ class QueuegateDataSource(DataSource):
         from spark_connector.options import batch_read
         from spark_connector.sources.batch import batch_reader
 
-        options = batch_read(self._given)
-        core = batch_reader(options, _fields(schema))
-        return _PushingReader(core) if options.push_down else _Reader(core)
+        return _Reader(batch_reader(batch_read(self._given), _fields(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connector.options import stream_read
@@ -86,7 +90,8 @@ class QueuegateDataSource(DataSource):
 
 
 class _Reader(DataSourceReader):
-    """A batch read. Where its settings forbid pushing filters, Spark refuses readers that can: hence two classes."""
+    """A batch read. It takes no filters: Spark 4.3 would apply those of one action to the next ones, too, for it keeps
+    one reader for each load()."""
 
     def __init__(self, core: BatchRead | SeveralRead) -> None:
         self._core = core
@@ -96,12 +101,6 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._core.read(partition.value)
-
-
-class _PushingReader(_Reader):
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """The filters that the database does not evaluate exactly as Spark would."""
-        yield from self._core.push(filters)
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -127,7 +126,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(part) for part in self._core.partitions(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._core.read(partition.value)
+        return self._core.read(partition.value, _micro_batch())
 
     def commit(self, end: dict[str, Any]) -> None:
         self._core.commit(end)
@@ -151,7 +150,8 @@ class _Writer(DataSourceArrowWriter):
         return _Message(self._core.write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._core.commit(_all_values(messages))
+        with _said():
+            self._core.commit(_all_values(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._core.abort(_values(messages))
@@ -165,10 +165,21 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         return _Message(self._core.write(iterator, _query()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._core.commit(_all_values(messages), batchId)
+        with _said():
+            self._core.commit(_all_values(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._core.abort(_values(messages), batchId)
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """What fails at a commit, Spark tells whoever called as "Writing job failed." alone: so it is in the log, too."""
+    try:
+        yield
+    except ConnectorError as error:
+        _log.error("nothing was committed: spark_connector.errors.%s: %s", type(error).__name__, error)
+        raise
 
 
 def _fields(schema: StructType) -> tuple[Field, ...]:
@@ -198,12 +209,25 @@ def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
     return values
 
 
-def _query() -> str:
-    """The streaming query's id, which outlives restarts from its checkpoint."""
+def _property(name: str) -> str | None:
+    """What Spark tells the task that runs here."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    found: str | None = task.getLocalProperty(_QUERY_ID) if task is not None else None
+    return task.getLocalProperty(name) if task is not None else None
+
+
+def _micro_batch() -> MicroBatch | None:
+    """The micro-batch that this task is part of, where Spark tells (not in foreachBatch of Spark Connect)."""
+    from spark_connector.streaming.source import MicroBatch
+
+    query, number = _property(_QUERY_ID), _property(_BATCH_ID)
+    return MicroBatch(query, int(number)) if query and number else None
+
+
+def _query() -> str:
+    """The streaming query's id, which outlives restarts from its checkpoint."""
+    found = _property(_QUERY_ID)
     if not found:
         raise ConnectorError("Spark tells the task no streaming query's id: write with df.writeStream")
     return found

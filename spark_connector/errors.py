@@ -27,6 +27,11 @@ class DataLossError(ConnectorError):
     """Messages that were to be read are not there any more."""
 
 
+class CheckpointError(ConnectorError):
+    """A streaming query's checkpoint is not the one that its queue knows: older, copied, or without some of its files;
+    or its sink passes over what it is given. Nothing is acked."""
+
+
 class LeaseLostError(ConnectorError):
     """Messages of this query were handed to somebody else, because their lease ran out."""
 

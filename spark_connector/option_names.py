@@ -28,14 +28,22 @@ CONNECTION = (
     "url", "host", "port", "user", "password", "passwordFile", "passwordEnv", "database", "ssl", "sslCa",
     "connectTimeout", "queryTimeout", "queue",
 )  # fmt: skip
-_READING = ("numPartitions", "fetchsize", "subscribe", "subscribePattern", "sourceColumn", "timesAsTimestamp")
+_READING = (
+    "numPartitions",
+    "fetchsize",
+    "subscribe",
+    "subscribePattern",
+    "sourceColumn",
+    "timesAsTimestamp",
+    "columns",
+)
 _WRITING = ("writeMode", "keyColumn", "batchsize", "routeColumn")
-QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "groupPrefix", "group")
+QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "onUnread", "groupPrefix", "group")
 BEGINNING = ("startingOffsets", "startingTimestamp")
 ENDING = ("endingOffsets", "endingTimestamp")
 TAIL_ONLY = (*BEGINNING, "failOnDataLoss", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ALLOWED: Mapping[Use, tuple[str, ...]] = {
-    Use.BATCH_READ: (*CONNECTION, *_READING, "includeAcked", "pushDownPredicate", *BEGINNING, *ENDING),
+    Use.BATCH_READ: (*CONNECTION, *_READING, "includeAcked", "where", *BEGINNING, *ENDING),
     Use.STREAM_READ: (
         *CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
         *QUEUE_ONLY, *TAIL_ONLY,
@@ -63,9 +71,27 @@ _OF_KAFKA: Mapping[str, str] = {
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # what Spark passes on to the sink of a stream
 
 
+_GONE = {
+    "pushdownpredicate": "Spark 4.2 and 4.3 apply the filters of one action to the next ones of the same load(), and"
+    " those of one side of a join or union to the other: wrong rows. Give option where, in SQL",
+}
+"""Options that there were, and why they are gone."""
+
+
+def known(name: str, use: Use) -> bool:
+    """Whether it is an option for that use, by any of its names."""
+    lower = name.lower()
+    names = {other.lower() for other in allowed(use)}
+    return lower in names or ALIASES.get(lower) in names or (lower in SPARKS_OWN and use is Use.STREAM_WRITE)
+
+
 def unknown(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:
     """What is said of an option that there is not."""
     lower = name.lower()
+    if lower in _GONE:
+        return f"option {name} is not offered: {_GONE[lower]}"
+    if lower == "where" and Use.STREAM_READ in uses:
+        return "option where is for spark.read: a stream acks what it reads, so choose by .where(...) behind load()"
     instead = _OF_KAFKA.get(lower)
     if lower.startswith("kafka."):
         instead = "host and port say where the proxy is, group which consumer group"

@@ -5,30 +5,28 @@ An unknown one is refused: a typo would otherwise cost messages.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from spark_connector import option_bounds
 from spark_connector.errors import OptionError
-from spark_connector.option_names import BEGINNING, ENDING, QUEUE_ONLY, TAIL_ONLY, Use
-from spark_connector.option_values import Given, bounded
+from spark_connector.option_bounds import Bound, Several, Span
+from spark_connector.option_condition import OPTION, insist_on_one
+from spark_connector.option_names import BEGINNING, ENDING, QUEUE_ONLY, TAIL_ONLY, Use, known
+from spark_connector.option_values import Given
 
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
-_EARLIEST_MS = 10**11  # in 1973: who gives a smaller time means seconds
 _PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
-_MESSAGES_MAX = 10_000_000
 _GROUP_MAX = 64
-_IDS_END = 2**63
-Bound = Literal["earliest", "latest"] | int
 Mode = Literal["queue", "tail"]
-_DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,6 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Several:
-    """Several queues or topics that are read as one."""
-
-    names: tuple[str, ...]  # in order; empty where there is a pattern
-    pattern: str | None = None  # a regular expression: those whose whole name it fits, also later ones
-    topics: bool = False  # the pattern is for topics; else it is for queues
-    column: str = "topic"  # tells of each row which of them it is from
-    starting: Mapping[str, Bound] = field(default_factory=dict)  # where to begin with each; empty: not given
-    ending: Mapping[str, Bound] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class QueueAddress:
     """A queue or a topic, or several of them, and how to get there."""
 
@@ -70,6 +56,8 @@ class QueueAddress:
     group: str | None = None  # of consumers of the topic `queue`
     several: Several | None = None
     times: bool = False  # as TIMESTAMP
+    columns: tuple[str, ...] = ()  # those that are read; empty: all
+    where: str | None = None  # a condition of SQL
 
 
 @dataclass(frozen=True)
@@ -81,19 +69,10 @@ class BatchReadOptions:
     num_partitions: int
     fetch_size: int  # rows
     include_acked: bool
-    push_down: bool
+    where: str | None = None  # a condition of SQL
+    columns: tuple[str, ...] = ()  # those that are read; empty: all
     span: Span | None = None  # of a topic's messages; None: nothing is said
     several: Several | None = None  # in place of `queue`, which is empty then
-
-
-@dataclass(frozen=True)
-class Span:
-    """Which of a topic's messages a batch reads: from the first of these up to the last of those, which is left out."""
-
-    starting: Literal["earliest"] | int = "earliest"
-    starting_time: int | None = None  # ns; in its place
-    ending: Literal["latest"] | int = "latest"
-    ending_time: int | None = None  # ns; in its place
 
 
 @dataclass(frozen=True)
@@ -111,6 +90,7 @@ class StreamReadOptions:
     poll_timeout: float  # seconds that latestOffset waits for messages before it answers "nothing new"
     lease: float  # seconds; mode=queue
     on_lease_lost: Literal["redeliver", "fail"]  # mode=queue
+    on_unread: Literal["fail", "ack"]  # mode=queue: a micro-batch that is done and that no task has read
     group_prefix: str  # mode=queue: what the names of this query's claims begin with
     starting: Bound  # mode=tail: one of the ends, or an id
     starting_time: int | None  # mode=tail: ns; in its place
@@ -118,6 +98,7 @@ class StreamReadOptions:
     min_messages: int  # mode=tail: a micro-batch waits for so many, 0: for none
     max_delay: float  # mode=tail: seconds that it waits for them
     several: Several | None = None  # in place of `queue`, which is empty then
+    columns: tuple[str, ...] = ()  # those that are read; empty: all
 
 
 @dataclass(frozen=True)
@@ -154,6 +135,8 @@ def places(options: Mapping[str, str]) -> QueueAddress:
         _group(given),
         several,
         given.flag("timesAsTimestamp", False),
+        _columns(given),
+        _where(given),
     )
 
 
@@ -167,8 +150,9 @@ def batch_read(options: Mapping[str, str]) -> BatchReadOptions:
         num_partitions=given.whole("numPartitions", 4, 1, 10_000),
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
         include_acked=given.flag("includeAcked", False),
-        push_down=given.flag("pushDownPredicate", False),
-        span=_span(given, several),
+        where=_where(given),
+        columns=_columns(given),
+        span=option_bounds.span(given, several),
         several=several,
     )
 
@@ -180,7 +164,7 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
     for name in TAIL_ONLY if mode == "queue" else QUEUE_ONLY:
         if given.has(name):
             raise OptionError(f"option {name} has no meaning with mode={mode}: leave it out")
-    max_messages = given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, _MESSAGES_MAX)
+    max_messages = given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, option_bounds.MESSAGES_MAX)
     return StreamReadOptions(
         address=_address(given),
         queue="" if several else _queue(given),
@@ -195,14 +179,38 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         on_lease_lost="fail"
         if given.choice("onLeaseLost", "redeliver", ("redeliver", "fail")) == "fail"
         else "redeliver",
+        on_unread="ack" if given.choice("onUnread", "fail", ("fail", "ack")) == "ack" else "fail",
         group_prefix=_prefix(given),
-        starting=_starting(given, several),
-        starting_time=_time(given, "startingTimestamp", "startingOffsets", "where to begin"),
+        starting=option_bounds.starting(given, several),
+        starting_time=option_bounds.time(given, "startingTimestamp", "startingOffsets", "where to begin"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
-        min_messages=_least(given, max_messages),
-        max_delay=_delay(given),
+        min_messages=option_bounds.least(given, max_messages),
+        max_delay=option_bounds.delay(given),
         several=several,
+        columns=_columns(given),
     )
+
+
+def check(options: Mapping[str, str]) -> None:
+    """What can be said of options before it is known what they are for. Raises OptionError: they are wrong for all that
+    they may be for. Whoever uses them checks them again."""
+    ways: Sequence[tuple[Use, Callable[[Mapping[str, str]], object]]] = (
+        (Use.BATCH_READ, batch_read),
+        (Use.STREAM_READ, stream_read),
+        (Use.BATCH_WRITE, partial(write, use=Use.BATCH_WRITE)),
+        (Use.STREAM_WRITE, partial(write, use=Use.STREAM_WRITE)),
+    )
+    faults = []
+    for use, read in ways:
+        if not all(known(name, use) for name in options):
+            continue
+        try:
+            read(options)
+            return
+        except OptionError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0]
 
 
 def write(options: Mapping[str, str], use: Use) -> WriteOptions:
@@ -251,7 +259,7 @@ def _several(given: Given) -> Several | None:
     column = given.text("sourceColumn", "topic").strip()
     if not column:
         raise OptionError("option sourceColumn is the name of a column, as in .option('sourceColumn', 'source')")
-    starting, ending = (_of_each(given, name) for name in ("startingOffsets", "endingOffsets"))
+    starting, ending = (option_bounds.of_each(given, name) for name in ("startingOffsets", "endingOffsets"))
     if not given.has("subscribePattern"):
         names = (
             [_queue(given)] if given.has("queue") else [_name(each) for each in given.text("subscribe", "").split(",")]
@@ -268,35 +276,6 @@ def _several(given: Given) -> Several | None:
     return Several((), pattern, topics, column, starting, ending)
 
 
-def _of_each(given: Given, name: str) -> Mapping[str, Bound]:
-    """A bound for each topic, as JSON: {"orders": 900, "bills": "earliest"}; Kafka's -2 and -1 are its ends."""
-    text = given.text(name, "").strip()
-    if not text or text in ("earliest", "latest"):
-        return {}
-    form = (
-        f"option {name}, where several are read, is earliest, latest, or JSON with a bound for each, as in"
-        ' {"orders": 900, "bills": "latest"}'
-    )
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise OptionError(f"{form}: not {text[:80]!r}")
-    bounds: dict[str, Bound] = {}
-    for topic, bound in found.items():
-        match bound:
-            case "earliest" | -2:
-                bounds[topic] = "earliest"
-            case "latest" | -1:
-                bounds[topic] = "latest"
-            case int() if not isinstance(bound, bool) and 0 <= bound < _IDS_END:
-                bounds[topic] = bound
-            case _:
-                raise OptionError(f"{form}: for {topic[:64]!r} it has {json.dumps(bound)[:80]}")
-    return bounds
-
-
 def _route(given: Given, mode: str) -> str | None:
     if not given.has("routeColumn"):
         return None
@@ -308,6 +287,28 @@ def _route(given: Given, mode: str) -> str | None:
     if not route:
         raise OptionError("option routeColumn is the name of a column, as in .option('routeColumn', 'target')")
     return route
+
+
+def _columns(given: Given) -> tuple[str, ...]:
+    if not given.has("columns"):
+        return ()
+    names = tuple(name.strip() for name in given.text("columns", "").split(","))
+    if not all(names):
+        raise OptionError("option columns is names of columns with commas between them, as in 'id, cents'")
+    lower = [name.lower() for name in names]
+    if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
+        raise OptionError(f"option columns names {twice!r} twice")
+    return names
+
+
+def _where(given: Given) -> str | None:
+    if not given.has("where"):
+        return None
+    text = given.text("where", "").strip()
+    if not text:
+        raise OptionError(f"{OPTION}: it is empty")
+    insist_on_one(text)
+    return text
 
 
 def _prefix(given: Given) -> str:
@@ -324,69 +325,6 @@ def _group(given: Given) -> str | None:
     if not group or len(group) > _GROUP_MAX:
         raise OptionError(f"option group is the name of a consumer group, 1 to {_GROUP_MAX} characters, not {group!r}")
     return group
-
-
-def _starting(given: Given, several: Several | None) -> Bound:
-    if several is not None and several.starting:
-        return "latest"
-    found = _end_or_id(given, "startingOffsets", "latest", ("earliest", "latest"))
-    return found if isinstance(found, int) else "earliest" if found == "earliest" else "latest"
-
-
-def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> str | int:
-    text = given.text(name, default).strip().lower()
-    if text in ends:
-        return text
-    if text.isdecimal() and int(text) < _IDS_END:
-        return int(text)
-    raise OptionError(f"option {name} is {' or '.join(ends)}, or an offset, not {text[:80]!r}")
-
-
-def _time(given: Given, name: str, other: str, what: str) -> int | None:
-    """A time in ns, where it is given in the place of the `other` option."""
-    if not given.has(name):
-        return None
-    if given.has(other):
-        raise OptionError(f"options {other} and {name} both say {what}: give one of them")
-    bounds = (_EARLIEST_MS, 9_000_000_000_000)
-    return 1_000_000 * bounded(name, given.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
-
-
-def _span(given: Given, several: Several | None) -> Span | None:
-    if not any(given.has(name) for name in (*BEGINNING, *ENDING)):
-        return None
-    first: str | int = "earliest"
-    end: str | int = "latest"
-    if several is None or not several.starting:
-        first = _end_or_id(given, "startingOffsets", "earliest", ("earliest",))
-    if several is None or not several.ending:
-        end = _end_or_id(given, "endingOffsets", "latest", ("latest",))
-    since = _time(given, "startingTimestamp", "startingOffsets", "where to begin")
-    until = _time(given, "endingTimestamp", "endingOffsets", "where to end")
-    if isinstance(first, int) and isinstance(end, int) and first > end:
-        raise OptionError(f"option endingOffsets is {end}, before startingOffsets, which is {first}")
-    if since is not None and until is not None and since > until:
-        raise OptionError("option endingTimestamp is before startingTimestamp")
-    return Span(
-        first if isinstance(first, int) else "earliest", since, end if isinstance(end, int) else "latest", until
-    )
-
-
-def _least(given: Given, most: int) -> int:
-    least = given.whole("minOffsetsPerTrigger", 0, 0, _MESSAGES_MAX)
-    if least > most:
-        raise OptionError(f"option minOffsetsPerTrigger is {least}, more than maxMessagesPerTrigger, which is {most}")
-    return least
-
-
-def _delay(given: Given) -> float:
-    if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
-        raise OptionError("option maxTriggerDelay needs minOffsetsPerTrigger: how many messages it waits for")
-    text = given.text("maxTriggerDelay", "15m").strip().lower()
-    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
-    if found is None:
-        raise OptionError(f"option maxTriggerDelay is a duration, as in 500ms, 30s, 15m or 1h, not {text[:80]!r}")
-    return int(found[1]) * _DURATIONS[found[2]]
 
 
 def _transaction(given: Given, mode: str) -> tuple[str, int] | None:

@@ -1,14 +1,14 @@
-"""How a queue or a topic is cut into parts that several connections read, with no snapshot in common but one cut-off.
+"""How a queue or a topic is cut into parts that several connections read, with no snapshot in common.
 
-A part is a range of ids that ends at the highest id there was; of a topic whose messages have numbers, one of numbers,
-which all that is committed at the cut-off is given first. Where ids are not counted up by the database, rows
-that were created later are recognised by their time. What was acked after the cut-off counts as not acked: so the parts
-agree, and a task that is repeated reads the same rows, however much is acked in the meantime. Messages of a topic are
-not acked, and those are read whose offsets are in a span.
+Spark plans a DataFrame of a Python source once and reads it as often as there are actions on it: its parts are those of
+the first action. So a part is a range of ids (of a topic with numbers: of numbers) whatever is in it then, and together
+the parts are all ids there are or will be: each action reads what is there when it runs. What comes above the highest
+id of the plan is dealt out to the parts in blocks, which all tasks reckon alike, however much they see of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,12 @@ from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
 from spark_connector.client.topic_log import first_since
 from spark_connector.client.topic_numbers import number_all
-from spark_connector.options import Span
+from spark_connector.option_bounds import Span
 
 EXACT_ROWS_MAX = 1_000_000  # shares of more rows than these are estimated: to count them took seconds
+BLOCK_IDS = 10_000
+"""Ids of a block above the plan's highest. Each round of blocks, one for each part, has twice as many."""
+
 _PROBES = 64  # look-ups in each round of an estimate
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 # Types whose values compare as ORDER BY sorts them when they are written into a statement and read back.
@@ -29,18 +32,39 @@ Key = Any  # a value of the column that is cut by, as PyMySQL gives and takes it
 
 
 @dataclass(frozen=True)
+class Range:
+    """Keys above `after` and up to `to`; None: without a bound."""
+
+    after: Key = None
+    to: Key = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a part has of whole numbers above the plan's highest: a block of each round."""
+
+    above: int
+    place: int  # among the parts, from 0
+    parts: int
+
+    def ranges(self, highest: int) -> Iterator[Range]:
+        """Its blocks, as far as there are ids."""
+        start, size = self.above, BLOCK_IDS
+        while start < highest:
+            after = start + self.place * size
+            if after < highest:
+                yield Range(after, min(after + size, highest))
+            start, size = start + self.parts * size, 2 * size
+
+
+@dataclass(frozen=True)
 class Part:
-    """Ids above `after` and up to `to`, None: without a bound; as things were at `cutoff`, in unix nanoseconds.
+    """What a task reads. The driver knows the queue, so that not every task has to ask."""
 
-    `by`: the column that these are values of, `id` or that of a topic's numbers. `settings`: what a connection begins
-    with that reads it.
-    """
-
-    after: Key
-    to: Key
-    cutoff: int
-    by: str = "id"
-    settings: tuple[str, ...] = ()
+    queue: Queue
+    planned: Range
+    share: Share | None = None  # None: the last range has no end
+    settings: tuple[str, ...] = ()  # what a connection begins with that reads it
 
 
 def cut(
@@ -55,52 +79,77 @@ def cut(
     QueueError, pymysql's errors."""
     if queue.sequenced:
         number_all(client, queue)
-    whole = Part(None, None, client.now_ns(), queue.offset, settings)
-    if queue.column(queue.offset).base not in _ORDERED:
-        return [whole]
-    highest = client.value(f"SELECT MAX({queue.offset}) FROM {queue.quoted}")
-    if highest is None and queue.sequenced:
-        return [replace(whole, to=0)]  # nothing: the first number is 1
-    if highest is None:
-        return [whole]
-    whole = replace(whole, to=highest)
-    if span is not None:
-        whole = replace(whole, after=_before(client, queue, span), to=_last(client, queue, span, highest))
-    ends = _ends(client, queue, whole, count, include_acked) if count > 1 else []
-    return [replace(whole, after=a, to=z) for a, z in zip([whole.after, *ends], [*ends, whole.to], strict=True)]
+    by = queue.offset
+    if queue.column(by).base not in _ORDERED:
+        return [Part(queue, Range(), settings=settings)]
+    highest = client.value(f"SELECT MAX({by}) FROM {queue.quoted}")
+    counted = queue.column(by).base in _WHOLE
+    if highest is None and not counted:
+        return [Part(queue, Range(), settings=settings)]
+    whole = Range(None, 0 if highest is None else highest)
+    if span is not None and highest is not None:
+        whole = bounded(whole, limits(client, queue, span))
+    ends = _ends(client, queue, whole, count, include_acked) if count > 1 and highest is not None else []
+    found = [Range(after, to) for after, to in zip([None, *ends], [*ends, whole.to], strict=True)]
+    if not counted:
+        found[-1] = Range(found[-1].after, None)
+    return [
+        Part(queue, planned, Share(int(whole.to), place, len(found)) if counted else None, settings)
+        for place, planned in enumerate(found)
+    ]
 
 
-def _before(client: Client, topic: Queue, span: Span) -> int | None:
-    """The offset after which a span begins; None: at the first message."""
+def ranges(client: Client, part: Part, span: Span | None) -> list[Range]:
+    """What a task reads of its part, as things are when it begins. Raises QueueError, pymysql's errors."""
+    if part.queue.sequenced:
+        number_all(client, part.queue)
+    found = [part.planned]
+    if part.share is not None:
+        highest = client.value(f"SELECT MAX({part.queue.offset}) FROM {part.queue.quoted}")
+        found.extend(part.share.ranges(part.share.above if highest is None else highest))
+    if span is None:
+        return found
+    most = limits(client, part.queue, span)
+    return [each for each in (bounded(one, most) for one in found) if not _is_empty(each)]
+
+
+def limits(client: Client, topic: Queue, span: Span) -> Range:
+    """The offsets of a span, as far as they can be said now."""
+    after = None if span.starting == "earliest" else span.starting - 1
+    to = None if span.ending == "latest" else span.ending - 1
     if span.starting_time is not None:
-        return first_since(client, topic, span.starting_time, "startingTimestamp") - 1
-    return None if span.starting == "earliest" else span.starting - 1
-
-
-def _last(client: Client, topic: Queue, span: Span, highest: int) -> int:
-    """The last offset of a span, and no larger than the highest."""
+        after = first_since(client, topic, span.starting_time, "startingTimestamp") - 1
     if span.ending_time is not None:
-        return min(highest, first_since(client, topic, span.ending_time, "endingTimestamp") - 1)
-    return highest if span.ending == "latest" else min(highest, span.ending - 1)
+        to = first_since(client, topic, span.ending_time, "endingTimestamp") - 1
+    return Range(after, to)
 
 
-def condition(part: Part, queue: Queue, include_acked: bool) -> tuple[str, list[Any]]:
-    """The WHERE of a part, and its values."""
-    terms, args = ["1 = 1"], list[Any]()
-    if part.after is not None:
-        terms, args = [*terms, f"{part.by} > %s"], [*args, part.after]
-    if part.to is not None:
-        terms, args = [*terms, f"{part.by} <= %s"], [*args, part.to]
-    if not queue.column("id").auto and queue.has("time_created"):
-        terms, args = [*terms, "(time_created <= %s OR time_created IS NULL)"], [*args, part.cutoff]
+def bounded(one: Range, most: Range) -> Range:
+    """What of a range lies within the other."""
+    afters = [bound for bound in (one.after, most.after) if bound is not None]
+    tos = [bound for bound in (one.to, most.to) if bound is not None]
+    return Range(max(afters, default=None), min(tos, default=None))
+
+
+def _is_empty(one: Range) -> bool:
+    return one.after is not None and one.to is not None and bool(one.after >= one.to)
+
+
+def condition(one: Range, queue: Queue, include_acked: bool) -> tuple[str, list[Any]]:
+    """The WHERE of a range, and its values."""
+    terms, args = list[str](), list[Any]()
+    if one.after is not None:
+        terms, args = [*terms, f"{queue.offset} > %s"], [*args, one.after]
+    if one.to is not None:
+        terms, args = [*terms, f"{queue.offset} <= %s"], [*args, one.to]
     if not include_acked and not queue.is_topic:
-        terms, args = [*terms, "(time_acked IS NULL OR time_acked > %s)"], [*args, part.cutoff]
-    return " AND ".join(terms[1:] or terms), args
+        terms = [*terms, "time_acked IS NULL"]
+    return " AND ".join(terms) or "1 = 1", args
 
 
-def _ends(client: Client, queue: Queue, whole: Part, count: int, include_acked: bool) -> list[Key]:
+def _ends(client: Client, queue: Queue, whole: Range, count: int, include_acked: bool) -> list[Key]:
     """The last ids of all parts but the last."""
-    name, by = queue.placed_log, whole.by
+    name, by = queue.placed_log, queue.offset
     where, args = condition(whole, queue, include_acked)
     rows = client.value(
         f"SELECT COUNT(*) FROM (SELECT {by} FROM {name} WHERE {where} LIMIT {EXACT_ROWS_MAX + 1}) AS counted",
@@ -113,10 +162,10 @@ def _ends(client: Client, queue: Queue, whole: Part, count: int, include_acked: 
     return _exact(client, queue, whole, count, include_acked, -(-rows // count))
 
 
-def _exact(client: Client, queue: Queue, whole: Part, count: int, include_acked: bool, share: int) -> list[Key]:
+def _exact(client: Client, queue: Queue, whole: Range, count: int, include_acked: bool, share: int) -> list[Key]:
     """By steps of `share` rows along the key."""
     ends: list[Key] = []
-    name, by = queue.placed_log, whole.by
+    name, by = queue.placed_log, queue.offset
     for _ in range(count - 1 if share else 0):
         rest = replace(whole, after=ends[-1]) if ends else whole
         where, args = condition(rest, queue, include_acked)
@@ -127,9 +176,9 @@ def _exact(client: Client, queue: Queue, whole: Part, count: int, include_acked:
     return ends
 
 
-def _estimated(client: Client, queue: Queue, whole: Part, count: int) -> list[Key]:
+def _estimated(client: Client, queue: Queue, whole: Range, count: int) -> list[Key]:
     """By the gaps between ids or numbers, as a few hundred look-ups show them."""
-    name, by = queue.placed_log, whole.by
+    name, by = queue.placed_log, queue.offset
 
     def at(bound: str, number: int) -> int:
         found = client.value(f"SELECT {bound} %s", (number,))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pymysql
 
 from spark_connector.batch import parts
-from spark_connector.batch.filters import Condition, split
-from spark_connector.batch.parts import Part
+from spark_connector.batch.conditions import check
+from spark_connector.batch.parts import Part, Range
 from spark_connector.client.cluster import settings
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, placed, told
+from spark_connector.client.connection import Client, told
 from spark_connector.client.queue import Queue, describe
+from spark_connector.client.reconnecting import opened, patiently
 from spark_connector.client.topic_numbers import insist_on_numbers
 from spark_connector.errors import OptionError
 from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
 
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
+LARGE_BYTES = 64 << 20
+"""Of text and bytes in what a read carries: from there on it is worth saying how to carry less."""
+
+_SAMPLE = 100  # rows
+_LONG = ("string", "binary")
+_log = logging.getLogger("queuegate.spark")
 
 
 class BatchRead:
@@ -30,55 +35,59 @@ class BatchRead:
     def __init__(self, options: BatchReadOptions, fields: Sequence[Field]) -> None:
         self._options = options
         self.fields = tuple(fields)
-        self._queue: Queue | None = None  # described on the driver, once
-        self._pushed: tuple[Condition, ...] = ()
 
     def partitions(self) -> list[Part]:
-        """One part for each task; one cut-off for all of them."""
-        with Client(self._options.address) as client:
-            queue = self._described(client)
-            try:
-                options, own = self._options, settings(client)
-                for setting in own:
-                    client.execute(setting)
-                return parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
-            except pymysql.Error as error:
-                raise told(error, self._options.address) from error
+        """One part for each task."""
+        return patiently(self._options.address, self._plan)
+
+    def _plan(self, client: Client) -> list[Part]:
+        queue, options = describe(client, self._options.queue), self._options
+        _insist(queue, options)
+        arrow.agree(queue, self.fields)
+        own = settings(client)
+        for setting in own:
+            client.execute(setting)
+        if options.where is not None:
+            check(client, queue, options.where)
+        found = parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
+        self._warn_of_size(client, queue)
+        return found
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. A task that is repeated gets the same ones (docs/spark.md says within which bounds)."""
-        with Client(self._options.address) as client:
-            queue = self._described(client)
-            where, args = self._where(part, queue)
-            table = placed(queue.name) if self._pushed else queue.placed_log  # a filter may have a better index
-            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {table} WHERE {where}"
+        """The rows of a part, as they are when it is read."""
+        with opened(self._options.address, part.settings) as client:
             try:
-                for setting in part.settings:
-                    client.execute(setting)
-                yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
+                for one in parts.ranges(client, part, self._options.span):
+                    sql, args = self._select(part.queue, one)
+                    yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
 
-    def push(self, filters: Sequence[Filter]) -> Iterator[Filter]:
-        """Takes the filters that the database evaluates exactly as Spark would, and gives the others back."""
-        with Client(self._options.address) as client:
-            found, rest = split(filters, self._described(client), self.fields)
-        self._pushed = tuple(found)
-        return rest
+    def _select(self, queue: Queue, one: Range) -> tuple[str, list[object]]:
+        where, args = parts.condition(one, queue, self._options.include_acked)
+        if self._options.where is not None:
+            where = f"{where} AND ({self._options.where.replace('%', '%%')})"
+        table = queue.placed_log if self._options.where is None else queue.placed  # it may have a better index
+        return f"SELECT {arrow.select_list(queue, self.fields)} FROM {table} WHERE {where}", args
 
-    def _where(self, part: Part, queue: Queue) -> tuple[str, list[Any]]:
-        where, args = parts.condition(part, queue, self._options.include_acked)
-        return " AND ".join([where, *(each.sql for each in self._pushed)]), [
-            *args,
-            *(arg for each in self._pushed for arg in each.args),
-        ]
-
-    def _described(self, client: Client) -> Queue:
-        if self._queue is None:
-            self._queue = describe(client, self._options.queue)
-            _insist(self._queue, self._options)
-            arrow.agree(self._queue, self.fields)
-        return self._queue
+    def _warn_of_size(self, client: Client, queue: Queue) -> None:
+        """Where much of what is read is text or bytes, and perhaps not needed: Spark does not tell which it needs."""
+        long = [queue.column(field.name).name for field in self.fields if field.type in _LONG]
+        if not long:
+            return
+        where, args = parts.condition(Range(), queue, self._options.include_acked)
+        size = " + ".join(f"COALESCE(LENGTH({queue.placed_column(name)}), 0)" for name in long)
+        rows = f"SELECT {size} AS bytes FROM {queue.placed} WHERE {where} LIMIT"
+        mean = client.value(f"SELECT AVG(bytes) FROM ({rows} {_SAMPLE}) AS some", args)
+        if not mean:
+            return
+        most = int(LARGE_BYTES / float(mean)) + 1
+        if int(client.value(f"SELECT COUNT(*) FROM ({rows} {most}) AS enough", args)) >= most:
+            _log.warning(
+                "%s has about %d bytes in %s of each message, more than %d MiB in all, and Spark carries every column"
+                " that was loaded, whatever is selected: say option columns (and where) for what you need",
+                queue.called, round(mean), ", ".join(long), LARGE_BYTES >> 20,
+            )  # fmt: skip
 
 
 def _insist(queue: Queue, options: BatchReadOptions) -> None:

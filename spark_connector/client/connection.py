@@ -188,12 +188,14 @@ def _connect(address: Address) -> pymysql.Connection[Any]:
             autocommit=True,
             init_command=_SESSION,
             connect_timeout=max(1, round(address.connect_timeout)),
-            read_timeout=address.query_timeout,
+            read_timeout=address.connect_timeout,  # of the handshake: who accepts may not answer
             write_timeout=address.query_timeout,
             **encryption,
         )
     except Exception as error:  # a peer that is no MySQL server makes PyMySQL stumble in many ways
         raise ConnectionFailed(_refusal(address, error)) from error
+    line: Any = connection
+    line._read_timeout = address.query_timeout
     return _insist_on_tls(connection, address)
 
 

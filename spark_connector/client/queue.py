@@ -60,6 +60,15 @@ class Queue:
         return quoted(self.name)
 
     @property
+    def placed(self) -> str:
+        """The same in a statement that has placeholders."""
+        return placed(self.name)
+
+    def placed_column(self, name: str) -> str:
+        """The column of that name, likewise. Raises SchemaError."""
+        return placed(self.column(name).name)
+
+    @property
     def offset(self) -> str:
         """The column that readers go by, which needs no quotes: the number of a message, or its id."""
         return NUMBER if self.sequenced else "id"

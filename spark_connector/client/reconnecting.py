@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -17,6 +19,9 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
 """How long one call goes on trying: longer than a restart of the proxy, shorter than any lease worth having."""
+
+LOADING_SECONDS = 5.0
+"""How long load() goes on trying: somebody waits for it, and may have mistyped the port. A restart takes less."""
 
 READ_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 """Locking reads of ranges would otherwise lock the gaps between messages, where producers insert."""
@@ -97,6 +102,30 @@ class ReconnectingClient:
         return told(error, self._address) if isinstance(error, pymysql.Error) else error
 
 
+def patiently(
+    address: Address,
+    work: Callable[[Client], T],
+    settings: Sequence[str] = (),
+    patience: float = PATIENCE_SECONDS,
+) -> T:
+    """What `work` gives by a connection of its own; done again where that breaks. Raises as `run`."""
+    line = ReconnectingClient(address, settings=settings, patience=patience)
+    try:
+        return line.run(work)
+    finally:
+        line.close()
+
+
+@contextmanager
+def opened(address: Address, settings: Sequence[str] = ()) -> Iterator[Client]:
+    """A connection that is tried for as long; what is done by it afterwards is not repeated. Raises as `run`."""
+    line = ReconnectingClient(address, settings=settings)
+    try:
+        yield line.run(lambda client: client)
+    finally:
+        line.close()
+
+
 def _execute(client: Client, setting: str) -> None:
     client.execute(setting)
 
@@ -112,8 +141,13 @@ def _of_the_line(error: BaseException) -> bool:
     return isinstance(error, ConnectionFailed) or _number(error) in _OF_THE_LINE
 
 
+def _is_certificate(error: BaseException) -> bool:
+    """Whether TLS refused the peer's certificate, which stays as it is."""
+    return isinstance(getattr(error, "original_exception", error), ssl.SSLCertVerificationError)
+
+
 def _passes(error: BaseException) -> bool:
     """Whether it may be over in a while."""
     if isinstance(error, ConnectionFailed):
-        return _number(error) not in _DENIED
+        return error.__cause__ is not None and not _is_certificate(error.__cause__) and _number(error) not in _DENIED
     return _number(error) in _PASSING

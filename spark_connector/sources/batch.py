@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,16 @@ from spark_connector.batch.read import BatchRead
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import describe
-from spark_connector.errors import OptionError
-from spark_connector.options import BatchReadOptions, Several, Span
+from spark_connector.client.reconnecting import patiently
+from spark_connector.errors import ConnectorError, OptionError
+from spark_connector.option_bounds import Several, Span
+from spark_connector.options import BatchReadOptions
 from spark_connector.sources.columns import SourceColumn, check
 from spark_connector.sources.names import find
+from spark_connector.sources.schema import insist_on_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
 
 
 @dataclass(frozen=True)
@@ -29,39 +31,56 @@ class PartOfOne:
     part: Part
 
 
+@dataclass(frozen=True)
+class PartOfNew:
+    """All of those that a pattern finds and that were not there when the read was planned."""
+
+    known: tuple[str, ...]
+
+
 class SeveralRead:
     """The same as BatchRead, of several."""
 
     def __init__(self, options: BatchReadOptions, several: Several, fields: Sequence[Field]) -> None:
         self._options, self._several, self.fields = options, several, tuple(fields)
         self._column = SourceColumn(fields, several.column)
-        self._reads: dict[str, BatchRead] | None = None  # found on the driver, once
 
-    def partitions(self) -> list[PartOfOne]:
-        """The parts of all, about `numPartitions` in sum. Each has a cut-off of its own."""
-        return [PartOfOne(name, part) for name, read in self._all().items() for part in read.partitions()]
+    def partitions(self) -> list[PartOfOne | PartOfNew]:
+        """The parts of all, about `numPartitions` in sum."""
+        names = self._found()
+        insist_on_bounds(self._several, names)
+        share = max(1, self._options.num_partitions // max(1, len(names)))
+        parts: list[PartOfOne | PartOfNew] = [
+            PartOfOne(name, part) for name in names for part in self._one(name, share).partitions()
+        ]
+        return parts if self._several.pattern is None else [*parts, PartOfNew(names)]
 
-    def read(self, part: PartOfOne) -> Iterator[pa.RecordBatch]:
+    def read(self, part: PartOfOne | PartOfNew) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        read = self._all()[part.name] if self._reads is not None else self._one(part.name, 1)
-        yield from self._column.added(part.name, read.read(part.part))
+        if isinstance(part, PartOfOne):
+            yield from self._read(part)
+            return
+        for name in self._found():
+            if name not in part.known:
+                for one in self._one(name, 1).partitions():
+                    yield from self._read(PartOfOne(name, one))
 
-    def push(self, filters: Sequence[Filter]) -> Iterator[Filter]:
-        """Takes the filters that the database evaluates exactly as Spark would for each; gives back the others."""
-        reads = self._all().values()
-        left = {id(each) for read in reads for each in read.push(filters)}
-        return (each for each in filters if id(each) in left or not reads)
+    def _read(self, part: PartOfOne) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._column.added(part.name, self._one(part.name, 1).read(part.part))
+        except ConnectorError:
+            if self._several.pattern is None or part.name in self._found():
+                raise
+            # It was dropped since the read was planned, and a pattern finds what there is.
 
-    def _all(self) -> Mapping[str, BatchRead]:
-        if self._reads is None:
-            with Client(self._options.address) as client:
-                names = find(client, self._several, None)
-                for name in names:
-                    check(describe(client, name), self._column.name)
-            insist_on_bounds(self._several, names)
-            share = max(1, self._options.num_partitions // max(1, len(names)))
-            self._reads = {name: self._one(name, share) for name in names}
-        return self._reads
+    def _found(self) -> tuple[str, ...]:
+        def look(client: Client) -> tuple[str, ...]:
+            names = find(client, self._several, None)
+            for name in names:
+                check(describe(client, name), self._column.name)
+            return names
+
+        return patiently(self._options.address, look)
 
     def _one(self, name: str, parts: int) -> BatchRead:
         options = replace(self._options, queue=name, several=None, num_partitions=parts, span=self._span(name))
@@ -95,4 +114,5 @@ def insist_on_bounds(several: Several, names: Sequence[str]) -> None:
 def batch_reader(options: BatchReadOptions, fields: tuple[Field, ...]) -> BatchRead | SeveralRead:
     """The batch read that the options ask for, of one or of several."""
     several = options.several
+    insist_on_columns(options.columns, fields, several)
     return BatchRead(options, fields) if several is None else SeveralRead(options, several, fields)

@@ -7,7 +7,7 @@ import re
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import marked
 from spark_connector.errors import QueueError
-from spark_connector.options import Several
+from spark_connector.option_bounds import Several
 
 NAMES_MAX = 100
 """Each is planned by itself, by a connection of its own."""

@@ -20,12 +20,14 @@ from spark_connector.client.columns import Field
 from spark_connector.client.queue import describe
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
-from spark_connector.options import Bound, Several, StreamReadOptions
+from spark_connector.option_bounds import Bound, Several
+from spark_connector.options import StreamReadOptions
 from spark_connector.sources.batch import insist_on_bounds
 from spark_connector.sources.columns import SourceColumn, check
 from spark_connector.sources.names import find
+from spark_connector.sources.schema import insist_on_columns
 from spark_connector.streaming.pace import Pace
-from spark_connector.streaming.source import StreamSource, source
+from spark_connector.streaming.source import MicroBatch, StreamSource, source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,9 +137,9 @@ class SeveralSource:
                 parts.extend(PartOfOne(name, part) for part in self._source(name).partitions(before, offset))
         return parts
 
-    def read(self, part: PartOfOne) -> Iterator[pa.RecordBatch]:
+    def read(self, part: PartOfOne, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
         one = source(self._of(part.name), self._column.others)
-        yield from self._column.added(part.name, one.read(part.part))
+        yield from self._column.added(part.name, one.read(part.part, batch))
 
     def commit(self, end: dict[str, Any]) -> None:
         for name, offset in _offsets(end).items():
@@ -251,4 +253,5 @@ def _offsets(json: Mapping[str, Any]) -> Offsets:
 def stream_source(options: StreamReadOptions, fields: tuple[Field, ...]) -> StreamSource:
     """The source that the options ask for, of one or of several."""
     several = options.several
+    insist_on_columns(options.columns, fields, several)
     return source(options, fields) if several is None else SeveralSource(options, several, fields)

@@ -11,7 +11,6 @@ Each function here is one step of a transaction that its caller opened, or one s
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +21,7 @@ from pymysql.converters import escape_string
 
 from spark_connector.client.connection import Client, placed, quoted
 from spark_connector.client.queue import Queue
+from spark_connector.client.table_names import beside
 from spark_connector.errors import ConnectorError, QueueError
 from spark_connector.streaming.due import Found
 
@@ -30,7 +30,6 @@ KEPT_SECONDS = 7 * 86400.0
 """Claims this old are of a query that nobody restarts; their leases have run out long ago."""
 
 _STEP_NS, _LEASE_MARK = 1000, 1  # the mark of a lease in time_next (docs/sql.md)
-_NAME_MAX = 64
 _PREFIX = "queuegate_spark_claims_"
 _ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_packet
 
@@ -82,7 +81,7 @@ class Claims:
     def __init__(self, queue: Queue, group: str) -> None:
         self.queue, self.group = queue, group
         self.table = quoted(table_name(queue.name))
-        self._claims = placed(table_name(queue.name))
+        self.placed = self._claims = placed(table_name(queue.name))
         self._messages = placed(queue.name)
         # The claims first and the messages by their key, however few there are: a database that reads a small table
         # whole would wait for whoever has locked any row of it.
@@ -247,12 +246,8 @@ def clean(client: Client, queue: Queue, before: int) -> int:
 
 
 def table_name(queue: str) -> str:
-    """Of the claims on a queue; names that are too long are cut, and distinguished by a digest."""
-    name = _PREFIX + queue
-    if len(name) <= _NAME_MAX:
-        return name
-    digest = hashlib.sha256(queue.encode()).hexdigest()[:8]
-    return f"{name[: _NAME_MAX - 9]}_{digest}"
+    """Of the claims on a queue."""
+    return beside(_PREFIX, queue)
 
 
 def cut(runs: Sequence[Run], parts: int) -> list[tuple[Run, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from spark_connector.client.queue import Queue, group_backlog, queue_options
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
+from spark_connector.streaming import checkpoints
+from spark_connector.streaming.checkpoints import Checkpoints
 from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, next_epoch, prepare
 from spark_connector.streaming.due import Due, Found, Sight, as_found
 from spark_connector.streaming.heartbeat import Heartbeat
@@ -82,6 +85,8 @@ class Consumer:
         self._options, self._queue, self._line = options, queue, line
         self._clock, self._pace = clock, Pace(clock, sleep)
         self.claims = Claims(queue, group)
+        self._checkpoint = Checkpoints(queue, group, uuid.uuid4().hex)
+        self._joined = False
         self._due = Due(queue)
         self._sizes_of = sizes
         self._lease = int(options.lease * NS)
@@ -107,7 +112,22 @@ class Consumer:
 
     def _prepare(self, client: Client) -> None:
         prepare(client, self._queue)
-        clean(client, self._queue, client.now_ns() - int(KEPT_SECONDS * NS))
+        checkpoints.prepare(client, self._queue)
+        now = client.now_ns()
+        clean(client, self._queue, now - int(KEPT_SECONDS * NS))
+        checkpoints.clean(client, self._queue, now - int(checkpoints.KEPT_SECONDS * NS))
+
+    def _join(self, after: int, upto: int | None = None) -> None:
+        """The first thing that a process does with its checkpoint. Raises CheckpointError."""
+        if not self._joined:
+            self._line.run(lambda client: client.transaction(lambda: self._checkpoint.join(client, after, upto)))
+            self._joined = True
+
+    def _done(self, upto: int) -> None:
+        """Spark says so. Raises CheckpointError: nothing is acked then."""
+        self._join(upto)
+        unread = self._options.on_unread == "ack"
+        self._line.run(lambda client: self._checkpoint.advance(client, upto, self.claims.placed, unread=unread))
 
     def renew(self, client: Client) -> int:
         """Hold on to all that is claimed and still ours; returns how many leases were made longer."""
@@ -122,6 +142,7 @@ class Consumer:
         One that another process has planned is delivered again: that counts, and what has had its `max_attempts`
         goes to the dead-letter queue instead. So a message that no job survives does not stop its query for ever.
         """
+        self._join(after, upto)
         if upto not in self._planned:
             self._line.run(lambda client: client.transaction(lambda: self._deliver_again(client, after, upto)))
             self._planned.add(upto)
@@ -141,6 +162,7 @@ class Consumer:
     def settle(self, upto: int) -> None:
         """Ack what is claimed up to that number, and forget the claims. Raises LeaseLostError, nothing acked then."""
         if upto != self._settled:
+            self._done(upto)
             self._note(upto, self._settle_on(self._line, upto))
 
     def advance(self, after: int, most: int | None, until: int | None = None) -> int:
@@ -154,6 +176,7 @@ class Consumer:
         if after == self._settled or not leased or self._options.on_lease_lost == "fail" or self._queue.topic:
             self.settle(after)
             return self.claim(after, most, until)
+        self._done(after)  # before the claim: one that is there was made when all before it was done
         with ThreadPoolExecutor(1, "queuegate-ack") as beside:
             settling = beside.submit(self._settle_on, self._acks, after)
             upto = self._line.run(lambda client: self._claim(client, after, most, until))
@@ -311,6 +334,7 @@ class Consumer:
     def _write_down(self, client: Client, seq: int, found: list[Found], seen: _Seen, *, leasing: bool) -> None:
         if not found:
             return
+        self._checkpoint.insist_on_own(client)
         began = self._clock()
         # The database's time without asking again: what is made from here on is later than the earliest that it may
         # be, and a lease that counts from the latest does not end before the connector expects it.

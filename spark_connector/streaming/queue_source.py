@@ -8,6 +8,7 @@ due, or claimed, or acked, whatever is killed:
 - logged but not done: Spark repeats the micro-batch, and reads the same messages from the claim;
 - done but not acked: the next `latest_offset` acks it. Spark calls `commit` too, but later, and never for the last one;
 - claimed by a query that never comes back: the lease runs out.
+A checkpoint that is not the newest state of itself is refused (spark_connector.streaming.checkpoints).
 Every transaction can be done again where nobody knows whether it was done: it begins by looking.
 
 A member of a topic's consumer group does the same with the group's queue. That one is fed from the topic by the proxy,
@@ -19,6 +20,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_connector.client.cluster import settings
@@ -26,12 +28,14 @@ from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe, group_queue
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import QueueError
+from spark_connector.streaming.checkpoints import Checkpoints
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
 from spark_connector.streaming.offsets import QueueOffset, queue_offset
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
+from spark_connector.streaming.source import MicroBatch
 from spark_connector.values.arrow import agree, select_list
 
 if TYPE_CHECKING:
@@ -46,6 +50,7 @@ class Part:
     group: str
     settings: tuple[str, ...]  # what its connection begins with
     runs: tuple[Run, ...]
+    upto: int | None = None  # the first part's: the claim that the micro-batch ends with, to be noted as read
 
 
 class QueueSource(PickledSource):
@@ -88,12 +93,19 @@ class QueueSource(PickledSource):
         consumer = self._consumer_of(upto.group)
         runs = consumer.runs(since, upto.seq)
         queue = self._described()
-        return [Part(queue, upto.group, self._settings, part) for part in cut(runs, self._options.num_partitions)]
+        return [
+            Part(queue, upto.group, self._settings, part, upto.seq if place == 0 else None)
+            for place, part in enumerate(cut(runs, self._options.num_partitions))
+        ]
 
-    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Part, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
+        noted = None
+        if part.upto is not None:
+            query, number = (batch.query, batch.number) if batch is not None else (None, None)
+            noted = partial(Checkpoints(part.queue, part.group).note_read, upto=part.upto, query=query, batch=number)
         sql = Claims(part.queue, part.group).select(select_list(part.queue, self._fields, "q"))
         statements = [Statement(sql, (part.group, run.seq), run.first - 1, run.end - 1) for run in part.runs]
-        return read(self._options, statements, self._fields, part.settings)
+        return read(self._options, statements, self._fields, part.settings, noted)
 
     def commit(self, end: dict[str, Any]) -> None:
         offset = queue_offset(end, self._place)

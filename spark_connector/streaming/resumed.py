@@ -7,7 +7,7 @@ rows after it are the same then: they are chosen by number, and nothing that hap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +33,17 @@ class Statement:
 
 
 def read(
-    options: StreamReadOptions, statements: Sequence[Statement], fields: Sequence[Field], settings: tuple[str, ...] = ()
+    options: StreamReadOptions,
+    statements: Sequence[Statement],
+    fields: Sequence[Field],
+    settings: tuple[str, ...] = (),
+    first: Callable[[Client], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Their rows, at most `fetchsize` or about 4 MiB at a time. `settings`: what the connection begins with besides.
-    Raises ConnectionFailed, ConnectorError."""
+    `first`: what is done before anything is read. Raises ConnectionFailed, ConnectorError."""
     with pool.kept(options.address, (READ_COMMITTED, *settings)) as line:
+        if first is not None:
+            line.run(first)
         for statement in statements:
             reading = _Reading(statement, fields, options.fetch_size)
             while (batch := line.run(reading.next)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connector.client.columns import Field
@@ -10,6 +11,14 @@ from spark_connector.options import StreamReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What Spark tells a task of the micro-batch that it is part of."""
+
+    query: str  # an id, which the checkpoint keeps
+    number: int
 
 
 class StreamSource(Protocol):
@@ -37,8 +46,11 @@ class StreamSource(Protocol):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
         """What each task reads, as values that are pickled."""
 
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """The messages of one part, the same each time: Spark repeats tasks, and micro-batches after a restart."""
+    def read(self, part: Any, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The messages of one part, the same each time: Spark repeats tasks, and micro-batches after a restart.
+
+        `batch`: None where Spark does not tell.
+        """
 
     def commit(self, end: dict[str, Any]) -> None:
         """The micro-batch that ended there is done. Spark calls it late, and for a quiet queue's last batch never."""

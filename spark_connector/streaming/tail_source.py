@@ -31,6 +31,7 @@ from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
+from spark_connector.streaming.source import MicroBatch
 from spark_connector.streaming.tail import Readable, Row, bounds
 from spark_connector.values.arrow import agree, select_list
 
@@ -128,7 +129,7 @@ class TailSource(PickledSource):
         order = self._ordered()
         return [TailPart(order.queue, order.settings, part) for part in parts]
 
-    def read(self, part: TailPart) -> Iterator[pa.RecordBatch]:
+    def read(self, part: TailPart, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
         columns, by = select_list(part.queue, self._fields), part.queue.offset
         between = f"{by} > %s AND {by} <= %s ORDER BY {by}"
         sql = f"SELECT {columns}, {by} FROM {part.queue.placed_log} WHERE {between}"

@@ -1,7 +1,10 @@
 """What was published: a table with a row for each writer, changed in the transaction that publishes.
 
 So a write whose commit is repeated, or whose first commit had an outcome that nobody heard of, is known by its row.
-As in Delta's transactions a writer's versions only grow: what is not above the last one was published before.
+As in Delta's transactions a writer's versions only grow. Only the last one can be repeated, by whoever did not hear
+that it was published, and then it has the rows that it had. One below it with rows, or the last one with more rows than
+it had, is another write under a number that is taken: a checkpoint that was rolled back, or a new one under an old
+name. To pass over its rows would lose them, so it is an error.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_connector.client.connection import Client, quoted
+from spark_connector.errors import WriteError
 
 LOG = "queuegate_spark_log"
 _DAY = 86_400 * 10**9  # ns
@@ -60,16 +64,39 @@ def define(client: Client) -> None:
     client.execute(_DEFINITION)
 
 
-def begin(client: Client, queue: str, what: Publication, now: int) -> bool:
-    """Whether it is still to be published. Until the transaction ends, no other of this writer gets past here."""
+def begin(client: Client, queue: str, what: Publication, now: int, rows: int, *, keyed: bool) -> bool:
+    """Whether it is still to be published. Until the transaction ends, no other of this writer gets past here.
+
+    `rows`: how many it has; `keyed`: the log counts fewer of them, those that were new. Raises WriteError.
+    """
     row = (queue.encode(), what.writer.encode())
     client.execute(
         f"INSERT INTO {quoted(LOG)} (queue, writer, version, messages, time_published, time_expires) "
         f"VALUES (%s, %s, -1, 0, 0, %s) ON DUPLICATE KEY UPDATE version = version",
         (*row, now + what.kept),
     )
-    found = client.value(f"SELECT version FROM {quoted(LOG)} WHERE queue = %s AND writer = %s FOR UPDATE", row)
-    return int(found) < what.version
+    found = f"SELECT version, messages FROM {quoted(LOG)} WHERE queue = %s AND writer = %s FOR UPDATE"
+    version, messages = map(int, client.rows(found, row)[0])
+    if version < what.version:
+        return True
+    if rows and (version > what.version or (rows > messages and not keyed)):
+        raise WriteError(_refusal(what, rows, version, messages))
+    return False
+
+
+def _refusal(what: Publication, rows: int, version: int, messages: int) -> str:
+    kind, name = what.writer.split(":", 1)
+    if kind == "app":
+        one, do = f"txnVersion {what.version} of txnAppId {name!r}", "give a txnVersion above it, or another txnAppId"
+        of = "foreachBatch with a checkpoint that was restored or is new"
+    else:
+        one, do = f"micro-batch {what.version} of the query {name}", "begin with a new checkpointLocation"
+        of = "a checkpoint that was restored, or of which files were deleted"
+    if version > what.version:
+        was = f"number {version} of it was published before: this is an older one with new rows, as of {of}"
+    else:
+        was = f"it was published before with {messages}: this is another write under the same number, as of {of}"
+    return f"{one} has {rows} rows, and {was}. To pass over them would lose them; {do}"
 
 
 def record(client: Client, queue: str, what: Publication, messages: int, now: int) -> None:

@@ -15,7 +15,7 @@ from spark_connector.client import pool
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import describe
-from spark_connector.client.reconnecting import ReconnectingClient
+from spark_connector.client.reconnecting import ReconnectingClient, patiently
 from spark_connector.errors import ConnectionFailed, OptionError, SchemaError, WriteError
 from spark_connector.options import WriteOptions
 from spark_connector.writing import publish_log, stage
@@ -77,14 +77,18 @@ class _Routed:
         if not targets and not what.named:
             return
 
-        with connected(self._options.address, _CALLED) as client:
+        def made(client: Client) -> dict[str, WritePlan]:
             publish_log.define(client)
-            plans = {target: self._planned(client, target) for target, _ in targets}  # no DDL in the transaction
+            return {target: self._planned(client, target) for target, _ in targets}
+
+        with in_words(self._options.address, _CALLED):  # no DDL in the transaction
+            plans = patiently(self._options.address, made, SETTINGS)
 
         def copy(client: Client) -> int:
             return sum(stage.copy(client, plans[target], parts) for target, parts in targets)
 
-        publish(self._options.address, _CALLED, LOG_NAME, what, copy)
+        rows = sum(one.count for one in staged)
+        publish(self._options.address, _CALLED, LOG_NAME, what, rows, copy)
         self.abandon(staged)
 
     def abandon(self, staged: Sequence[Staged]) -> None:

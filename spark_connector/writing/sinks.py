@@ -13,7 +13,7 @@ from spark_connector.client import pool
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client, quoted, told
 from spark_connector.client.queue import describe
-from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient
+from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient, opened, patiently
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
 from spark_connector.options import Address, WriteOptions
 from spark_connector.writing import publish_log, stage
@@ -55,12 +55,17 @@ def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sin
             f"{options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
             "TRUNCATE QUEUE empties a queue"
         )
-    with connected(options.address, f"queue {options.queue}") as client:
+
+    def planned(client: Client) -> WritePlan:
         what = plan(describe(client, options.queue), fields, options.key)
-        if options.mode == "direct":
-            return _Direct(options.address, what, options.batch_size)
-        define(client, what)
-    return _Through(options.address, what, options.batch_size)
+        if options.mode == "staged":
+            define(client, what)
+        return what
+
+    with in_words(options.address, f"queue {options.queue}"):
+        what = patiently(options.address, planned, SETTINGS)
+    way = _Direct if options.mode == "direct" else _Through
+    return way(options.address, what, options.batch_size)
 
 
 def define(client: Client, what: WritePlan) -> None:
@@ -123,8 +128,8 @@ class _Through:
         with_rows = [one for one in staged if one.count]
         if with_rows or what.named:
             publish(
-                self._address, self._plan.called, self._plan.queue, what,
-                lambda client: stage.copy(client, self._plan, with_rows),
+                self._address, self._plan.called, self._plan.queue, what, sum(one.count for one in with_rows),
+                lambda client: stage.copy(client, self._plan, with_rows), keyed=bool(self._plan.key),
             )  # fmt: skip
         if with_rows:
             self.abandon(with_rows)
@@ -137,13 +142,23 @@ class _Through:
             clean(client, self._plan, staged)
 
 
-def publish(address: Address, called: str, log: str, what: Publication, copy: Callable[[Client], int]) -> None:
-    """Have `copy` make messages, in one transaction with a row in the log; again after a lost connection, where the log
-    tells whether it was done. `log`: where it is noted. Raises WriteError, ConnectionFailed."""
+def publish(
+    address: Address,
+    called: str,
+    log: str,
+    what: Publication,
+    rows: int,
+    copy: Callable[[Client], int],
+    *,
+    keyed: bool = False,
+) -> None:
+    """Have `copy` make messages of so many rows, in one transaction with a row in the log; again after a lost
+    connection, where the log tells whether it was done. `log`: where it is noted. `keyed`: rows may be there already.
+    Raises WriteError, ConnectionFailed."""
 
     def once(client: Client) -> None:
         now = client.now_ns()
-        if publish_log.begin(client, log, what, now):
+        if publish_log.begin(client, log, what, now, rows, keyed=keyed):
             publish_log.record(client, log, what, copy(client), now)
 
     line = ReconnectingClient(address, settings=SETTINGS, patience=PATIENCE_SECONDS)
@@ -174,9 +189,7 @@ _NOTHING = "nothing of this write is published"
 @contextmanager
 def connected(address: Address, called: str, so: str = _NOTHING) -> Iterator[Client]:
     """A connection for writing. `so`: what it means if the database refuses a row."""
-    with in_words(address, called, so), Client(address) as client:
-        for setting in SETTINGS:
-            client.execute(setting)
+    with in_words(address, called, so), opened(address, SETTINGS) as client:
         yield client
 
 

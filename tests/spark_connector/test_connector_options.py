@@ -31,7 +31,7 @@ def refusal(given: dict[str, str], use: Use = Use.BATCH_READ) -> str:
 def test_least_and_defaults():
     found = options.batch_read(LEAST)
     assert (found.queue, found.num_partitions, found.fetch_size) == ("q", 4, 10_000)
-    assert not found.include_acked and not found.push_down
+    assert not found.include_acked and found.where is None and found.columns == ()
     at = found.address
     assert (at.host, at.port, at.user, at.password, at.database, at.ssl) == (
         "127.0.0.1", 3307, "root", "", "main", "disabled",

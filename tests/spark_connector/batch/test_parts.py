@@ -6,7 +6,7 @@ import pytest
 from reading import described, options, read, reader
 
 from spark_connector.batch import parts
-from spark_connector.batch.parts import Part
+from spark_connector.batch.parts import Share
 from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed
 from spark_connector.options import place
@@ -73,32 +73,52 @@ def test_keys_that_sort_otherwise_than_they_compare_are_one_part(gate, sql, queu
     assert sizes(gate, name, 4) == [3]
 
 
-# --- one cut-off
+# --- each action reads what is there: Spark plans once, and reads the parts of that plan each time
 
 
-def test_messages_that_came_later_are_not_read(gate, sql, queue):
+def read_again(core, planned):
+    return sorted(row["id"] for part in planned for batch in core.read(part) for row in batch.to_pylist())
+
+
+def test_parts_of_one_plan_read_what_is_there_each_time(gate, sql, queue):
     counted, named = queue("payload INT"), queue("id VARCHAR(36), payload INT")
-    fill(sql, counted, [1, 2])
-    sql(f"INSERT INTO {named} (id) VALUES ('b'), ('y')")
-    for name, later in ((counted, "3"), (named, "'m'")):
+    for name, first, later in ((counted, [1, 2, 3], [4, 900_000]), (named, ["b", "k", "y"], ["a", "z"])):
         core = reader(gate, name, numPartitions=2)
+        sql(f"INSERT INTO {name} (id) VALUES (%s), (%s), (%s)", *first)
         planned = core.partitions()
-        sql(f"INSERT INTO {name} (id) VALUES ({later})")
-        assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 2
-        assert read(core).num_rows == 3
+        assert read_again(core, planned) == first
+        sql(f"INSERT INTO {name} (id) VALUES (%s), (%s)", *later)
+        assert read_again(core, planned) == sorted([*first, *later])
+        sql(f"ACK {name} {', '.join(map(repr, first))}")
+        assert read_again(core, planned) == sorted(later)
 
 
-def test_messages_acked_meanwhile_are_read_all_the_same(gate, sql, queue):
+def test_a_plan_of_an_empty_queue_reads_what_comes(gate, sql, queue):
     name = queue("payload INT")
-    fill(sql, name, range(1, 7))
-    sql(f"ACK {name} 6")
-    core = reader(gate, name, numPartitions=2)
+    core = reader(gate, name)
     planned = core.partitions()
-    once = [row["id"] for part in planned for batch in core.read(part) for row in batch.to_pylist()]
-    sql(f"ACK {name} 1, 2, 3, 4")
-    again = [row["id"] for part in planned for batch in core.read(part) for row in batch.to_pylist()]
-    assert sorted(once) == sorted(again) == [1, 2, 3, 4, 5]
-    assert sorted(read(core).column("id").to_pylist()) == [5]
+    assert read_again(core, planned) == []
+    fill(sql, name, [-5, 1, 70_000])
+    assert read_again(core, planned) == [-5, 1, 70_000]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_every_id_above_the_plan_is_in_one_block(count):
+    """And the parts have about as many of them each, however many there are."""
+    for above, highest in ((0, 1), (0, 123_456), (5_000, 5_001), (-3, 40_000), (7, 10**6)):
+        found = [one for at in range(count) for one in Share(above, at, count).ranges(highest)]
+        found.sort(key=lambda one: one.after)
+        assert [one.after for one in found] == [above, *(one.to for one in found[:-1])]
+        assert found[-1].to == highest
+    mine = [sum(one.to - one.after for one in Share(0, at, count).ranges(10**7)) for at in range(count)]
+    assert max(mine) < 4 * sum(mine) / count
+    assert len(list(Share(0, 0, count).ranges(2**63 - 1))) < 60
+
+
+def test_tasks_that_see_other_highest_ids_reckon_the_same_blocks():
+    for at in range(4):
+        small, large = (list(Share(10, at, 4).ranges(highest)) for highest in (90_000, 10**9))
+        assert [one.after for one in small] == [one.after for one in large][: len(small)]
 
 
 def test_messages_deleted_meanwhile_are_gone(gate, sql, queue):
@@ -117,10 +137,6 @@ def test_nothing_is_leased_or_acked(gate, sql, queue):
     read(reader(gate, name))
     assert sql.rows(f"SELECT * FROM {name}") == before
     assert len(sql.rows(f"SELECT id FROM STREAM {name} NOWAIT")) == 2
-
-
-def test_a_part_says_its_bounds():
-    assert Part(None, 5, 1) == Part(after=None, to=5, cutoff=1)
 
 
 # --- memory and ends

@@ -62,22 +62,31 @@ def test_topics_of_a_pattern_by_bounds_of_each(gate, sql, topic):
     assert rows(several(gate, subscribePattern="no such name")) == []
 
 
-class EqualTo:
-    """A filter as Spark gives it; the connector knows it by its class's name."""
+def test_a_plan_of_a_pattern_reads_what_it_finds_each_time(gate, sql, queue):
+    one = queue()
+    fill(sql, one, "a")
+    core = several(gate, subscribePattern=f"{one}(_[bc])?")
+    planned = core.partitions()
 
-    def __init__(self, column: str, value: object) -> None:
-        self.attribute, self.value = (column,), value
+    def found():
+        return sorted(tuple(row.values()) for part in planned for batch in core.read(part) for row in batch.to_pylist())
+
+    assert found() == [("a", one)]
+    other = queue(name=f"{one}_b")
+    fill(sql, other, "b")
+    assert found() == [("a", one), ("b", other)]
+    sql(f"DROP QUEUE {one}")
+    assert found() == [("b", other)]
 
 
-def test_filters_are_pushed_to_each_where_all_evaluate_them(gate, sql, queue):
-    one, other = queue("payload VARCHAR(10), n INT"), queue("payload VARCHAR(10), n VARCHAR(10)")
-    sql(f"INSERT INTO {one} (payload, n) VALUES ('a', 1), ('b', 2)")
-    sql(f"INSERT INTO {other} (payload, n) VALUES ('a', '1'), ('a', '3')")
-    core = several(gate, (*FIELDS, Field("n", "string")), subscribe=f"{one},{other}", pushDownPredicate="true")
-    filters = [EqualTo("payload", "a"), EqualTo("n", "1"), EqualTo("topic", other)]
-    left = list(core.push(filters))
-    assert left == filters[1:]  # a number that is read as text is compared by Spark; the name is not in the table
-    assert rows(core) == [("a", one, "1"), ("a", other, "1")]
+def test_a_condition_and_columns_are_those_of_each(gate, sql, queue):
+    one, other = queue("payload VARCHAR(10), n INT"), queue("payload VARCHAR(10), n INT")
+    sql(f"INSERT INTO {one} (payload, n) VALUES ('a', 1), ('50%', 2)")
+    sql(f"INSERT INTO {other} (payload, n) VALUES ('a', 1), ('b', 3)")
+    both = {"subscribe": f"{one},{other}", "columns": "n, payload", "where": "payload LIKE '50%' OR n = 3"}
+    assert schema(options(gate, None, **both)) == "`topic` string NOT NULL, `n` int, `payload` string"
+    found = several(gate, (Field("topic", "string", False), Field("n", "int"), Field("payload", "string")), **both)
+    assert rows(found) == sorted([(one, 2, "50%"), (other, 3, "b")])
 
 
 def test_the_columns_are_those_that_all_have(gate, sql, queue, topic):

@@ -9,6 +9,7 @@ from spark_stand_in import Checkpoint, options_of
 from spark_connector.errors import ConnectorError, OptionError, QueueError
 from spark_connector.options import stream_read
 from spark_connector.sources.schema import schema
+from spark_connector.streaming import checkpoints
 from spark_connector.streaming.claims import table_name
 
 DAY_NS = 86_400_000_000_000
@@ -314,18 +315,19 @@ def test_an_idle_query_sends_one_statement_a_look(member, sql, topic, sent):
 
 @pytest.mark.parametrize("spelled", ["group", "queue"])
 def test_the_rights_that_a_member_needs(gate, sql, topic, begin, spelled):
-    """On the group's queue and on the table of claims; none on the topic, however the group is named."""
+    """On the group's queue and on the two tables beside it; none on the topic, however the group is named."""
     if gate.embedded:
         pytest.skip("the embedded backend has one account here")
     name = topic()
     fill(sql, name, 3)
-    owner = begin(name, group="billing")  # has made the table of claims
+    owner = begin(name, group="billing")  # has made these tables
     owner.drain()
     user, database = f"member_{spelled}@'127.0.0.1'", gate.database
     queue, claims = f"{name}_group_billing", table_name(f"{name}_group_billing")
     sql(f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'secret'")
     sql(f"GRANT SELECT, UPDATE, DELETE ON {database}.{queue} TO {user}")
-    sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.{claims} TO {user}")
+    for table in (claims, checkpoints.table_name(queue)):
+        sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.{table} TO {user}")
     fill(sql, name, 3, first=3)
     as_user = {"user": user.partition("@")[0], "password": "secret"}
     query = begin(name, group="billing", **as_user) if spelled == "group" else begin(queue, **as_user)

@@ -332,6 +332,7 @@ def test_a_lost_lease_ends_the_query_before_anything_is_acked_where_that_is_aske
     fill(sql, name, 3)
     query = begin(name, onLeaseLost="fail")
     assert query.plan()
+    query.run()
     query.kill()
     run_out(sql, name)
     taken = take(sql, name)

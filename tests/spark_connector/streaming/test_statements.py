@@ -9,7 +9,7 @@ import pytest
 from spark_connector.streaming.pace import PAUSE_MAX, Pace
 
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]
-MESSAGE_MAX = 15
+MESSAGE_MAX = 18
 PER_SECOND = 2
 PRIORITY = "payload VARCHAR(20), priority SMALLINT DEFAULT 50"
 

@@ -100,7 +100,9 @@ def test_a_write_of_no_rows_is_recorded_where_it_has_a_name(gate, sql, queue):
     assert sql.rows(f"SELECT * FROM {LOG} WHERE queue = %s", name) == []
     append(gate, name, messages(0, 0), txnAppId="empty", txnVersion=1)
     assert sql.rows(f"SELECT version, messages FROM {LOG} WHERE queue = %s", name) == [(1, 0)]
-    append(gate, name, messages(0, 5), txnAppId="empty", txnVersion=1)
+    append(gate, name, messages(0, 0), txnAppId="empty", txnVersion=1)
+    with pytest.raises(WriteError, match="it was published before with 0: this is another write"):
+        append(gate, name, messages(0, 5), txnAppId="empty", txnVersion=1)
     assert numbers(sql, name) == []
     append(gate, name, messages(0, 5), txnAppId="empty", txnVersion=2)
     assert numbers(sql, name) == list(range(5))
@@ -129,7 +131,7 @@ def test_a_micro_batch_that_is_repeated_is_published_once(gate, sql, queue):
     micro_batch(gate, name, 0, messages(0, 10))
     micro_batch(gate, name, 1, messages(10, 5), messages(15, 5))
     micro_batch(gate, name, 1, messages(10, 5), messages(15, 5))  # as after a crash before Spark's commit log
-    micro_batch(gate, name, 0, messages(0, 10))
+    micro_batch(gate, name, 0, messages(0, 0))
     micro_batch(gate, name, 2, messages(20, 10))
     assert numbers(sql, name) == list(range(30))
     assert staged_rows(sql) == before
@@ -145,11 +147,43 @@ def test_queries_and_queues_are_told_apart(gate, sql, queue):
     assert numbers(sql, one) == numbers(sql, two) == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_version_that_is_not_above_the_applications_last_is_skipped(gate, sql, queue):
+def test_a_version_that_is_the_applications_last_is_skipped(gate, sql, queue):
     name = queue(COLUMNS)
-    for first, version in ((0, 5), (10, 5), (10, 4), (10, 6), (20, 6), (20, 900)):
+    for first, version in ((0, 5), (0, 5), (10, 6), (10, 6), (20, 900)):
         append(gate, name, messages(first, 10), txnAppId="etl", txnVersion=version)
+    append(gate, name, messages(0, 0), txnAppId="etl", txnVersion=4)
+    append(gate, name, messages(25, 5), txnAppId="etl", txnVersion=900)  # rows of it are gone from its source
     assert numbers(sql, name) == list(range(30))
+
+
+@pytest.mark.parametrize("below", [1, 2])
+def test_a_micro_batch_below_the_last_one_with_rows_is_a_checkpoint_that_was_rolled_back(gate, sql, queue, below):
+    name = queue(COLUMNS)
+    before = staged_rows(sql)
+    for number in range(4):
+        micro_batch(gate, name, number, messages(10 * number, 10))
+    with pytest.raises(WriteError, match=r"and number 3 of it was published before.*restored.*new checkpointLocation"):
+        micro_batch(gate, name, 3 - below, messages(100, 7))
+    assert numbers(sql, name) == list(range(40))
+    assert staged_rows(sql) >= before, "what was staged goes when Spark says that the micro-batch is over"
+
+
+def test_the_last_micro_batch_with_more_rows_than_it_had_is_another_one(gate, sql, queue):
+    """As of a source with offsets (Kafka's) and a checkpoint that was rolled back by one micro-batch."""
+    name = queue(COLUMNS)
+    micro_batch(gate, name, 0, messages(0, 10))
+    with pytest.raises(WriteError, match="has 30 rows, and it was published before with 10"):
+        micro_batch(gate, name, 0, messages(0, 30))
+    assert numbers(sql, name) == list(range(10))
+
+
+def test_a_version_below_the_applications_last_with_rows_is_refused(gate, sql, queue):
+    name = queue(COLUMNS)
+    append(gate, name, messages(0, 10), txnAppId="etl", txnVersion=5)
+    for version in (0, 4):
+        with pytest.raises(WriteError, match=f"txnVersion {version} of txnAppId 'etl'.*another txnAppId"):
+            append(gate, name, messages(10, 10), txnAppId="etl", txnVersion=version)
+    assert numbers(sql, name) == list(range(10))
 
 
 def test_applications_are_told_apart_to_the_character(gate, sql, queue):

@@ -1,0 +1,16 @@
+"""Names of the tables that the connector keeps beside a queue."""
+
+from __future__ import annotations
+
+import hashlib
+
+_NAME_MAX = 64
+
+
+def beside(prefix: str, queue: str) -> str:
+    """The prefix and the queue's name; names that are too long are cut, and distinguished by a digest."""
+    name = prefix + queue
+    if len(name) <= _NAME_MAX:
+        return name
+    digest = hashlib.sha256(queue.encode()).hexdigest()[:8]
+    return f"{name[: _NAME_MAX - 9]}_{digest}"
