@@ -67,7 +67,8 @@ def names(wheel: Path) -> set[str]:
 
 
 def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
-    assert names(wheels["queuegate"]) == {"queuegate"}
+    # The server's has the connector, too: its extra `spark` is to bring it.
+    assert names(wheels["queuegate"]) == {"queuegate", "spark_connector", "pyspark_queuegate.py"}
     assert names(wheels["queuegate_spark"]) == {"spark_connector", "pyspark_queuegate.py"}
     assert names(wheels["queuegate_worker"]) == {"queuegate_worker"}
     assert names(wheels["queuegate_celery"]) == {"queuegate_celery"}
@@ -86,7 +87,7 @@ def test_every_module_is_in_a_wheel(wheels):
             assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
     connector = set(zipfile.ZipFile(wheels["queuegate_spark"]).namelist())
     for path in (ROOT / "spark_connector").rglob("*.py"):
-        assert str(path.relative_to(ROOT)) in connector
+        assert str(path.relative_to(ROOT)) in connector and str(path.relative_to(ROOT)) in server
     worker = set(zipfile.ZipFile(wheels["queuegate_worker"]).namelist())
     for path in (ROOT / "queuegate_worker").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in worker

@@ -5,41 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 EVERY_TYPE = """a TINYINT, b SMALLINT UNSIGNED, c INT, d BIGINT UNSIGNED, e DECIMAL(12,3), f DOUBLE, g BIT(1),
     h CHAR(4), i VARCHAR(40), j TEXT, k DATE, l DATETIME(6), m TIMESTAMP(6) NULL, n VARBINARY(9), o BLOB"""
 VALUES = [
     "1, 65535, -5, 7, -1.250, 0.1, b'1', 'ab', 'é🦄\\n', '', '2024-02-29', '2024-02-29 23:59:59.123456', "
     "'2024-06-01 12:00:00.5', X'00ff', X'fb'",
     "NULL" + ", NULL" * 14,
-]
-NASTY = ["Hello", "hello", "hello ", "HELLO%", "h_llo", "h\\llo", "", "a'b", "é", "e"]
-
-CONDITIONS = [
-    "s = 'hello'",
-    "s <> 'hello'",
-    "s IN ('hello', 'e', NULL)",
-    "s LIKE 'h%'",
-    "s LIKE '%llo'",
-    "s LIKE '%\\\\%'",
-    "s NOT LIKE '%l%'",
-    "s > 'a'",
-    "s <= 'hello '",
-    "s IS NULL",
-    "s <=> 'é'",
-    "NOT (s = 'e')",
-    "n NOT IN (1, 2)",
-    "n > 3 AND u < 9",
-    "at >= TIMESTAMP_NTZ'2024-01-03 12:00:00.5'",
-    "d = 1.25",
-    "f < 1.0",
-    "ok",
-    "NOT ok",
-    "b = X'03'",
-    "u BETWEEN 2 AND 4",
-    "f = DOUBLE('NaN')",
-    "state = 'to_be_fired'",
-    "upper(s) = 'HELLO'",
 ]
 
 
@@ -101,33 +72,6 @@ def test_the_schema_given_is_the_projection(queuegate, gate, sql, queue):
     with pytest.raises(Exception, match="as smallint it could lose something") as caught:
         queuegate(gate, name).schema("n SMALLINT").load().collect()
     assert last_line(caught).startswith("spark_connector.errors.SchemaError: column n of queue")
-
-
-def test_filters_are_pushed_and_agree(spark, queuegate, gate, sql, queue):
-    name = queue(
-        "s VARCHAR(20), n INT, at DATETIME(6), d DECIMAL(8,2), f DOUBLE, ok BIT(1), b VARBINARY(9), u INT UNSIGNED"
-    )
-    for n, text in enumerate([*NASTY, None]):
-        sql(
-            f"INSERT INTO {name} (s, n, at, d, f, ok, b, u) VALUES (%s, %s, %s, %s, %s, b'1', %s, %s)",
-            text, n if n % 3 else None, f"2024-01-0{n % 9 + 1} 12:00:00.5", n / 4, n / 3, bytes([n]), n,
-        )  # fmt: skip
-    spark.conf.set(PUSHDOWN, "true")
-    try:
-        pushed = queuegate(gate, name, pushDownPredicate="true").load()
-        whole = queuegate(gate, name).load()
-        for text in CONDITIONS:
-            found, expected = pushed.where(text).select("id").collect(), whole.where(text).select("id").collect()
-            assert sorted(found) == sorted(expected), text
-        plan = pushed.where("s = 'hello'")._jdf.queryExecution().executedPlan().toString()
-        assert "(s#" not in plan.split("BatchScan")[0], "Spark filters what the database has filtered"
-    finally:
-        spark.conf.unset(PUSHDOWN)
-
-
-def test_push_down_needs_a_setting_of_sparks(queuegate, gate, queue):
-    with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        queuegate(gate, queue(), pushDownPredicate="true").load().where("id = 1").collect()
 
 
 def test_refusals_end_in_one_clear_line(queuegate, gate, queue):
