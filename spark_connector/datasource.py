@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from spark_connector.batch.read import BatchRead
     from spark_connector.sources.batch import SeveralRead
-    from spark_connector.streaming.source import MicroBatch, StreamSource
+    from spark_connector.streaming.micro_batch import MicroBatch
+    from spark_connector.streaming.source import StreamSource
     from spark_connector.writing.batch_write import BatchWrite
     from spark_connector.writing.stream_write import StreamWrite
 
@@ -219,7 +220,7 @@ def _property(name: str) -> str | None:
 
 def _micro_batch() -> MicroBatch | None:
     """The micro-batch that this task is part of, where Spark tells (not in foreachBatch of Spark Connect)."""
-    from spark_connector.streaming.source import MicroBatch
+    from spark_connector.streaming.micro_batch import MicroBatch
 
     query, number = _property(_QUERY_ID), _property(_BATCH_ID)
     return MicroBatch(query, int(number)) if query and number else None

@@ -73,6 +73,17 @@ def of_each(given: Given, name: str) -> Mapping[str, Bound]:
     return bounds
 
 
+def _of_one(given: Given, name: str, text: str) -> Bound | str:
+    """The bound of the one topic that is read, as JSON: {"orders": 900}; the text where it is none."""
+    try:
+        bounds, topic = of_each(given, name), given.text("queue", "").strip()
+    except OptionError:
+        return text
+    if list(bounds) != [topic]:
+        raise OptionError(f"option {name} gives bounds for {', '.join(bounds) or 'nothing'}, and {topic} is read")
+    return bounds[topic]
+
+
 def starting(given: Given, several: Several | None) -> Bound:
     if several is not None and several.starting:
         return "latest"
@@ -82,6 +93,8 @@ def starting(given: Given, several: Several | None) -> Bound:
 
 def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> str | int:
     text = given.text(name, default).strip().lower()
+    if text.startswith("{"):
+        text = str(_of_one(given, name, text))
     if text in ends:
         return text
     if text.isdecimal() and int(text) < _IDS_END:
@@ -122,7 +135,8 @@ def span(given: Given, several: Several | None) -> Span | None:
 def least(given: Given, most: int) -> int:
     least = given.whole("minOffsetsPerTrigger", 0, 0, MESSAGES_MAX)
     if least > most:
-        raise OptionError(f"option minOffsetsPerTrigger is {least}, more than maxMessagesPerTrigger, which is {most}")
+        other = given.called("maxMessagesPerTrigger")
+        raise OptionError(f"option minOffsetsPerTrigger is {least}, more than {other}, which is {most}")
     return least
 
 

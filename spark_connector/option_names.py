@@ -57,6 +57,11 @@ ALIASES = {
 }  # fmt: skip
 """`subscribe` is another name of `queue` where it names one; with several it is an option of its own."""
 
+SPELLED = {
+    "maxoffsetspertrigger": "maxOffsetsPerTrigger", "minpartitions": "minPartitions", "groupidprefix": "groupIdPrefix",
+}  # fmt: skip
+"""How errors write those other names that Spark hands over in lower case."""
+
 SEVERAL_WRITTEN = "rows go to one queue or topic, or each to the one that option routeColumn names"
 _BY_TIME = "give one time for all topics, by startingTimestamp or endingTimestamp"
 _OF_KAFKA: Mapping[str, str] = {

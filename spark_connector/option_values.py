@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from spark_connector.errors import OptionError
-from spark_connector.option_names import ALIASES, SEVERAL_WRITTEN, SPARKS_OWN, Use, allowed, unknown
+from spark_connector.option_names import ALIASES, SEVERAL_WRITTEN, SPARKS_OWN, SPELLED, Use, allowed, unknown
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS_MAX = 7 * 86400.0
@@ -19,6 +19,7 @@ class Given:
     def __init__(self, options: Mapping[str, str], *uses: Use) -> None:
         names = {name.lower(): name for use in uses for name in allowed(use)}
         self._values: dict[str, str] = {}
+        self._as: dict[str, str] = {}  # by what other name an option was given
         for name, value in options.items():
             lower = name.lower()
             if lower in SPARKS_OWN and Use.STREAM_WRITE in uses:
@@ -32,6 +33,12 @@ class Given:
                 raise OptionError(unknown(name, names, uses))
             if self._values.setdefault(key, value) != value:
                 raise OptionError(f"option {names[key]} is given twice, with different values")
+            if key != lower:
+                self._as.setdefault(key, SPELLED.get(lower, lower))
+
+    def called(self, name: str) -> str:
+        """The name by which an option was given."""
+        return self._as.get(name.lower(), name)
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values
@@ -42,17 +49,17 @@ class Given:
     def flag(self, name: str, default: bool) -> bool:
         value = self.text(name, str(default)).strip().lower()
         if value not in ("true", "false"):
-            raise OptionError(f"option {name} is true or false, not {value!r}")
+            raise OptionError(f"option {self.called(name)} is true or false, not {value!r}")
         return value == "true"
 
     def choice(self, name: str, default: str, values: Sequence[str]) -> str:
         value = self.text(name, default).strip().lower()
         if value not in values:
-            raise OptionError(f"option {name} is one of {', '.join(values)}, not {value!r}")
+            raise OptionError(f"option {self.called(name)} is one of {', '.join(values)}, not {value!r}")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
-        return bounded(name, self.text(name, str(default)), int, (least, most), "a whole number")
+        return bounded(self.called(name), self.text(name, str(default)), int, (least, most), "a whole number")
 
     def size(self, name: str) -> int | None:
         """Bytes, as in 500000, 64k, 10m or 1g; None where it is not given."""

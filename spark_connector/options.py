@@ -233,15 +233,15 @@ def _queue(given: Given) -> str:
     name = given.text("queue", "").strip()
     if not name:
         raise OptionError("option queue is missing: the name of the queue or topic, as in .option('queue', 'orders')")
-    return _name(name)
+    return _name(name, given.called("queue"))
 
 
-def _name(text: str) -> str:
+def _name(text: str, option: str = "subscribe") -> str:
     name = text.strip()
     if not name:
         raise OptionError("option subscribe is names of queues or topics with commas between them, and one is empty")
     if len(name) > 64 or "\0" in name:
-        raise OptionError(f"option queue is the name of a queue, at most 64 characters, not {name[:80]!r}")
+        raise OptionError(f"option {option} is the name of a queue, at most 64 characters, not {name[:80]!r}")
     return name
 
 
@@ -314,7 +314,7 @@ def _where(given: Given) -> str | None:
 def _prefix(given: Given) -> str:
     prefix = given.text("groupPrefix", "spark")
     if not 0 < len(prefix) <= _PREFIX_MAX:
-        raise OptionError(f"option groupPrefix is 1 to {_PREFIX_MAX} characters, not {len(prefix)}")
+        raise OptionError(f"option {given.called('groupPrefix')} is 1 to {_PREFIX_MAX} characters, not {len(prefix)}")
     return prefix
 
 

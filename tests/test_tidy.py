@@ -30,8 +30,8 @@ FLOORS = {
     " values text errors",
     "engine": "engine schedules topics history duties delivery leases traces database_work service store backend clock"
     " model",
-    "spark_connector": "jobs datasource sources streaming writing batch values client options option_values"
-    " option_names errors",
+    "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
+    " option_condition option_values option_names errors",
     "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction line statements"
     " room held hooks outcomes message option_files address backoff errors",
     "queuegate_celery": "transport channel link renewal exchanges queues sources held line errors settings messages"

@@ -84,11 +84,17 @@ class Folder:
         return self._jvm.org.apache.hadoop.fs.Path(self.of(*names))
 
 
-def write_whole(spark: SparkSession, rows: DataFrame, path: str) -> str:
-    """The rows as Parquet in a folder that is not there yet: there as a whole afterwards, or not at all. Its path."""
+def insist_on_new(spark: SparkSession, path: str) -> Folder:
+    """A folder that is not there yet. Raises JobError."""
     target = Folder(spark, path)
     if target.exists():
         raise JobError(f"{target.path} is there already: give a folder that is not")
+    return target
+
+
+def write_whole(spark: SparkSession, rows: DataFrame, path: str) -> str:
+    """The rows as Parquet in a folder that is not there yet: there as a whole afterwards, or not at all. Its path."""
+    target = insist_on_new(spark, path)
     above, _, name = target.path.rpartition("/")
     beside = Folder(spark, above)
     beside.make()

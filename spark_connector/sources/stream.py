@@ -26,8 +26,9 @@ from spark_connector.sources.batch import insist_on_bounds
 from spark_connector.sources.columns import SourceColumn, check
 from spark_connector.sources.names import find
 from spark_connector.sources.schema import insist_on_columns
+from spark_connector.streaming.micro_batch import MicroBatch
 from spark_connector.streaming.pace import Pace
-from spark_connector.streaming.source import MicroBatch, StreamSource, source
+from spark_connector.streaming.source import StreamSource, source
 
 if TYPE_CHECKING:
     import pyarrow as pa

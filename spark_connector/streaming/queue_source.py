@@ -31,11 +31,11 @@ from spark_connector.errors import QueueError
 from spark_connector.streaming.checkpoints import Checkpoints
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
+from spark_connector.streaming.micro_batch import MicroBatch
 from spark_connector.streaming.offsets import QueueOffset, queue_offset
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
-from spark_connector.streaming.source import MicroBatch
 from spark_connector.values.arrow import agree, select_list
 
 if TYPE_CHECKING:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connector.client.columns import Field
 from spark_connector.options import StreamReadOptions
+from spark_connector.streaming.micro_batch import MicroBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """What Spark tells a task of the micro-batch that it is part of."""
-
-    query: str  # an id, which the checkpoint keeps
-    number: int
 
 
 class StreamSource(Protocol):

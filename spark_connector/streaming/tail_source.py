@@ -25,13 +25,13 @@ from spark_connector.client.topic_numbers import insist_on_numbers
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.streaming.by_id import ById
 from spark_connector.streaming.by_number import ByNumber
+from spark_connector.streaming.micro_batch import MicroBatch
 from spark_connector.streaming.offsets import TailOffset, tail_offset
 from spark_connector.streaming.order import Order
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
-from spark_connector.streaming.source import MicroBatch
 from spark_connector.streaming.tail import Readable, Row, bounds
 from spark_connector.values.arrow import agree, select_list
 

@@ -54,9 +54,8 @@ def _flag(values: pa.Array, target: Target) -> list[str]:
 def _float(values: pa.Array, target: Target) -> list[str]:
     if _any(pc.invert(pc.is_finite(values))):
         raise _misfit(target, "is NaN or infinite in a row, which MySQL has no number for")
-    if values.type == pa.float32() and target.column.base == "float":
-        return [NULL if v is None else v if "e" in v else v + "e0" for v in values.cast(pa.string()).to_pylist()]
-    # With an exponent it is a double; without one MySQL reads a decimal.
+    # With an exponent it is a double; without one MySQL reads a decimal. A FLOAT too is written with a double's digits:
+    # the largest one rounded to its own is more than a column takes.
     return [NULL if v is None else v if "e" in v else v + "e0" for v in map(_repr, values.to_pylist())]
 
 

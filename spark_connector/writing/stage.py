@@ -64,7 +64,9 @@ def define(client: Client, plan: WritePlan) -> None:
 
 def _declared(column: Column) -> str:
     collation = f" COLLATE {column.collation}" if column.collation else ""
-    return f"{quoted(column.name)} {column.type}{collation} NULL"
+    # information_schema has `?` for what is not in its own character set, an emoji for one: no member to compare with.
+    garbled = column.base in ("enum", "set") and "?" in column.type
+    return f"{quoted(column.name)} {'LONGTEXT' if garbled else column.type}{collation} NULL"
 
 
 def attempt(now: int) -> int:

@@ -13,7 +13,7 @@ from spark_connector.jobs.archive.own_columns import declared
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.dead_letters.analysis import AGES, OLDER, DeadLetters, Values, shape_of, suggestions
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.files import write_whole
+from spark_connector.jobs.files import insist_on_new, write_whole
 from spark_connector.jobs.report.values import NS, Counted, histogram
 from spark_connector.jobs.sessions import watched
 from spark_connector.options import place
@@ -34,6 +34,8 @@ def dead_letters(
     `export`: a folder that is not there yet, to which they are written as Parquet. Raises ConnectorError.
     """
     at = place(options)
+    if export is not None:
+        insist_on_new(spark, export)  # before all the work
     with Client(at.address) as client:
         queue = _dead_letter_queue(client, at.queue)
         now = client.now_ns()

@@ -26,6 +26,10 @@ from spark_connector.jobs.report.values import TOP, QueueReport, Rate, Report, T
 
 _BLUE, _GREEN, _ORANGE, _INK = "#2563eb", "#059669", "#d97706", "#1f2937"
 _LABELS_MAX = 8  # of an axis of time
+_ROUND_TIMES = (
+    (0.001, "1 ms"), (0.01, "10 ms"), (0.1, "100 ms"), (1, "1 s"), (10, "10 s"), (60, "1 m"), (600, "10 m"),
+    (3600, "1 h"), (36_000, "10 h"), (86_400, "1 d"), (864_000, "10 d"), (8_640_000, "100 d"),
+)  # fmt: skip
 _RATES_AS_BARS = 30
 _PLOTTED_MIN = 2  # complete ones: fewer show nothing
 _BARS_MAX = 12  # queues in the plot of backlogs
@@ -135,17 +139,25 @@ def _latency_table(of: QueueReport) -> str:
 
 
 def _latency_plot(of: QueueReport) -> str:
-    """On a logarithmic axis of our own, labelled in powers of ten: the longest is often a thousand times the median."""
+    """On a logarithmic axis of our own, labelled in round times: the longest is often a thousand times the median."""
     if not of.latencies:
         return ""
     series = {x.since: [_power(y) for y in (x.p50, x.p90, x.p99, x.longest)] for x in of.latencies}
     powers = [power for values in series.values() for power in values]
     lowest, highest = math.floor(min(powers) - 0.1), math.ceil(max(powers))
-    chart = _chart("Bar", (_BLUE, _GREEN), 520, 190, range=(lowest, highest), zero=lowest)
+    chart = _chart(
+        "Bar", (_BLUE, _GREEN), 520, 190, range=(lowest, highest), zero=lowest,
+        print_values=True, print_values_position="top", margin_top=16,
+    )  # fmt: skip
     chart.x_labels = ("p50", "p90", "p99", "longest")
-    chart.y_labels = [{"label": duration(10.0**power), "value": power} for power in range(lowest, highest + 1)]
+    chart.y_labels = [
+        {"label": label, "value": power}
+        for seconds, label in _ROUND_TIMES
+        if lowest <= (power := math.log10(seconds)) <= highest
+    ]
     for since, values in series.items():
-        chart.add(f"since {since}", values)
+        bars = [{"value": power, "formatter": lambda power: duration(10.0**power)} for power in values]
+        chart.add(f"since {since}", bars)
     return _svg(chart)
 
 

@@ -127,3 +127,19 @@ def test_large_bodies_are_warned_of(gate, sql, queue, monkeypatch, caplog):
 def test_quotes_and_parentheses_of_a_condition():
     for text in ("a = '(' AND b = \")\"", "`)` = 1", "((a))", "a = ''", "a = '''(' AND (b = 1)"):
         option_condition.insist_on_one(text)
+
+
+def test_a_bound_as_json_serves_one_topic_too_and_errors_name_what_was_given(gate):
+    at = options(gate, "orders")
+    for text, expected in (
+        ('{"orders": 900}', 900),
+        ('{"orders": "earliest"}', "earliest"),
+        ('{"orders": -1}', "latest"),
+    ):
+        assert stream_read({**at, "mode": "tail", "startingOffsets": text}).starting == expected
+    with pytest.raises(OptionError, match="startingOffsets gives bounds for bills, and orders is read"):
+        stream_read({**at, "mode": "tail", "startingOffsets": '{"bills": 3}'})
+    with pytest.raises(OptionError, match="option maxOffsetsPerTrigger is a whole number"):
+        stream_read({**at, "maxoffsetspertrigger": "many"})
+    with pytest.raises(OptionError, match="option topic is the name of a queue"):
+        stream_read({**options(gate, None), "topic": "x" * 65})

@@ -216,3 +216,15 @@ def test_a_moment_beyond_what_nanoseconds_count_is_refused(gate, queue):
     moments = pa.array([datetime(2300, 1, 1, tzinfo=UTC)], UTC_MICROS)
     with pytest.raises(WriteError, match="time_scheduled"):
         append(gate, queue("n INT"), pa.table({"time_scheduled": moments}))
+
+
+def test_the_largest_float_and_members_that_the_catalog_does_not_spell(gate, sql, queue):
+    """MariaDB's information_schema has `?` for the emoji of an ENUM."""
+    name = queue("f FLOAT, e ENUM('🦄','b')")
+    largest = struct.unpack("f", struct.pack("I", 0x7F7FFFFF))[0]
+    rows = {"f": pa.array([largest, -largest], pa.float32()), "e": pa.array(["🦄", "b"])}
+    append(gate, name, pa.table(rows))
+    assert sql.rows(f"SELECT e FROM {name} ORDER BY id") == [("🦄",), ("b",)]
+    assert sorted(read(reader(gate, name)).column("f").to_pylist()) == [-largest, largest]
+    with pytest.raises(WriteError):
+        append(gate, name, pa.table({"e": ["nobody"]}))
