@@ -10,10 +10,11 @@ scripts ask for `--version` and `--help` often, and the libraries take ten times
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from proxy.cli.arguments import (
     LOG_FORMATS,
@@ -53,9 +54,21 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that asks whether another word was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        if wrong := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            import difflib
+
+            near = difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+            message += f"; did you mean '{near[0]}'?" if near else ""
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         prog="queuegate", description="A durable, transactional message queue in plain SQL, for any MySQL client."
     )
     whole.add_argument("--version", action=_Version, nargs=0, help="show the version and end")

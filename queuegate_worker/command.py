@@ -1,6 +1,7 @@
 """`queuegate-work 'app.tasks:handle' --queue orders --concurrency 8`: the worker as a command.
 
-Exit codes: 0 stopped in order; 1 it could not begin or go on; 2 a mistake in the command line. One line says why.
+Exit codes: 0 stopped in order; 1 it could not begin or go on, or handlers did not end in the grace time; 2 a mistake
+in the command line. One line says why.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.option_files import SSL_MODES, address_of_options, port_of, told_where
 from queuegate_worker.worker import Worker
+
+_DISTRIBUTIONS = ("queuegate-worker", "queuegate")  # the worker is in both
 
 _EPILOG = """\
 HANDLER is module:function, found from the current folder. The function takes the message, or the message and the
@@ -80,7 +84,25 @@ def _add_connecting(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ssl-key", metavar="FILE", help="its private key, if it is not in the same file")
     group.add_argument("--ssl-mode", type=str.lower, choices=SSL_MODES, help="as the mysql client has it")
     group.add_argument("--defaults-file", metavar="FILE", help="read this file in place of ~/.my.cnf")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
     parser.add_argument("--help", action="help", help="show this help and end")
+
+
+class _Version(argparse.Action):
+    """`--version`: that of the wheel this module came with."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        name = next((name for name in _DISTRIBUTIONS if _installed(name)), None)
+        sys.stdout.write(f"queuegate-work {'of no installed package' if name is None else metadata.version(name)}\n")
+        parser.exit()
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _port(text: str) -> int:

@@ -242,9 +242,9 @@ class Run:
             caller.cut_off()
             in_time = self._plan.handler.asynchronous and self._room.wait_idle(_CANCELLED_SECONDS)
         if not in_time:
-            logger.error(
-                "the grace time is over: %d messages are still being handled, and go to others", len(self._held)
-            )
+            over = f"the grace time is over: {len(self._held)} messages are still being handled, and go to others"
+            logger.error(over)
+            self._error = self._error or WorkerError(over)
         self._closing.set()
         for _ in range(self._plan.concurrency):
             self._work.put(None)

@@ -190,5 +190,5 @@ def _until_a_signal(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _within(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise WorkerError(f"{name} is {value}; it is {least} to {most}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise WorkerError(f"{name} is {value!r}; it is a number from {least} to {most}")

@@ -295,3 +295,16 @@ def test_make_run_installs_what_serving_needs_and_says_so(tmp_path):
     )  # fmt: skip
     assert "packaging/install.py .\n" in done.stdout and "[dev]" not in done.stdout
     assert re.search(r"echo .*Setting up .*MB", done.stdout)
+
+
+def test_a_word_that_is_nearly_a_command_is_asked_about(tmp_path):
+    done = run("stauts", cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.rstrip().endswith("did you mean 'status'?")
+    assert "did you mean" not in run("xyzzy", cwd=tmp_path).stderr
+
+
+def test_the_worker_tells_its_version(tmp_path):
+    done = run("work", "--version", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"queuegate-work \d+\.\d+\.\d+\S*\n", done.stdout)

@@ -61,6 +61,8 @@ class BackendUrl:
         if parts.scheme == "sqlite":
             return _sqlite(parts)
         if parts.scheme in _MYSQL_SCHEMES:
+            if not text.strip()[len(parts.scheme) :].startswith("://"):
+                raise InvalidBackendUrl(f"'//' comes after '{parts.scheme}:', as in {_FORMS}")
             return _mysql(parts)
         wrong = f"'{parts.scheme}' is no kind of database" if parts.scheme else "not a URL"
         raise InvalidBackendUrl(f"{wrong}; give {_FORMS}")

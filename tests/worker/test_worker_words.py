@@ -157,7 +157,8 @@ def test_a_message_is_a_frozen_value():
 
 
 @pytest.mark.parametrize(
-    "options", [{"concurrency": 0}, {"batch": 100_000}, {"ack_wait": 0.01}, {"lease": "x"}, {"grace": -1}]
+    "options",
+    [{"concurrency": 0}, {"batch": 100_000}, {"ack_wait": 0.01}, {"ack_wait": "soon"}, {"lease": "x"}, {"grace": -1}],
 )
 def test_options_have_bounds(options):
     with pytest.raises(WorkerError, match=next(iter(options))):

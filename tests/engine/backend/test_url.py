@@ -65,6 +65,7 @@ def test_mysql_defaults(text, expected):
         ("sqlite:///", "path of a file"),
         ("sqlite:///dir/", "path of a file"),
         ("sqlite:///q.db?mode=ro", "no options"),
+        ("mysql:/root@127.0.0.1/db", "'//' comes after 'mysql:'"),
         ("mysql:///db", "host is missing"),
         ("mysql://h/db", "user is missing"),
         ("mysql://u:s3cret@h:99999/db", "port"),
