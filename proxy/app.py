@@ -38,7 +38,7 @@ from proxy.server import ProxyServer, ServerLimits
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert
-from proxy.statements.stream_condition import server_group_condition
+from proxy.statements.stream_condition import server_group_conditions
 from proxy.systemd import ADMIN, MYSQL, NONE_HANDED, Handed
 from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
@@ -316,7 +316,7 @@ async def _backend(
     if not url.embedded:
         # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
         pool = MySQLPool(url, size=limits.database_work + 1)
-        store = SqlMessageStore.for_mysql(pool, server_group_condition, server_insert)
+        store = SqlMessageStore.for_mysql(pool, server_group_conditions(pool), server_insert)
         directory = ProxyDirectory(pool, lambda: pool.sessions) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:

@@ -89,7 +89,7 @@ class Partitioned:
 class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
-    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
+    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a statement
     that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
     topic that is to have partitions. `numbers`: a topic whose messages are to have theirs before. `sign_at`: where in
     `sql` it belongs who reports a failure (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of

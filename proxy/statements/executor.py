@@ -230,7 +230,9 @@ class Executor:
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
         if plan.check:
-            await self._collect(plan.check)
+            checked = await self.session.upstream.collect(plan.check)
+            if isinstance(checked, Outcome) and not checked.ok:
+                raise checked.failure()
         if plan.partitions is not None:
             await check_partitions(self.session, self.traits, plan.partitions)
         if plan.warnings or judged_as_plan(self.session, plan):

@@ -5,12 +5,14 @@ The engine is asked for a subscription only after the account's rights and the s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
+from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
@@ -26,6 +28,10 @@ from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 
 LIMIT_MAX = (1 << 63) - 1
+RIGHTS_SECONDS = 30.0
+"""After so long an open stream's account is asked for its rights again: one statement, which reads no row."""
+
+_DENIED = frozenset((1044, 1045, 1142, 1143, 1370))
 
 
 class StreamStatement:
@@ -100,10 +106,45 @@ class StreamStatement:
         session.subscription = subscription
         try:
             form = await self._form(subscription.columns, binary=binary)
-            await stream_rows(subscription, session.writer, form)
+            judge = asyncio.create_task(self._judge_again(subscription))
+            try:
+                await stream_rows(subscription, session.writer, form)
+            finally:
+                judge.cancel()  # before anything else goes to the session's own connection
+                await asyncio.wait((judge,))
         finally:
             session.subscription = None
             await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
+
+    async def _judge_again(self, subscription: OpenStream) -> None:
+        """End a stream whose account may not receive any more."""
+        request, session = subscription.request, self._session
+        while True:
+            await asyncio.sleep(RIGHTS_SECONDS)
+            try:
+                check_right(session, request.queue, Right.RECEIVE)
+                if self._traits.accounts:
+                    await self._judge(request)
+            except ProxyError:
+                subscription.end(
+                    BackendError(f"the account has no right to receive of {request.queue} now", 1142, "42000")
+                )
+                return
+            except BackendError as error:
+                if error.errno in _DENIED:
+                    subscription.end(error)
+                    return
+
+    async def _judge(self, request: SubscribeRequest) -> None:
+        """As at the beginning. Rights on a whole database are kept by the server until the session names it again."""
+        if self._session.database == request.queue.database:
+            outcome = await self._session.upstream.collect(f"USE {quoted(request.queue.database)}")
+            if isinstance(outcome, Outcome) and not outcome.ok:
+                raise outcome.failure()
+        if request.start is not None:
+            await check_may_read(self._session, request.queue, request.columns or ())
+        else:
+            await self._check_rights(request)
 
     async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
         """Open a subscription behind a server-side cursor. Nobody is left with one that cannot be sent."""

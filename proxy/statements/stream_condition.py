@@ -6,17 +6,20 @@ connections under the client's settings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from engine.backend.base import StorePool
 from engine.model.errors import BackendError, EngineError
 from engine.model.queue import Condition, QueueName, TopicSpec
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
 from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.grammar.condition_words import lacking
 from rewriter.plan import StreamFilter
 from rewriter.plans.topics import group_filter
 from rewriter.rights.variables import modes_without_reading_otherwise
 from rewriter.text.literals import typed_literal
+from rewriter.text.tokens import Kind, TokenCursor
 
 SECONDS_MAX = 10
 """What a look or a claim with a condition may take."""
@@ -57,6 +60,7 @@ async def server_condition(
     version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in asked)
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
+    check_native(filter_sql(chosen.parts, values), version)
     await collected(session.upstream, check_sql(queue, chosen, values))
     settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
@@ -81,9 +85,29 @@ def group_sql(topic: TopicSpec, text: str) -> str:
         raise BackendError(f"filter: {error.message}", error.errno, error.sqlstate) from error
 
 
-async def server_group_condition(topic: TopicSpec, text: str) -> Condition:
+def server_group_conditions(pool: StorePool) -> Callable[[TopicSpec, str], Awaitable[Condition]]:
     """See engine.store.topic_log.Conditions; for MySQL and MariaDB."""
-    return Condition(group_sql(topic, text), GROUP_SETTINGS, text)
+
+    async def condition(topic: TopicSpec, text: str) -> Condition:
+        sql = group_sql(topic, text)
+        ((version,),) = await pool.read(lambda connection: connection.query("SELECT VERSION()"))
+        try:
+            check_native(sql, str(version))
+        except RewriteError as error:
+            raise BackendError(f"filter: {error.message}", error.errno, error.sqlstate) from error
+        return Condition(sql, GROUP_SETTINGS, text)
+
+    return condition
+
+
+def check_native(sql: str, version: str) -> None:
+    """That a server has by itself every function of a filter, which is in the database's words: else a stored function
+    of that name would run with the engine's rights. Raises UnsupportedSql."""
+    words = {token.text.upper() for token in TokenCursor(sql, ()).tokens if token.kind is Kind.WORD}
+    if missing := sorted(words & lacking(version)):
+        raise UnsupportedSql(
+            f"{missing[0]}() in a filter is not supported: this server has no such function of its own"
+        )
 
 
 def _time_limit(version: str) -> tuple[str, str]:

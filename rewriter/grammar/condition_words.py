@@ -6,6 +6,7 @@ and that read nothing but their arguments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rewriter.text.tokens import word_set
@@ -61,6 +62,21 @@ _JSON = word_set(
     "JSON_OVERLAPS JSON_QUOTE JSON_SEARCH JSON_TYPE JSON_UNQUOTE JSON_VALID JSON_VALUE"
 )
 FUNCTIONS = _TEXT | _NUMBERS | _CHOICES | _DATES | _JSON
+
+_NEVER = (1 << 16,)
+_MARIADB_SINCE = {
+    **dict.fromkeys(("BIN_TO_UUID", "IS_UUID", "REGEXP_LIKE", "UUID_TO_BIN"), _NEVER), "JSON_OVERLAPS": (10, 9),
+}  # fmt: skip
+_MYSQL_SINCE = {"JSON_EXISTS": _NEVER, "JSON_OVERLAPS": (8, 0, 17), "JSON_VALUE": (8, 0, 21)}
+
+
+def lacking(version: str) -> frozenset[str]:
+    """The functions of the white list that a server of this version does not have by itself: there a stored function
+    may have such a name, and would run with the rights of whoever evaluates the filter."""
+    since = _MARIADB_SINCE if "MARIADB" in version.upper() else _MYSQL_SINCE
+    numbers = re.findall(r"\d+", version.removeprefix("5.5.5-").partition("-")[0])
+    return frozenset(name for name, first in since.items() if tuple(map(int, numbers)) < first)
+
 
 NEED_ARGUMENT = frozenset(("UNIX_TIMESTAMP",))
 """Without an argument they tell the moment."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.model.errors import InvalidOption
-from engine.model.groups import unfit_group_key
+from engine.model.groups import FindQueue, unfit_group_key
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
-from engine.model.queue import QueueSpec, has_index, lacks_tokens, quoted, unfit_order_key
+from engine.model.queue import QueueName, QueueSpec, has_index, lacks_tokens, quoted, unfit_order_key
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
 from rewriter.text.tokens import Name
 
 
-def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], defaults: QueueOptions) -> Execute:
+def alter_plan(
+    spec: QueueSpec, given: Mapping[str, OptionValue | None], defaults: QueueOptions, find: FindQueue
+) -> Execute:
     """The ALTER TABLE that gives a queue these options; a value of None stands for the default.
 
     Raises:
@@ -31,6 +33,7 @@ def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], default
     options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
+    dead = None if options.dead_letter is None else find(QueueName(spec.name.database, options.dead_letter))
     columns = [f"ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}"] if lacks_tokens(spec) else []
     changes = [
         *columns,
@@ -38,7 +41,22 @@ def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], default
         f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
-    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True))
+    check = may_take_dead_letters(spec.name, options, dead) if "dead_letter" in given else ""
+    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), check=check)
+
+
+def may_take_dead_letters(queue: QueueName, options: QueueOptions, dead: QueueSpec | None) -> str:
+    """What the database has to accept of the client first, where a queue that is there is named with dead_letter: the
+    engine adds messages to it from then on, so the client must have the right to. Empty where none is named.
+
+    Raises:
+        InvalidOption: it holds the dead letters of another, or is the queue of a consumer group.
+    """
+    if options.dead_letter is None or dead is None or dead.options.dead_letter_of == queue.table:
+        return ""
+    if dead.options.dead_letter_of is not None or dead.options.topic is not None:
+        raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
+    return f"INSERT INTO {dead.name.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
 
 
 def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:

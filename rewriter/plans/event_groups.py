@@ -83,6 +83,10 @@ def insert_after_group(statement: InsertQueue, spec: QueueSpec, group: GroupKey,
     """
     assert statement.group is not None
     _check_form(statement, spec)
+    if spec.name.database != group.queue.database:
+        raise UnsupportedSql(
+            f"AFTER GROUP of a queue in another database is not supported: {spec.name} and {group.queue} are in two"
+        )
     clause = statement.group
     plain = replace(statement, sql=statement.sql[: clause.start].rstrip() + statement.sql[clause.end :], group=None)
     filled = missing_columns(statement, spec, now_sql) | due_columns(statement, ("time_scheduled",), now_sql)

@@ -79,7 +79,7 @@ from rewriter.plan import (
     UseDatabase,
 )
 from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
-from rewriter.plans.alter_queue import alter_plan
+from rewriter.plans.alter_queue import alter_plan, may_take_dead_letters
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
@@ -349,10 +349,10 @@ class Passes:
     def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
         if spec.options.topic is None:
             check_queue_options(options)
-            return alter_plan(spec, options, self._defaults)
+            return alter_plan(spec, options, self._defaults, self._find)
         check_group_options(options)
         topic = self._catalog.topics.get(QueueName(spec.name.database, spec.options.topic))
-        plan = alter_plan(spec, options, self._defaults)
+        plan = alter_plan(spec, options, self._defaults, self._find)
         check = "" if topic is None else filter_check(topic, options.get("filter"))
         return replace(plan, check=check, manages=_named(spec))
 
@@ -438,7 +438,8 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        return Execute(sql, Effects(catalog=True))
+        dead = None if options.dead_letter is None else self._find(QueueName(queue.database, options.dead_letter))
+        return Execute(sql, Effects(catalog=True), check=may_take_dead_letters(queue, options, dead))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
 
-REJECTED = 9223372036854775806
+REJECTED, PARKED = 9223372036854775806, 9223372036854775807
 OWNER, SHOP = "mallory", "vaults"
 ROWS = 30
 
@@ -40,7 +40,7 @@ class Place:
 
     def fill(self) -> None:
         self.root(f"DELETE FROM {SHOP}.vault")
-        values = ", ".join(f"({number}, 'secret {number}', 0)" for number in range(1, ROWS + 1))
+        values = ", ".join(f"({number}, 'secret {number}', 0)" for number in range(101, 101 + ROWS))
         self.root(f"INSERT INTO {SHOP}.vault (id, body, note) VALUES {values}")
 
     def login(self) -> Sql:
@@ -144,8 +144,8 @@ def test_a_view_in_the_place_of_a_topic(place: Place, source: str, name: str) ->
         assert stream.wait(1)[0][1] == "mine"
         columns, before = columns_of(client, topic), place.vault()
         prepared(client, f"RENAME TABLE {topic} TO {topic}_old")
-        ids = "id + 100" if source == f"{SHOP}.vault" else "100"
-        text = view(columns, source, **{**taken_for("due", source), "id": ids, "time_created": "1"})
+        values = taken_for("due", source) | {"time_created": "1"}
+        text = view(columns, source, **(values if source == f"{SHOP}.vault" else values | {"id": "100"}))
         prepared(client, f"CREATE SQL SECURITY INVOKER VIEW {topic} AS {text}")
         wait_until(lambda: met(place, topic), 40, "the engine to look at the view")
         assert [row for row in stream.rows if row[1] != "mine"] == []
@@ -174,4 +174,94 @@ def test_a_view_over_a_stored_function(place: Place, name: str) -> None:
         assert stream.rows == []
     assert place.vault() == before
     prepared(client, f"DROP VIEW {q}")
+    client.close()
+
+
+def test_rows_of_a_databases_table_concern_that_database(place: Place, name: str) -> None:
+    """A row in one's own queuegate_groups makes no held message of another database due."""
+    client, held = place.login(), f"{name}_held"
+    admin = Sql(place.gate.connect())
+    admin(f"USE {SHOP}")
+    admin(f"CREATE QUEUE {held} (body VARCHAR(100))")
+    admin(f"INSERT INTO {held} (body, time_next) VALUES ('held', {PARKED})")
+    client(f"CREATE QUEUE {name} (g INT, body VARCHAR(100)) WITH (group_key = 'g', poll_interval = '1s')")
+    wait_until(lambda: has_table(client, "queuegate_groups"), what="the table of groups")
+    mine = f"{name}_mine"
+    client(f"CREATE QUEUE {mine} (body VARCHAR(100))")
+    client(f"INSERT INTO {mine} (body, time_next) VALUES ('held', {PARKED})")
+    rows = [f"('{SHOP}', '{held}', '1', '{name}', '7')", f"('{OWNER}', '{mine}', '1', '{name}', '7')"]
+    client(f"INSERT INTO queuegate_groups VALUES {', '.join(rows)}")
+    wait_until(lambda: client.value(f"SELECT time_next FROM {mine}") != PARKED, what="one's own held message")
+    assert admin.value(f"SELECT time_next FROM {held}") == PARKED
+    assert client.column("SELECT follow_database FROM queuegate_groups") == [SHOP]
+    admin.close()
+    client.close()
+
+
+def has_table(client: Sql, table: str) -> bool:
+    asked = f"SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{OWNER}' AND TABLE_NAME = '{table}'"
+    return bool(client.value(asked))
+
+
+def test_who_names_a_dead_letter_queue_may_add_to_it(place: Place, name: str) -> None:
+    admin, orders, mine, own = Sql(place.gate.connect(database=OWNER)), f"{name}_o", f"{name}_m", f"{name}_d"
+    admin(f"CREATE QUEUE {orders} (body VARCHAR(100))")
+    account = f"guest{OWNER}@'127.0.0.1'"
+    place.root(f"DROP USER IF EXISTS {account}")
+    place.root(f"CREATE USER {account} IDENTIFIED BY 'pw'")
+    for table in (mine, own):
+        place.root(f"GRANT CREATE, ALTER, DROP, SELECT, INSERT, UPDATE ON {OWNER}.{table} TO {account}")
+    guest = Sql(place.gate.connect(user=f"guest{OWNER}", password="pw", database=OWNER))
+    assert guest.error(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (dead_letter = '{orders}')")[0] == 1142
+    guest(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    assert guest.error(f"ALTER QUEUE {mine} SET (dead_letter = '{orders}')")[0] == 1142
+    guest(f"CREATE QUEUE {own} (body VARCHAR(100))")
+    guest(f"ALTER QUEUE {mine} SET (dead_letter = '{own}')")
+    guest(f"INSERT INTO {mine} (body) VALUES ('dead')")
+    guest(f"REJECT {mine} 1")
+    wait_until(lambda: guest.column(f"SELECT body FROM {own}") == ["dead"], what="the dead letter")
+    place.root(f"DROP USER {account}")
+    admin.close()
+    guest.close()
+
+
+def test_a_stream_ends_when_its_account_may_not_receive_any_more(place: Place, name: str) -> None:
+    admin, user = Sql(place.gate.connect(database=OWNER)), f"reader{OWNER}"
+    admin(f"CREATE QUEUE {name} (body VARCHAR(100))")
+    streams = []
+    for number, taken in enumerate(("REVOKE SELECT, UPDATE ON {q} FROM {u}", "DROP USER {u}")):
+        account = f"{user}{number}@'127.0.0.1'"
+        place.root(f"DROP USER IF EXISTS {account}")
+        place.root(f"CREATE USER {account} IDENTIFIED BY 'pw'")
+        place.root(f"GRANT SELECT, UPDATE ON {OWNER}.{name} TO {account}")
+        stream = Stream(
+            place.gate, f"SELECT id FROM STREAM {name}", user=f"{user}{number}", password="pw", database=OWNER
+        )
+        place.root(taken.format(q=f"{OWNER}.{name}", u=account))
+        streams.append(stream)
+    for stream in streams:
+        error = stream.wait_end(60)
+        assert error is not None and error.args[0] in (1142, 1143, 1044, 1045), error
+    place.root(f"DROP USER {user}0@'127.0.0.1'")
+    admin.close()
+
+
+@pytest.mark.parametrize("function", ["REGEXP_LIKE", "JSON_EXISTS"])
+def test_a_stored_function_in_a_filter_does_not_run(place: Place, server: MariaDb, function: str, name: str) -> None:
+    """Of the white list, what this server lacks is refused, whoever has made a function of that name."""
+    client = place.login()
+    client(f"CREATE QUEUE {name} (body VARCHAR(100))")
+    mariadb = "MariaDB" in str(client.value("SELECT VERSION()"))
+    sql = f"SELECT id FROM STREAM {name} WHERE {function}(body, 'x') LIMIT 1 NOWAIT"
+    if mariadb == (function == "REGEXP_LIKE"):
+        place.root(f"CREATE FUNCTION {OWNER}.{function} (a TEXT, b TEXT) RETURNS INT DETERMINISTIC RETURN 1")
+        client(f"INSERT INTO {name} (body) VALUES ('a')")
+        assert client.error(sql)[0] == 1235
+        client(f"CREATE TOPIC {name}_t (body VARCHAR(100))")
+        client(f"CREATE GROUP g ON {name}_t WITH (filter = '{function}(body, ''x'')')")
+        client(f"INSERT INTO {name}_t (body) VALUES ('a')")
+        assert client.error(f"SELECT id FROM STREAM {name}_t WITH (group = 'g') LIMIT 1 WAIT 5")[0] == 1235
+        place.root(f"DROP FUNCTION {OWNER}.{function}")
+    else:
+        assert client.rows(sql) == []
     client.close()

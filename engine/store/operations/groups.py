@@ -28,14 +28,15 @@ def read_page(connection: StoreConnection, statements: GroupStatements, group: G
 def complete(
     connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str, find: FindQueue
 ) -> list[QueueName]:
-    """Make due what is held for a group that is done; the queues it went to. In one transaction, with its rows locked
-    before the last look at the group."""
+    """Make due what is held for a group that is done, in queues of its database; returns these queues. In one
+    transaction, with its rows locked before the last look at the group."""
     held = connection.query(statements.held, (group.queue.table, value))
     if not held or not _is_done(connection, statements, group, value):
         return []
     sent: list[QueueName] = []
     for database, table, id_ in held:
-        follow = find(QueueName(database, table))
+        # Who may write in this table may be nobody in another database.
+        follow = find(QueueName(database, table)) if database == group.queue.database else None
         if follow is None:
             continue  # no queue at the moment; it may be one again
         connection.execute(statements.fire(follow), (_id(follow, id_),))
