@@ -89,14 +89,14 @@ _ATTEMPT = (
     + _TEXT + rb", -\d+\), " + _TEXT + rb"\), ''\), )?'\{\"attempt\": ', epoch, ', \"at\": \"',"
     rb" UTC_TIMESTAMP\(6\)(?:, " + _TEXT + rb"){2,3}\))?"
 )  # fmt: skip
+_ADDED = rb"(?:ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0, )?"
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
     (rb"drop\b.*\b(?:queue|topic|group)", rb"DROP TABLE " + _TABLE),
     (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters
     (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
-    (rb"truncate\b.*\bqueue", rb"TRUNCATE TABLE " + _TABLE),
-    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
-     + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    (rb"truncate\b.*\bqueue", rb"DELETE FROM " + _TABLE),
+    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" " + _ADDED + rb"(?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
     # schedules
     (rb"schedule", _UNIT + rb"|SHOW WARNINGS|SELECT " + NOW
      + rb"|(?:(?:ROLLBACK TO|RELEASE) )?SAVEPOINT queuegate_trial"),
@@ -139,7 +139,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"nack|release|renew|reject",
      rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + _DELAY + rb"|" + _REJECTED
      + rb"|LEAST\(time_scheduled, " + NOW + rb"\))" + _ATTEMPT + rb"(?:, first_error = COALESCE\(first_error, " + _TEXT
-     + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
+     + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)?"
+     rb"(?:, lease_token = LEAST\(lease_token, 9007199254740991\) \+ 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
      + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 = 1\)"),

@@ -88,6 +88,7 @@ MADE = [
     ),
     ("DROP SCHEDULE s", f"DELETE FROM `main`.`queuegate_schedules` WHERE name = {_REASON}"),
     ("DROP QUEUE fq", "DROP TABLE `main`.`fq`"),
+    ("TRUNCATE QUEUE fq", "DELETE FROM `main`.`fq`"),
     ("DROP QUEUE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`fq`"),
     ("CREATE TOPIC fe (payload TEXT,\n KEY (payload(9)) )", _TOPIC),
     ("CREATE GROUP g ON fe", f"CREATE TABLE `main`.`fe_group_g` (id BIGINT) {_OF_GROUP} DEFAULT CHARSET=latin1"),
