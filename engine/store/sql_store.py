@@ -154,7 +154,7 @@ class SqlMessageStore:
     async def add_tokens(self, queue: QueueSpec) -> None:
         definition, add = f"{TOKEN_COLUMN} {TOKEN_TYPE}", self._dialect.adds_columns
         if add is None:
-            await self._define(f"ALTER TABLE {queue.name.sql} ADD COLUMN {definition}")
+            await self._define(f"ALTER TABLE {self._dialect.gate.of(queue).target} ADD COLUMN {definition}")
         else:
             await self._pool.read(lambda connection: add(connection, queue.name, definition))
 
