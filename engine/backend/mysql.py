@@ -30,7 +30,7 @@ from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.environment import SERVER_VARIABLES, Environment, StatementPins
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.sessions import ROW_BINLOG, Pin, pins
+from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue
@@ -128,6 +128,7 @@ class MySQLStoreConnection:
 
     def _meet(self, url: BackendUrl) -> None:
         """Learn what kind of server this is, and pin the session. Raises BackendUnavailable where it cannot serve."""
+        self._pin((UNLIMITED,))
         met = self.environment = Environment.of(self.query(SERVER_VARIABLES))
         if (reason := met.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")

@@ -64,6 +64,10 @@ class Pin:
     needed: bool = True
 
 
+UNLIMITED = Pin(f"SET SESSION sql_select_limit = {ALL_ROWS}, SESSION sql_big_selects = 1", needed=False)
+"""Comes before the server is asked for anything: SHOW has these limits, too."""
+
+
 def pins(version: str, *, replicates: bool, told: Mapping[str, str] | None = None) -> tuple[Pin, ...]:
     """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node; `told`:
     what the session begins with."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from engine.engine import Engine
 from engine.model.errors import EngineError, NotAQueue
+from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from engine.model.sequence import Sequencing
 from proxy.session.backend_traits import BackendTraits
@@ -206,7 +207,8 @@ class StatementReader:
         """Raises what the database says of a table to which the client has no right, be it there or not."""
         if queue is None:
             return
-        probe = await self._session.upstream.collect(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0")
+        sql = self._session.pinned(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0", Pins.VERB)
+        probe = await self._session.upstream.collect(sql)
         if isinstance(probe, Outcome) and probe.errno in DENIED:
             raise probe.failure()
 

@@ -13,6 +13,7 @@ from engine.engine import Engine
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, QueueNotFound
 from engine.model.options import to_comment
+from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
@@ -103,7 +104,8 @@ class TopicStatements:
         if spec is None:
             raise QueueNotFound(f"Table '{plan.group}' doesn't exist or is not a consumer group")
         start = await self.start(plan.start, plan.moment)
-        await self._do(f"DELETE FROM {plan.group.sql} WHERE 1 = 0")  # whether the account may
+        probe = f"DELETE FROM {plan.group.sql} WHERE 1 = 0"  # whether the account may
+        await self._do(self._session.pinned(probe, Pins.VERB))
         sought = await self._engine.topics.seek(spec, start)
         concerned = frozenset((plan.group,))
         self._engine.committed(CommitReport(touched=concerned, uncertain=concerned))

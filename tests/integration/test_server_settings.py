@@ -1,0 +1,150 @@
+"""Queues work as ever on a server whose settings are not the usual ones, for all sessions or for a client's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pymysql
+import pytest
+from servers import ROOT, Gate, MariaDb, Sql, private, wait_until
+
+_BY_STATEMENT = ["--log-bin=binary", "--server-id=7", "--binlog-format=STATEMENT"]
+_SETTINGS = {
+    "as_installed": {},
+    "safe_updates": {"sql_safe_updates": "1"},
+    "one_row": {"sql_select_limit": "1"},
+    "small_joins": {"max_join_size": "10"},
+    "myisam": {"default_storage_engine": "'MyISAM'"},
+    "ansi": {"sql_mode": "'ANSI'"},
+    "no_mode": {"sql_mode": "''"},
+    "padded": {"sql_mode": "'PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT'"},
+    "chained": {"completion_type": "'CHAIN'"},
+    "serializable": {"tx_isolation": "'SERIALIZABLE'"},
+    "uncommitted": {"tx_isolation": "'READ-UNCOMMITTED'"},
+    "zone": {"time_zone": "'+05:45'"},
+    "latin1": {"character_set_server": "'latin1'", "character_set_client": "'latin1'"},
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with private(MariaDb()) as made:
+        yield made
+
+
+@pytest.fixture
+def place():
+    return "mariadb"
+
+
+def _set(server, settings, scope):
+    connection = server.connect()
+    with connection, connection.cursor() as cursor:
+        for name, value in settings.items():
+            cursor.execute(f"SET {scope} {name} = {value}")
+
+
+@pytest.fixture(params=_SETTINGS, ids=str)
+def gate_under(request, server, tmp_path):
+    """A gate on a server with these settings, which are taken back."""
+    settings = _SETTINGS[request.param]
+    connection = server.connect()
+    with connection, connection.cursor() as cursor:
+        before = {}
+        for name in settings:
+            cursor.execute(f"SELECT @@GLOBAL.{name}")
+            ((before[name],),) = cursor.fetchall()
+    url = server.fresh_database("settings")
+    _set(server, settings, "GLOBAL")
+    gate = Gate(url, tmp_path, database="settings")
+    try:
+        yield gate.start()
+        gate.stop()
+    finally:
+        _set(server, {name: repr(value) for name, value in before.items()}, "GLOBAL")
+
+
+def _work(sql):
+    """Each verb once."""
+    sql("CREATE QUEUE orders (body VARCHAR(20)) WITH (max_attempts = 5, dead_letter = 'orders_dead')")
+    sql("INSERT INTO orders (body) VALUES ('a'), ('b'), ('c'), ('d'), ('e')")
+    got = sql.column("SELECT id FROM STREAM orders LIMIT 5 WAIT 10")
+    assert len(got) == 5
+    assert sql(f"ACK orders {got[0]}") == 1
+    assert sql(f"NACK orders {got[1]} DELAY '1h' REASON 'later'") == 1
+    assert sql("RETRY orders NOW WHERE body = 'b'") + sql("RETRY orders NOW") == 1
+    assert sql(f"RENEW orders {got[2]} FOR '1m'") == 1
+    assert sql(f"RELEASE orders {got[2]}") == 1
+    assert sql(f"REJECT orders {got[3]} REASON 'bad'") == 1
+    assert sql(f"ACK orders WHERE body = 'e' AND id = {got[4]}") == 1
+    again = sql.column("SELECT body FROM STREAM orders LIMIT 2 WAIT 10")
+    assert sorted(again) == ["b", "c"]
+    wait_until(lambda: _dead(sql) == 1, what="the dead letter")
+    assert sql("REDRIVE orders_dead") == 1
+    assert sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") == ["d"]
+    sql("CREATE QUEUE parts (k INT) WITH (group_key = 'k')")
+    sql("INSERT INTO parts (k) VALUES (1), (2)")
+    for k in (1, 2):
+        sql(f"INSERT INTO orders (body) VALUES ('after {k}') AFTER GROUP {k} OF parts")
+    parts = sql.column("SELECT id FROM STREAM parts LIMIT 2 WAIT 10")
+    assert sql(f"ACK parts {parts[0]}, {parts[1]}") == 2
+    done = sql.column("SELECT body FROM STREAM orders LIMIT 2 WAIT 10")
+    assert sorted(done + (sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") if len(done) < 2 else [])) == [
+        "after 1",
+        "after 2",
+    ]
+    sql("CREATE TOPIC news (body VARCHAR(20))")
+    sql("CREATE GROUP readers ON news START AT EARLIEST")
+    sql("INSERT INTO news (body) VALUES ('x')")
+    ((offset, body),) = sql.rows("SELECT id, body FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10")
+    assert body == "x" and sql(f"ACK news {offset} GROUP readers") == 1
+    sql("ALTER GROUP readers ON news SEEK TO EARLIEST")
+    assert sql.column("SELECT body FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10") == ["x"]
+    sql("CREATE SCHEDULE ticks ON orders EVERY '1h' (body) VALUES ('tick')")
+    sql("RUN SCHEDULE ticks")
+    assert sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") == ["tick"]
+    sql("DROP SCHEDULE ticks")
+    sql("ALTER QUEUE orders SET (batch_size = 10)")
+    sql("TRUNCATE QUEUE orders")
+    sql("DROP GROUP readers ON news")
+    sql("DROP TOPIC news")
+    for queue in ("parts", "orders", "orders_dead"):
+        sql(f"DROP QUEUE {queue}")
+
+
+def _dead(sql):
+    try:
+        return sql.value("SELECT COUNT(*) FROM orders_dead")
+    except pymysql.err.ProgrammingError:
+        return 0  # it is not made yet
+
+
+def test_every_verb_under_a_setting(gate_under):
+    sql = Sql(gate_under.connect())
+    _work(sql)
+    sql.close()
+
+
+def test_a_binary_log_of_statements(tmp_path):
+    with private(MariaDb(_BY_STATEMENT)) as server:
+        gate = Gate(server.url(), tmp_path).start()
+        sql = Sql(gate.connect())
+        _work(sql)
+        sql.close()
+        gate.stop()
+        connection = server.connect()
+        with connection, connection.cursor() as cursor:
+            cursor.execute("CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'pw'")
+            cursor.execute(
+                "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON main.* TO weak@'127.0.0.1'"
+            )
+        url = f"mysql://weak:pw@127.0.0.1:{server.port}/main"
+        (tmp_path / "weak.yaml").write_text(f"backend: {url}\nlisten: 127.0.0.1:0\nworkers: 1\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "proxy", "serve", "--config", str(tmp_path / "weak.yaml")], cwd=ROOT,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]
+    assert "binlog_format = STATEMENT" in line and "BINLOG ADMIN" in line
