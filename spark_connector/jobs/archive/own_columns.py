@@ -10,7 +10,7 @@ from spark_connector.jobs.archive.folder import DAY, INTERVAL
 _IDENTITY = frozenset(
     {"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state", "lease_token", NUMBER}
 )
-_FAILURE = frozenset({"first_error", "last_error", "failed_attempts", "attempts", "time_dead", "source"})
+_FAILURE = frozenset({"first_error", "last_error", "failed_attempts", "attempts", "time_dead", "source", "source_id"})
 _OF_ARCHIVES = frozenset({DAY, INTERVAL})
 
 
