@@ -96,7 +96,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters
     (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
     (rb"truncate\b.*\bqueue", rb"DELETE FROM " + _TABLE),
-    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" " + _ADDED + rb"(?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" " + _ADDED + rb"(?:(?:DROP KEY " + _NAME
+     + rb"|ADD KEY " + _NAME + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
     # schedules
     (rb"schedule", _UNIT + rb"|SHOW WARNINGS|SELECT " + NOW
      + rb"|(?:(?:ROLLBACK TO|RELEASE) )?SAVEPOINT queuegate_trial"),
