@@ -1,7 +1,7 @@
 """The composition root: configuration in, a running gate out, and its orderly end.
 
 Order of the end (SIGTERM, SIGINT): stop accepting; the engine stops leasing, ends the streams with 1053 and takes back
-unacked leases uncounted; running statements get the grace time; then everything is closed. Exit code 0.
+uncounted what no client has read; running statements get the grace time; then everything is closed. Exit code 0.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.clock import Clock, DatabaseTime, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import ClaimPause
+from engine.delivery.company import Company
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
@@ -39,6 +40,7 @@ class QueueContext:
 
     common: WorkContext
     in_flight: InFlight[Subscription]
+    company: Company
     pause: ClaimPause
     time: DatabaseTime
     alarms: LeaseAlarms

@@ -121,7 +121,7 @@ class FilteredPoller:
         began = self._clock.monotonic()
         if not self.under_way:
             self._begin(queue, began)
-        limit = min(self._cache.limit - len(self._cache), LOOK_LIMIT_MAX)
+        limit = min(self._cache.limit - self._cache.together, LOOK_LIMIT_MAX)
         page = Page(limit, self._span, self._position, self._floor_ns)
         try:
             scanned = await self._work.run(self._store.scan(queue, self._condition, page))
@@ -169,7 +169,8 @@ class FilteredPoller:
         self._offered.update(key.id for key in look.keys if key.id in self._conflicts)
         free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
         # The limit may have become lower while this page was under way; then all is looked for again anyway.
-        self._cache.add(free[: max(0, self._cache.limit - len(self._cache))])
+        if not self._cache.add(free[: max(0, self._cache.limit - self._cache.together)]):
+            self._whole_wanted = True
         if not free:
             self.share.charge(under_way, took)
         self._adapt(took, len(look.keys))

@@ -1,8 +1,20 @@
-"""GiveBacks: leases whose receiver is gone, made due again so that others get the messages at once.
+"""What becomes of the messages of a receiver that is gone, or whose stream we end.
 
-A row that its dead client's open transaction still locks cannot be given back yet, so a release that fell short is
-tried again a few times; after that the lease simply runs out. While the database is away, or only lets itself be read,
-tries do not count: what was held when it went is given back when it returns, unless the lease has run out by then.
+Departures decides:
+
+| the receiver | its messages |
+| --- | --- |
+| has not read them, so far as is known | due again, not counted |
+| is gone, and held the message alone | due again, counted as a delivery |
+| is gone, and held it beside others, where attempts are bounded | due again, not counted, and handed out alone |
+| had a bounded result, which ended | leased until they are settled or their time is over |
+| had `lease = 'connection'` | the same, or until its connection ends |
+| holds them while the proxy stops | leased on: it may settle them through another proxy |
+
+GiveBacks makes leases due again, so that others get the messages at once. A row that its dead client's open
+transaction still locks cannot be given back yet, so a release that fell short is tried again a few times; after that
+the lease simply runs out. While the database is away, or only lets itself be read, tries do not count: what was held
+when it went is given back when it returns, unless the lease has run out by then.
 """
 
 from __future__ import annotations
@@ -12,11 +24,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.clock import DatabaseTime
+from engine.delivery.company import Company, ConnectionLeases
 from engine.delivery.context import WorkContext
+from engine.delivery.in_flight import InFlight
+from engine.delivery.rechecker import Rechecker
+from engine.delivery.subscription import Subscription
+from engine.leases.lapses import Lapses
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
-from engine.model.queue import QueueSpec, SubscribeRequest
+from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, EngineError
+from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
+from engine.model.traced import GIVEN_BACK
 from engine.store.base import Release, holds
+from engine.traces import QueueTrace
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _TRIES_MAX = 6
@@ -27,13 +46,14 @@ _FIRST_PAUSE, _MOST_PAUSE = 0.1, 1.0  # with six tries: 2.5 s for a dead client'
 class _GiveBack:
     """Leases of one receiver. `done` is set after the first try, whatever came of it.
 
-    `doubtful`: perhaps they were never made. `gone`: the receiver, where that its connection has ended is a failed
-    attempt.
+    `alone`: the messages are to be handed out alone. `doubtful`: perhaps the leases were never made. `gone`: the
+    receiver, where that its connection has ended is a failed attempt.
     """
 
     leases: Sequence[Release]
     counted: bool
     done: asyncio.Future[None]
+    alone: bool = False
     doubtful: bool = False
     gone: SubscribeRequest | None = None
     due: float = 0.0
@@ -62,6 +82,7 @@ class GiveBacks:
         leases: Sequence[Release],
         *,
         counted: bool,
+        alone: bool = False,
         doubtful: bool = False,
         gone: SubscribeRequest | None = None,
     ) -> asyncio.Future[None]:
@@ -72,7 +93,8 @@ class GiveBacks:
         for start in range(0, len(leases), RELEASE_MAX):
             last = start + RELEASE_MAX >= len(leases)
             part_done = done if last else asyncio.get_running_loop().create_future()
-            self._pending.append(_GiveBack(leases[start : start + RELEASE_MAX], counted, part_done, doubtful, gone))
+            part = leases[start : start + RELEASE_MAX]
+            self._pending.append(_GiveBack(part, counted, part_done, alone, doubtful, gone))
         return done
 
     def next_try(self) -> float | None:
@@ -86,6 +108,13 @@ class GiveBacks:
             count += await self._try(queue, entry)
         return count
 
+    async def try_last(self, queue: QueueSpec, seconds: float) -> None:
+        """Try what is due once, within this time; what is left then runs out."""
+        try:
+            await asyncio.wait_for(self.run_once(queue), seconds)
+        except (BackendError, TimeoutError) as error:
+            self._logger.warning("%s: leases run out, not given back: %s", queue.name, error)
+
     def abandon(self) -> None:
         """The queue is gone, or nothing can be done any more: the leases run out."""
         for entry in self._pending:
@@ -97,8 +126,8 @@ class GiveBacks:
         entry.due = self._clock.monotonic() + entry.pauses.take()
         try:
             gone = entry.gone if entry.counted else None
-            release = self._store.release(queue, entry.leases, counted=entry.counted, gone=gone)
-            released = await self._work.run(release)
+            how = {"counted": entry.counted, "alone": entry.alone}
+            released = await self._work.run(self._store.release(queue, entry.leases, **how, gone=gone))
             entry.released += released
             self._metrics.released += released
             if released:
@@ -132,6 +161,71 @@ class GiveBacks:
             left = len(entry.leases) - entry.released
             if not entry.doubtful:
                 self._logger.warning("%s: could not give back %d leases, they run out: %s", queue.name, left, reason)
+
+
+class Departures:
+    """See the module; nothing here waits. Of one queue."""
+
+    def __init__(
+        self,
+        in_flight: InFlight[Subscription],
+        rechecker: Rechecker,
+        kept: ConnectionLeases,
+        company: Company,
+        lapses: Lapses,
+        give_backs: GiveBacks,
+        trace: QueueTrace,
+    ) -> None:
+        self._in_flight, self._rechecker, self._kept, self._company = in_flight, rechecker, kept, company
+        self._lapses, self._give_backs, self._trace = lapses, give_backs, trace
+
+    def closed(
+        self, queue: QueueSpec, subscription: Subscription, *, give_back: bool
+    ) -> Sequence[asyncio.Future[None]] | None:
+        """Its consumer is gone for good. The first tries to give back; None where its connection holds the messages
+        on."""
+        unread = _unread(subscription, cut=False)
+        if self._kept.keeps(subscription, give_back=give_back or bool(unread)):
+            return None
+        ends = self._in_flight.deadlines(subscription)
+        leases = self._rechecker.drop_holder(subscription)
+        taken = [lease for lease in leases if lease.id not in unread]
+        # What never reached the client is no attempt.
+        tries = [self._give_backs.add([lease for lease in leases if lease.id in unread], counted=False)]
+        if not give_back:
+            self._lapses.left(taken, subscription.request)
+            if queue.options.tries_alone:
+                self._company.left(subscription, {lease.id: ends[lease.id] for lease in taken})
+        else:
+            self._trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
+            tries.append(self._give_back(queue, taken, subscription))
+        return tries
+
+    def _give_back(self, queue: QueueSpec, leases: Sequence[Release], gone: Subscription) -> asyncio.Future[None]:
+        alone = queue.options.tries_alone
+        if alone:
+            counted = self._company.is_attempt(gone, [lease.id for lease in leases])
+        else:
+            counted = not queue.options.fails_at_once  # a receiver that restarts must not empty the queue
+        return self._give_backs.add(leases, counted=counted, alone=alone, gone=gone.request)
+
+    def end_all(self, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
+        """The queue, or the proxy, ends these. The leases of what their clients have not read; of the rest nothing is
+        known any more."""
+        unread: list[Release] = []
+        for subscription in subscriptions:
+            ids = _unread(subscription, cut=True)
+            leases = self._rechecker.drop_holder(subscription)
+            subscription.end(error)
+            unread += [lease for lease in leases if lease.id in ids]
+        for holder in self._in_flight.holders():
+            self._rechecker.drop_holder(holder)
+        return unread
+
+
+def _unread(subscription: Subscription, *, cut: bool) -> set[MessageId]:
+    """Those of its messages that surely have not reached its client."""
+    return {message.id for message in subscription.take_untaken()}.union(subscription.unread(cut=cut))
 
 
 def _finish(done: asyncio.Future[None]) -> None:

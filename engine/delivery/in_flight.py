@@ -3,12 +3,15 @@
 A lease leaves by being settled or given up, by running out, by being claimed anew (the table gave it to another
 receiver), or with its holder; it may be renewed. It only bounds how much a receiver may hold and knows what to give
 back; the table is the truth.
+
+One receiver may be several holders, the results of one connection. What it holds of all of them together tells whether
+it holds a message beside others.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.model.option_values import NS_PER_SECOND
@@ -23,21 +26,24 @@ _STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
 
 class Lease(NamedTuple, Generic[H]):
     """One delivery that waits for its ack. `deadline`, and `since`, when it was heard of, are on the monotonic clock;
-    `until_ns`: as the table last said."""
+    `until_ns`: as the table last said. `beside`: its receiver has held others beside it."""
 
     holder: H
     release: Release
     deadline: float
     until_ns: int
     since: float
+    beside: bool
 
 
 class InFlight(Generic[H]):
-    """See the module. A holder is anything hashable; in the engine, a Subscription."""
+    """See the module. A holder is anything hashable; in the engine, a Subscription. `receiver_of`: whose it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, receiver_of: Callable[[H], Hashable] = lambda holder: holder) -> None:
+        self._receiver_of = receiver_of
         self._leases: dict[MessageId, Lease[H]] = {}
         self._held: dict[H, set[MessageId]] = {}
+        self._holders_of: dict[Hashable, set[H]] = {}  # of each receiver
         self._deadlines: list[tuple[float, int, list[MessageId]]] = []  # a heap; ids that end together are one entry
         self._order = 0  # ties in the heap must never compare ids of two types
         self._noted = 0  # ids in all entries, those that are settled included
@@ -68,6 +74,19 @@ class InFlight(Generic[H]):
         """How many unacked messages the holder has."""
         return len(self._held.get(holder, ()))
 
+    @property
+    def receivers(self) -> int:
+        """How many receivers hold a lease."""
+        return len(self._holders_of)
+
+    def count_of(self, receiver: Hashable) -> int:
+        """How many unacked messages a receiver has of all its results."""
+        return sum([len(self._held[holder]) for holder in self._holders_of.get(receiver, ())])
+
+    def deadlines(self, holder: H) -> dict[MessageId, float]:
+        """When the leases of a holder end."""
+        return {id_: self._leases[id_].deadline for id_ in self._held.get(holder, ())}
+
     def lease(self, id_: MessageId) -> Lease[H] | None:
         """That of a message."""
         return self._leases.get(id_)
@@ -75,16 +94,42 @@ class InFlight(Generic[H]):
     def add(self, holder: H, batch: Sequence[tuple[Message, float]], now: float) -> None:
         """Messages were leased for this holder, each until a deadline; older leases of them end here."""
         self.settle([message.id for message, _ in batch])
-        held = self._held.setdefault(holder, set())
+        beside = self._joined(holder, len(batch))
+        held = self._held_by(holder)
         ends: dict[float, list[MessageId]] = {}
         for message, deadline in batch:
             id_, until_ns = message.id, message.lease_until_ns
             release = release_of(message)
-            self._leases[id_] = Lease(holder, release, deadline, until_ns, now)
+            self._leases[id_] = Lease(holder, release, deadline, until_ns, now, beside)
             held.add(id_)
             ends.setdefault(deadline, []).append(id_)
         for deadline, ids in ends.items():
             self._push(deadline, ids)
+
+    def _held_by(self, holder: H) -> set[MessageId]:
+        held = self._held.get(holder)
+        if held is None:
+            held = self._held[holder] = set()
+            self._holders_of.setdefault(self._receiver_of(holder), set()).add(holder)
+        return held
+
+    def _joined(self, holder: H, count: int) -> bool:
+        """Whether so many more are held beside others; what was held alone until now is so, too."""
+        holders = self._holders_of.get(self._receiver_of(holder), ())
+        if not holders:
+            return count > 1
+        if len(holders) == 1 and len(ids := self._held[next(iter(holders))]) == 1:
+            (id_,) = ids
+            self._leases[id_] = self._leases[id_]._replace(beside=True)
+        return True
+
+    def _forget_holder(self, holder: H) -> None:
+        del self._held[holder]
+        receiver = self._receiver_of(holder)
+        holders = self._holders_of[receiver]
+        holders.discard(holder)
+        if not holders:
+            del self._holders_of[receiver]
 
     def settle(self, ids: Iterable[MessageId]) -> int:
         """These ended (acked, deleted, rejected); returns how many were in flight."""
@@ -96,7 +141,7 @@ class InFlight(Generic[H]):
                 held = self._held[lease.holder]
                 held.discard(id_)
                 if not held:
-                    del self._held[lease.holder]
+                    self._forget_holder(lease.holder)
         return count
 
     def compare(
@@ -159,7 +204,10 @@ class InFlight(Generic[H]):
 
     def drop_holder(self, holder: H) -> list[Release]:
         """Forget the holder; its leases, to be given back or left to run out."""
-        leases = [self._leases.pop(id_) for id_ in self._held.pop(holder, set())]
+        if holder not in self._held:
+            return []
+        leases = [self._leases.pop(id_) for id_ in self._held[holder]]
+        self._forget_holder(holder)
         return [lease.release for lease in leases]
 
     def _live(self, deadline: float, id_: MessageId) -> bool:

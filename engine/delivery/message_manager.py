@@ -28,10 +28,10 @@ from dataclasses import replace
 
 from engine.clock import DatabaseTime
 from engine.delivery.claim_pause import ClaimPause
-from engine.delivery.connection_leases import ConnectionLeases
+from engine.delivery.company import Company, ConnectionLeases
 from engine.delivery.context import QueueContext, WorkContext
 from engine.delivery.filter_shares import FilterShares
-from engine.delivery.give_back import GiveBacks
+from engine.delivery.give_back import Departures, GiveBacks
 from engine.delivery.in_flight import InFlight
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
@@ -57,7 +57,6 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
-from engine.model.traced import GIVEN_BACK
 from engine.service import Service
 from engine.store.base import LeaseUnknown, Release, release_of
 
@@ -85,19 +84,30 @@ class MessageManager(Service):
         self.queue, self.metrics = queue, context.metrics
         self._clock, self._doubt = clock, doubt
         self._kind = id_kind(queue.columns[_id_position(queue)])
-        self._in_flight: InFlight[Subscription] = InFlight()
+        self._in_flight: InFlight[Subscription] = InFlight(lambda holder: holder.receiver)
+        self._company = Company(self._in_flight, clock)
         self._rechecker = Rechecker(context, self._in_flight)
         self._kept = ConnectionLeases(self._in_flight)
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
         self.lapses = Lapses(queue.name, time, context.trace, context.store.last_receivers)
         self._give_backs = GiveBacks(context, time, released)
+        self._departures = Departures(
+            self._in_flight,
+            self._rechecker,
+            self._kept,
+            self._company,
+            self.lapses,
+            self._give_backs,
+            context.trace,
+        )
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._recent = RecentReceivers()
         self._wakeup = asyncio.Event()
         self._context = QueueContext(
             context,
             in_flight=self._in_flight,
+            company=self._company,
             pause=ClaimPause(clock),
             time=time,
             alarms=self.alarms,
@@ -233,8 +243,10 @@ class MessageManager(Service):
         given = all_normalised(self._kind, ids)
         known = [id_ for id_ in given if id_ is not None]
         full = self._kept.window_full(known)
+        frees = self._frees(known)
         waited = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets)
         hits = waited + self._in_flight.settle(known)
+        self._company.settled(known)
         self.alarms.ended(known)
         self.lapses.forget(known)
         self.metrics.settled_seen += hits
@@ -242,8 +254,12 @@ class MessageManager(Service):
         unsure = len(known) < len(given) or (hits < len(known) and self._kind is not IdKind.INTEGER)
         if unsure and here:
             self.uncertain()
-        elif waited or (hits and full) or self.queue.options.waits_for_settlement:
+        elif waited or (hits and full) or frees or self.queue.options.waits_for_settlement:
             self._wake()
+
+    def _frees(self, ids: Sequence[MessageId]) -> bool:
+        """Whether the end of these may free a receiver for a message that is to be handed out alone, or for others."""
+        return self._receiver_sets.wait_for_free or self._company.any_alone(ids)
 
     def changed(self, ids: Iterable[MessageId], *, renewed: bool, here: bool = True) -> None:
         """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`."""
@@ -252,6 +268,7 @@ class MessageManager(Service):
         self._rechecker.ask(ours, renewed=renewed)
         if not renewed:
             self.lapses.forget(known)
+            self._company.settled([id_ for id_ in known if id_ is not None])
         if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
             self.uncertain()
         if not renewed:
@@ -263,10 +280,11 @@ class MessageManager(Service):
         known = [id_ for id_ in all_normalised(self._kind, ids) if id_ is not None]
         if self._pass_began is not None or len(known) < len(ids) or self.queue.options.waits_for_settlement:
             return False
-        full = self._kept.window_full(known)
+        full = self._kept.window_full(known) or self._frees(known)
         if (due := self._rechecker.put_off(self.queue, known, told)) is None:
             return False
         self.lapses.forget(known)
+        self._company.settled(known)
         self._note_due(due)
         if full or (self._sleeps_until is not None and due < self._sleeps_until):
             self._wake()
@@ -277,6 +295,7 @@ class MessageManager(Service):
         for receiver_set in self._receiver_sets:
             receiver_set.uncertain()
         self._rechecker.uncertain()
+        self._company.uncertain()
         self._wake()
 
     def retune(self, queue: QueueSpec) -> None:
@@ -295,22 +314,21 @@ class MessageManager(Service):
         await super().open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
-        """Shut down: streams end, and what is unacked goes back uncounted."""
+        """Shut down: streams end. What their clients have not read goes back; what they hold stays leased."""
         await self.end(ShuttingDown("Server shutdown in progress"), release=True, grace_seconds=grace_seconds)
 
     async def end(self, error: EngineError, *, release: bool, grace_seconds: float = 5.0) -> None:
-        """No new claims; every stream ends with the error; leases go back uncounted if `release`."""
+        """No new claims; every stream ends with the error. If `release`, what no receiver has read goes back uncounted;
+        what receivers hold they may go on with, and settle through another proxy before their leases end."""
         if self._end_error is not None:
             return
         self._end_error = error
         deadline = self._clock.monotonic() + grace_seconds
-        held = [lease for holder in self._in_flight.holders() for lease in self._rechecker.drop_holder(holder)]
-        for subscription in list(self._subscriptions):
-            subscription.end(error)
+        unread = self._departures.end_all(list(self._subscriptions), error)
         await super().close(grace_seconds=grace_seconds)
         if release:
-            self._give_backs.add(held, counted=False)
-            await self._release_all(max(deadline - self._clock.monotonic(), 0.1))
+            self._give_backs.add(unread, counted=False)
+            await self._give_backs.try_last(self.queue, max(deadline - self._clock.monotonic(), 0.1))
         self._give_backs.abandon()
         self.lapses.close()
 
@@ -318,6 +336,9 @@ class MessageManager(Service):
 
     def unacked(self, subscription: Subscription) -> int:
         return self._in_flight.count(subscription) + self._kept.beside(subscription)
+
+    def closed_to_more(self, subscription: Subscription) -> bool:
+        return self._company.closed(subscription)
 
     def wants(self, subscription: Subscription) -> None:
         self._subscriptions[subscription].wants(subscription)
@@ -333,22 +354,12 @@ class MessageManager(Service):
             self._recent.gone(connection_id)
         else:
             self._recent.ended(connection_id, self._clock.monotonic())
-        untaken = {message.id for message in subscription.take_untaken()}
-        if self._kept.keeps(subscription, give_back=give_back or bool(untaken)):
+        tries = self._departures.closed(self.queue, subscription, give_back=give_back)
+        if tries is None:
             return
-        leases = self._rechecker.drop_holder(subscription)
-        taken = [lease for lease in leases if lease.id not in untaken]
-        # What never reached the consumer is no attempt.
-        futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
-        if not give_back:
-            self.lapses.left(taken, subscription.request)
-        else:
-            self._context.common.trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
-            counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
-            futures.append(self._give_backs.add(taken, counted=counted, gone=subscription.request))
         self._wake()
         if self.running and self._outage.error is None:
-            await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)
+            await asyncio.wait(tries, timeout=_CLOSE_WAIT_SECONDS)
 
     def _orphaned(self, messages: Sequence[Message]) -> None:
         """Leased, but their receiver ended, or the table changed, meanwhile."""
@@ -414,7 +425,7 @@ class MessageManager(Service):
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         for lease in (over := self._in_flight.expire(now)):
-            self.lapses.ran_out(lease.release, lease.holder.request)
+            self.lapses.ran_out(lease.release, lease.holder.request, beside=lease.beside)
         self.metrics.expired += len(over)
         if self._subscriptions:
             with self._receiver_sets.in_turn(now) as turns:
@@ -446,13 +457,14 @@ class MessageManager(Service):
                     receiver_set.want_look()
 
     async def _recheck(self, result: PassResult) -> None:
-        due = self._rechecker.next_time(messages_wait=self._messages_may_wait())
+        due = self._next_recheck()
         if due is not None and due <= self._clock.monotonic():
             result.rechecked = True
             await self._rechecker.run_once(self.queue)
 
-    def _messages_may_wait(self) -> bool:
-        return any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets)
+    def _next_recheck(self) -> float | None:
+        may_wait = any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets)
+        return self._rechecker.next_time(messages_wait=may_wait, alone=self._receiver_sets.wait_for_free)
 
     # --- trouble
 
@@ -472,12 +484,6 @@ class MessageManager(Service):
         for receiver_set in self._receiver_sets:
             receiver_set.end_drained_by(self._outage.error)
 
-    async def _release_all(self, grace_seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._give_backs.run_once(self.queue), grace_seconds)
-        except (BackendError, TimeoutError) as error:
-            self._logger.warning("%s: leases run out, not given back: %s", self.queue.name, error)
-
     # --- time
 
     def _wake(self) -> None:
@@ -488,7 +494,7 @@ class MessageManager(Service):
         sets_next = self._receiver_sets.next_time(self._clock.monotonic())
         times = [self._give_backs.next_try(), self._in_flight.next_deadline(), sets_next]
         if self._subscriptions or self._kept:
-            times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
+            times.append(self._next_recheck())
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

@@ -52,6 +52,7 @@ class Poller:
         self._looked_at: float | None = None
         self._started_at = 0.0
         self._in_vain = False  # the last look brought nothing but what may not be claimed yet
+        self._only_alone = False  # or nothing but what is to be handed out alone
         self.backlog = False
         """The last look left due messages in the table."""
 
@@ -67,7 +68,7 @@ class Poller:
         """Nobody receives any more: forget all plans. Commits are not heard of until somebody does again, so a look
         that is under way must not count as his."""
         self._wanted, self._due_at, self._looked_at, self.backlog = self._under_way, None, None, False
-        self._in_vain = False
+        self._in_vain = self._only_alone = False
 
     def next_look(self, queue: QueueSpec) -> float:
         """When the next look is due by itself; in the past when at once."""
@@ -78,7 +79,8 @@ class Poller:
 
     def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:
         """Whether to look now; `hungry`: receivers could take more than the cache holds, and more may be due."""
-        return (hungry and not self._in_vain) or self.next_look(queue) <= self._clock.monotonic()
+        in_vain = self._in_vain or (self._only_alone and self._cache.alone > 0)
+        return (hungry and not in_vain) or self.next_look(queue) <= self._clock.monotonic()
 
     def next_time(self, queue: QueueSpec, *, hungry: bool) -> float:
         """When to look, if not at once for `hungry` receivers: that follows from what a pass does."""
@@ -119,6 +121,7 @@ class Poller:
         # A look that found fewer than it was to, for the order of their keys, would find the same again and again.
         self._in_vain = bool(look.keys) and all(self._conflicts.blocks(key.id, now) for key in look.keys)
         fits = self._cache.merge(free, more=look.more)
+        self._only_alone = bool(self._cache.alone) and not self._cache.together
         self.backlog = look.more or not fits
         return Looked(len(free), not self.backlog)
 
@@ -126,4 +129,4 @@ class Poller:
         most = min(self._cache.limit, LOOK_LIMIT_MAX)
         wanted = most if not self._cache else min(most, max(room, LOOK_LIMIT_MIN))
         # Keys that may not be claimed yet come first in the answer again and again; they must not crowd out the rest.
-        return wanted + len(self._conflicts)
+        return wanted + len(self._conflicts) + self._cache.alone

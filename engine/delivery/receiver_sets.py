@@ -41,6 +41,11 @@ class ReceiverSets:
         """Whether a pass may do anything now, besides what is due by its time."""
         return bool(self.filtered) or self.plain.may_work
 
+    @property
+    def wait_for_free(self) -> bool:
+        """Whether messages wait for a receiver that holds nothing."""
+        return any(receiver_set.waits_for_free for receiver_set in self)
+
     def turns(self, now: float) -> Sequence[ReceiverSet]:
         """Those that do not rest; the one that has waited longest since it was given messages is first. Where the
         queue's limits let few go, the first takes them all, so it must not be the same one each time."""

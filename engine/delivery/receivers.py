@@ -16,12 +16,12 @@ call to the store. No locks: state changes between awaits only, and only the man
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.delivery.cache import CONFIRM_SECONDS, AddedIds, MessageCache
+from engine.delivery.company import NO_PARTING, Parting
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
@@ -29,13 +29,9 @@ from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Looked, Poller
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
 from engine.delivery.sender import CLAIM_MAX, Sender, Sent
-from engine.delivery.subscription import Subscription
-from engine.model.errors import EngineError, LockWaitTimeout
+from engine.delivery.subscription import BoundedResults, Subscription
+from engine.model.errors import EngineError
 from engine.model.queue import Condition, MessageId, QueueSpec, WaitMode
-
-_LATE_SECONDS = (
-    0.5  # beyond WAIT's time, for what is under way; then a result ends though the database has not answered
-)
 
 
 @dataclass(slots=True)
@@ -68,6 +64,8 @@ class ReceiverSet:
         self._takes_added = condition is None and queue.takes_added
         self._added = AddedIds()
         self._cache = MessageCache(queue.options.cache_size)
+        self._cache.parted = queue.options.tries_alone
+        self._company = context.company
         self._conflicts = Conflicts()
         cache, conflicts, self._pause = self._cache, self._conflicts, context.pause
         self._poller: Poller | FilteredPoller
@@ -80,7 +78,7 @@ class ReceiverSet:
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._ack_waits: Counter[int | None] = Counter()  # of the receivers
-        self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
+        self._bounded = BoundedResults(common.clock, context.wake)
         self._asked: list[Subscription] = []  # results that are answered from the look under way
 
     def __repr__(self) -> str:
@@ -102,7 +100,7 @@ class ReceiverSet:
         if self._bounded:  # those results may be at their end
             return True
         room = self._room()
-        return bool(room) and (bool(self._cache or self._added) or self._look_due(room))
+        return self._can_send(room) or (bool(room) and (bool(self._added) or self._look_due(room)))
 
     # --- receivers
 
@@ -116,24 +114,7 @@ class ReceiverSet:
         if subscription.needs_look:
             self.want_look()
         if subscription.bounded:
-            self._bounded[subscription] = self._wait_timer(subscription)
-
-    def _wait_timer(self, subscription: Subscription) -> asyncio.TimerHandle | None:
-        if subscription.request.wait_mode is not WaitMode.WAIT:
-            return None
-        until = self._clock.monotonic() + subscription.request.wait_seconds
-        return asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
-
-    def _wait_over(self, subscription: Subscription) -> None:
-        subscription.draining = True
-        self._wake()
-        late = asyncio.get_running_loop().call_later(_LATE_SECONDS, self._end_late, subscription)
-        self._bounded[subscription] = late
-
-    def _end_late(self, subscription: Subscription) -> None:
-        """Its time is over, and we still wait for the database, as for a lock that another holds."""
-        if subscription.waiting:
-            subscription.finish()
+            self._bounded.join(subscription)
 
     def wants(self, subscription: Subscription) -> None:
         """It waits for a batch."""
@@ -149,8 +130,7 @@ class ReceiverSet:
         if isinstance(self._poller, FilteredPoller):
             self._poller.share.leave(subscription.request.user)
         self._waiting.pop(subscription, None)
-        if timer := self._bounded.pop(subscription, None):
-            timer.cancel()
+        self._bounded.leave(subscription)
         if not self._subscriptions:
             self._on(Event.LAST_LEFT)
             self._forget()
@@ -210,7 +190,7 @@ class ReceiverSet:
         self._takes_added = self.condition is None and queue.takes_added
         self._added.take()
         self._pause.clear()
-        self._cache.limit = queue.options.cache_size
+        self._cache.limit, self._cache.parted = queue.options.cache_size, queue.options.tries_alone
         self._cache.clear()
         self._on(Event.LOST)
         self._poller.want()
@@ -330,7 +310,7 @@ class ReceiverSet:
         if not room or not self._look_due(room):
             return
         if not self._under_way:
-            self._asked = self._asking()
+            self._asked = self._bounded.asking()
         result.looked = True
         looked = await self._poller.run_once(self.queue, room)
         self._looked(looked, [] if self._under_way else self._asked)
@@ -354,7 +334,7 @@ class ReceiverSet:
         return len(self._ack_waits) == 1
 
     async def _look_and_send(self, result: PassResult) -> None:
-        queue, asking = self.queue, self._asking()
+        queue, asking = self.queue, self._bounded.asking()
         assert isinstance(self._poller, Poller)
         result.looked = True
         first = self._sender.first_takers(self._waiting)
@@ -371,10 +351,6 @@ class ReceiverSet:
         self._gave(result, self._sender.hand_out(queue, self._waiting, first, found.leased))
         self._looked(looked, asking)
 
-    def _asking(self) -> list[Subscription]:
-        """Results that have to be answered from a look that begins now, or later."""
-        return [subscription for subscription in self._bounded if subscription.needs_look]
-
     def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
         for subscription in asking:
             subscription.needs_look = False
@@ -383,26 +359,41 @@ class ReceiverSet:
             self._forget()  # the last receiver left meanwhile
 
     def _room(self, enough: int = CLAIM_MAX) -> int:
-        """How many messages the waiting receivers can take, counted up to what is enough."""
+        """How many messages the waiting receivers can take together with others, counted up to what is enough."""
         room = 0
-        for subscription in self._waiting:
+        for subscription in self._parting().others(self._waiting):
             room += subscription.capacity()
             if room >= enough:
                 break
         return room
 
+    def _parting(self) -> Parting:
+        """Who gets a message alone, and who is kept free for one."""
+        if not self._cache.alone:
+            return NO_PARTING
+        return self._company.part(self._cache, tuple(self._waiting), len(self._subscriptions))
+
+    def _can_send(self, room: int) -> bool:
+        """Whether anything in the cache can go to anybody now. `room`: see `_room`."""
+        return bool(self._cache) and (bool(room and self._cache.together) or bool(self._parting().alone))
+
+    @property
+    def waits_for_free(self) -> bool:
+        """Whether messages wait for a receiver that holds nothing."""
+        return self._cache.alone > 0
+
     def _look_due(self, room: int) -> bool:
         return self._poller.look_due(self.queue, hungry=self._hungry(room))
 
     def _hungry(self, room: int) -> bool:
-        return self.mode is Mode.PENDING and len(self._cache) < room
+        return self.mode is Mode.PENDING and self._cache.together < room
 
     async def _send(self, result: PassResult) -> None:
-        if not self._cache or not self._room():
+        if not self._can_send(self._room()):
             return
-        result.claimed = True
+        result.claimed, parting = True, self._parting()
         try:
-            sent = await self._sender.run_once(self.queue, self._waiting)
+            sent = await self._sender.run_once(self.queue, parting.others(self._waiting), parting.alone)
         except BaseException:
             self._on(Event.LOST)
             raise
@@ -419,8 +410,12 @@ class ReceiverSet:
 
     def end_drained(self) -> None:
         """End the bounded results for which nothing is left."""
-        for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
+        for subscription in [one for one in self._bounded.draining() if self._nothing_for(one)]:
             subscription.finish()
+
+    def end_drained_by(self, error: EngineError) -> None:
+        """End the bounded results that have to end now, in an outage."""
+        self._bounded.end_by(error)
 
     @property
     def _stopped(self) -> bool:
@@ -428,25 +423,22 @@ class ReceiverSet:
         return self.queue.options.paused or self._pause.active
 
     def _nothing_for(self, subscription: Subscription) -> bool:
-        if self._stopped or subscription.window_full:
+        parting = self._parting()
+        if self._stopped or subscription.window_full or subscription in parting.kept_free:
             return True
+        waits = self._cache.together > 0 or subscription in parting.alone
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
-            return not self._cache  # its time is over: a scan may go on for longer
-        if subscription.needs_look or self._cache or self._added or self.mode is Mode.PENDING:
+            return not waits  # its time is over: a scan may go on for longer
+        if subscription.needs_look or waits or self._added or self._may_bring_more:
             return False
         if self.condition is not None:
             return True  # the whole has been examined since it asked; with commits all the time that never ends
         return self._poller.next_look(self.queue) > self._clock.monotonic()
 
-    def end_drained_by(self, error: EngineError) -> None:
-        """A result that has to end now, in an outage, must not end as if nothing had been due. That another holds a
-        lock is no outage: who said how long to wait has waited."""
-        locked = isinstance(error, LockWaitTimeout)
-        for subscription in [s for s in self._bounded if s.draining and s.waiting]:
-            if subscription.sent or (locked and subscription.request.wait_mode is WaitMode.WAIT):
-                subscription.finish()
-            else:
-                subscription.end(error)
+    @property
+    def _may_bring_more(self) -> bool:
+        """Whether the table may hold due messages that the cache does not, and is looked at for them."""
+        return self.mode is Mode.PENDING and not (self.waits_for_free and not self._look_due(1))
 
     # --- modes and time
 
@@ -463,12 +455,12 @@ class ReceiverSet:
         if rests_until > now:
             return rests_until
         room = self._room()
-        if self.queue.options.paused or not room:
+        if self.queue.options.paused or not (room or self._can_send(room)):
             return None
         ends_at = self._pause.ends_at
         if ends_at is not None and not self._looks_ahead:
             return ends_at
-        if self._cache or self._added:
+        if self._added or self._can_send(room):
             return 0.0  # the pause ended since the last step
         time = self._poller.next_time(self.queue, hungry=self._hungry(room))
         if ends_at is not None:
@@ -484,7 +476,8 @@ class ReceiverSet:
             return at is not None
         if self.condition is not None:
             return False  # between two pages it rests, whatever it has found
-        return (bool(self._cache) or self.mode is Mode.PENDING) and at == self._poller.next_look(self.queue)
+        waits = self._cache.together > 0 or (self.mode is Mode.PENDING and not self._cache.alone)
+        return waits and at == self._poller.next_look(self.queue)
 
     def describe(self, now: float) -> str:
         """What it believes, for a log."""

@@ -83,11 +83,11 @@ class Rechecker:
         leases = self._in_flight.drop_holder(holder)
         return [lease._replace(lease_until_ns=RENEWED) if lease.id in renewed else lease for lease in leases]
 
-    def next_time(self, *, messages_wait: bool) -> float | None:
-        """When to ask; None: not at all."""
+    def next_time(self, *, messages_wait: bool, alone: bool = False) -> float | None:
+        """When to ask; None: not at all. `alone`: messages wait for a receiver that holds nothing."""
         if not self._in_flight:
             return None
-        full = (self._uncertain or messages_wait) and self._window_full()
+        full = alone or ((self._uncertain or messages_wait) and self._window_full())
         if self._at_once or (self._uncertain and full):
             return self._clock.monotonic()
         patient = self._asked_at + PERIOD_SECONDS if self._uncertain or full else None

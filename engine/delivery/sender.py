@@ -31,6 +31,7 @@ from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueS
 from engine.model.states import lease_end
 from engine.model.traced import REJECTED
 from engine.store.base import Claim, ForeseenLease, LeaseUnknown, Look, release_of
+from engine.store.sharing import UNMARKED, Sharing
 
 T = TypeVar("T")
 
@@ -142,6 +143,7 @@ class Sender:
         self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
         self._in_flight, self._alarms, self._pause, self._time = queue.in_flight, queue.alarms, queue.pause, queue.time
+        self._company = queue.company
         self._lapses = queue.lapses
         self._note_due, self._told_leased = queue.note_due, queue.leased
         self._unheard, self._told_rejected = queue.unheard, queue.rejected
@@ -167,26 +169,31 @@ class Sender:
         if self._claiming is not None:
             self._claiming.uncertain = True
 
-    async def run_once(self, queue: QueueSpec, subscriptions: Iterable[Subscription]) -> Sent:
-        """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
-        takers = list(islice(_with_room(subscriptions), min(len(self._cache), self._most())))
+    async def run_once(
+        self, queue: QueueSpec, subscriptions: Iterable[Subscription], alone: Sequence[Subscription] = ()
+    ) -> Sent:
+        """Serve the receivers, longest waiting first; those of `alone` get one message each of those that go out alone.
+        Raises BackendError: then keys are lost, look again."""
+        takers = list(islice(_with_room(subscriptions), min(self._cache.together, self._most())))
         grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
+        keys = self._cache.take_alone(len(alone))
+        singles = [Grant(taker, (key,)) for taker, key in zip(alone, keys, strict=False)]
         self._gone = set()
         try:
-            return await self._serve(queue, grants)
+            return await self._serve(queue, singles, alone=True) + await self._serve(queue, grants)
         finally:
             self._gone = None
 
-    async def _serve(self, queue: QueueSpec, grants: Sequence[Grant]) -> Sent:
+    async def _serve(self, queue: QueueSpec, grants: Sequence[Grant], *, alone: bool = False) -> Sent:
         sent = Sent()
         for ack_wait_ns, group in _by_ack_wait(grants).items():
             group = _without(group, self._gone or ())
             if not group:
                 continue
-            leased, held_back = await self._claim(queue, ack_wait_ns, group)
+            leased, held_back = await self._claim(queue, ack_wait_ns, group, alone=alone)
             if held_back:  # few were to be had: dealt out anew, so that they go to all in turn
                 group = _dealt_again(group, leased)
-            sent += self._give(queue, group, leased)
+            sent += self._give(queue, group, leased, alone=alone)
         return sent
 
     def first_takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
@@ -211,7 +218,8 @@ class Sender:
         blocked = self._conflicts.blocked(self._clock.monotonic())
         self._claiming = claiming = _Claiming(None)
         try:
-            call = self._store.look_and_claim(queue, limit, count, blocked, delays_ns)
+            sharing = self._sharing(queue, [taker for taker, _ in takers])
+            call = self._store.look_and_claim(queue, limit, count, blocked, delays_ns, sharing)
             found, began = await self._hear(call, lambda found: found.claim)
             claiming.ids = frozenset(found.asked)
             if found.claim is None:
@@ -237,7 +245,9 @@ class Sender:
             return {}, False
         delay_ns = lease_delay_ns(queue, 0, self._jitter(), takers[0][0].request.ack_wait_ns)
         tolerance_ns = min(int(delay_ns * _FORESEEN_SHARE), _FORESEEN_MAX_NS)
-        foreseen = ForeseenLease(lease_end(now_ns + delay_ns), now_ns - tolerance_ns, now_ns + tolerance_ns)
+        beside = not self._sharing(queue, [taker for taker, _ in takers]).held_alone(ids)
+        until_ns = lease_end(now_ns + delay_ns, beside=beside)
+        foreseen = ForeseenLease(until_ns, now_ns - tolerance_ns, now_ns + tolerance_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
             claim, began = await self._hear(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
@@ -269,13 +279,30 @@ class Sender:
         """Messages in one claim."""
         return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
 
-    async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> tuple[Leased, bool]:
+    def _sharing(self, queue: QueueSpec, takers: Sequence[Subscription]) -> Sharing:
+        """How `takers` will hold what is leased for all of them: if each holds nothing, and gets one at most, alone."""
+        if not queue.options.tries_alone:
+            return UNMARKED
+        return Sharing(takers=len(takers) if all(map(self._company.empty, takers)) else 0)
+
+    def _granted(self, queue: QueueSpec, grants: Sequence[Grant], *, alone: bool) -> Sharing:
+        """The same where it is known who gets what. `alone`: each gets the one message, and nothing beside it."""
+        if not queue.options.tries_alone:
+            return UNMARKED
+        single = [grant for grant in grants if len(grant.keys) == 1]
+        lone = [grant.keys[0].id for grant in single if alone or self._company.empty(grant.subscription)]
+        return Sharing(lone=frozenset(lone), alone=alone)
+
+    async def _claim(
+        self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant], *, alone: bool
+    ) -> tuple[Leased, bool]:
         """Lease the keys; those that the queue's limits hold back wait in the cache again, and it knows."""
         ids = [key.id for grant in grants for key in grant.keys]
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
-            call = self._store.claim(queue, ids, delays_ns, condition=self._condition)
+            sharing = self._granted(queue, grants, alone=alone)
+            call = self._store.claim(queue, ids, delays_ns, self._condition, sharing)
             claim, began = await self._hear(call, lambda claim: claim)
             self._count(ids, claim)
             await self._recheck(queue, claiming)
@@ -356,23 +383,26 @@ class Sender:
             left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
             claiming.settled |= claiming.ids.difference(left)
 
-    def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
+    def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased, *, alone: bool) -> Sent:
         dealt = [
             _Dealt(grant.subscription, [leased[key.id] for key in grant.keys if key.id in leased], len(grant.keys))
             for grant in grants
         ]
-        return self._deliver(queue, dealt)
+        return self._deliver(queue, dealt, alone=alone)
 
-    def _deliver(self, queue: QueueSpec, dealt: Sequence[_Dealt]) -> Sent:
+    def _deliver(self, queue: QueueSpec, dealt: Sequence[_Dealt], *, alone: bool = False) -> Sent:
         handed_out, passed = 0, self._clock.passed()
         orphans: list[Message] = []
         for subscription, batch, _ in dealt:
-            if subscription.over or _changed(queue, subscription.queue):
+            shut = bool(batch) and self._company.closed(subscription)
+            if subscription.over or shut or _changed(queue, subscription.queue):
                 orphans += [lent.message for lent in batch]  # it ended, or the queue changed, while we claimed
             elif any(lent.ends <= passed for lent in batch):
                 orphans += [lent.message for lent in batch if lent.ends <= passed]
                 handed_out += self._hand_out(subscription, [lent for lent in batch if lent.ends > passed])
             else:
+                if alone and batch:
+                    self._company.handed_out_alone(subscription, batch[0].message.id)
                 handed_out += self._hand_out(subscription, batch)
         asked = sum(each.asked for each in dealt)
         return Sent(asked, handed_out, tuple(orphans), tuple(each.subscription for each in dealt))

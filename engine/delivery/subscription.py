@@ -15,17 +15,19 @@ else is due, up to the limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Protocol
 
+from engine.clock import Clock
 from engine.delivery.receiver_window import ReceiverWindow
 from engine.model.errors import EngineError, InvalidOption, LockWaitTimeout, UnknownColumn
 from engine.model.queue import (
     Batch,
     ColumnMeta,
     Message,
+    MessageId,
     QueueSpec,
     SubscribeRequest,
     SubscriptionStatus,
@@ -35,9 +37,22 @@ from engine.model.queue import (
 )
 
 _ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
+_LATE_SECONDS = 0.5  # beyond WAIT's time, for what is under way; then a result ends though the database is silent
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
 _FILTER_SHOWN_MAX = 4096  # of a WHERE, to those who look
 _PREFETCH_MAX = 1_000_000  # as for the queue's option
+
+
+class Unread(Protocol):
+    """Tells which messages of a stream, that were taken for its client, have surely not reached it."""
+
+    def __call__(self, *, cut: bool) -> Collection[MessageId]:
+        """Those messages. `cut`: others get them now, and the client must not read them any more."""
+        ...
+
+
+def _all_read(*, cut: bool) -> Collection[MessageId]:
+    return ()
 
 
 class SubscriptionHost(Protocol):
@@ -53,6 +68,10 @@ class SubscriptionHost(Protocol):
 
     def ended(self, subscription: Subscription) -> None:
         """It takes no more messages."""
+        ...
+
+    def closed_to_more(self, subscription: Subscription) -> bool:
+        """Whether its receiver holds a message that it was handed alone."""
         ...
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
@@ -115,6 +134,10 @@ class Subscription:
     def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost, times: LeaseTimes) -> None:
         check_request(request)
         self._pick, self.columns = project(queue, request.columns)
+        self.receiver: Hashable = request.connection_id or self
+        """Who holds what it is given: its connection, where that is known."""
+        self.process: Hashable = (request.host.rsplit(":", 1)[0], request.pid) if request.pid else self.receiver
+        """The receiver's process, where that is known."""
         self.queue = queue
         self.request = request
         self.bounded = request.wait_mode is not WaitMode.ENDLESS
@@ -123,6 +146,8 @@ class Subscription:
         self.needs_look = self.draining  # NOWAIT answers from a look made after it was asked
         self.sent = 0
         self.since_ns = 0
+        self.unread: Unread = _all_read
+        """Set by who sends it to a client."""
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
         self._host, self._times = host, times
         self._waiter: asyncio.Future[Batch] | None = None
@@ -254,11 +279,13 @@ class Subscription:
     @property
     def window_full(self) -> bool:
         """Waits, but may hold no more unacked messages."""
-        return self.waiting and not self._over and self._window.free(self.unacked) <= 0
+        if not self.waiting or self._over:
+            return False
+        return self._window.free(self.unacked) <= 0 or self._host.closed_to_more(self)
 
     def capacity(self) -> int:
         """How many messages it may be given now."""
-        if self._over or not self.waiting:
+        if self._over or not self.waiting or self._host.closed_to_more(self):
             return 0
         room = self._window.room(self.unacked)
         return room if self.remaining is None else max(0, min(room, self.remaining))
@@ -315,3 +342,56 @@ class Subscription:
 
 class _Over(Exception):
     """Wakes a waiting consumer of a subscription that ended."""
+
+
+class BoundedResults:
+    """Those of a receiver set that end by themselves, and when. `wake`: the time of one is over."""
+
+    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+        self._clock, self._wake = clock, wake
+        self._timers: dict[Subscription, asyncio.TimerHandle | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._timers)
+
+    def join(self, subscription: Subscription) -> None:
+        """A result has begun; one with WAIT drains when its time is over."""
+        timer = None
+        if subscription.request.wait_mode is WaitMode.WAIT:
+            until = self._clock.monotonic() + subscription.request.wait_seconds
+            timer = asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
+        self._timers[subscription] = timer
+
+    def leave(self, subscription: Subscription) -> None:
+        """It has ended."""
+        if timer := self._timers.pop(subscription, None):
+            timer.cancel()
+
+    def asking(self) -> list[Subscription]:
+        """Those that have to be answered from a look that begins now, or later."""
+        return [subscription for subscription in self._timers if subscription.needs_look]
+
+    def draining(self) -> list[Subscription]:
+        """Those that wait, and are to end as soon as nothing is left for them."""
+        return [subscription for subscription in self._timers if subscription.draining and subscription.waiting]
+
+    def end_by(self, error: EngineError) -> None:
+        """A result that has to end now, in an outage, must not end as if nothing had been due. That another holds a
+        lock is no outage: who said how long to wait has waited."""
+        locked = isinstance(error, LockWaitTimeout)
+        for subscription in self.draining():
+            if subscription.sent or (locked and subscription.request.wait_mode is WaitMode.WAIT):
+                subscription.finish()
+            else:
+                subscription.end(error)
+
+    def _wait_over(self, subscription: Subscription) -> None:
+        subscription.draining = True
+        self._wake()
+        late = asyncio.get_running_loop().call_later(_LATE_SECONDS, self._end_late, subscription)
+        self._timers[subscription] = late
+
+    def _end_late(self, subscription: Subscription) -> None:
+        """Its time is over, and we still wait for the database, as for a lock that another holds."""
+        if subscription.waiting:
+            subscription.finish()

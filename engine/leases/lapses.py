@@ -59,10 +59,10 @@ class Lapses:
         left = self._left.get(id_)
         return left[1] if left is not None and left[0].epoch == epoch else None
 
-    def ran_out(self, lease: Release, receiver: SubscribeRequest) -> None:
-        """The lease of an open stream has run out."""
+    def ran_out(self, lease: Release, receiver: SubscribeRequest, *, beside: bool = False) -> None:
+        """The lease of an open stream has run out; `beside`: its receiver held other messages besides."""
         self._trace.note(LEASE_ENDED, (lease.id,), receiver)
-        self._last.had(self._queue, lease.id, lease.epoch, receiver)
+        self._last.had(self._queue, lease.id, lease.epoch, receiver, beside=beside)
 
     def left(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
         """A result has ended, and these leases of it stand."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from engine.model.epochs import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
-from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end
+from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_beside, is_lease_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +132,32 @@ def _holder(row: MessageRow, facts: QueueFacts) -> str:
 
 def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
     """Due: everything that keeps it from going out; if nothing does, it is about to."""
-    reasons = [*_held_back(row, facts), *_no_taker(row, facts)]
+    reasons = [*_held_back(row, facts), *_no_taker(row, facts), *_alone(row, facts)]
     if reasons:
         return reasons
     since = "" if not row.time_next_ns else f" since {moment(row.time_next_ns)} UTC"
     return [("ready", f"due{since}; being delivered now, or another transaction holds its row")]
 
 
+def _attempts(row: MessageRow, facts: QueueFacts) -> int:
+    """How many of its deliveries count."""
+    beside = facts.queue.options.tries_alone and is_beside(row.time_next_ns or 0)
+    return row.epoch - 1 if beside and row.epoch > 0 else row.epoch
+
+
+def _alone(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
+    if facts.queue.options.tries_alone and goes_alone(row.time_next_ns or 0):
+        yield (
+            "alone",
+            "its receiver was gone, or its lease ran out: it goes out alone, to a receiver that holds nothing",
+        )
+
+
 def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     options = facts.queue.options
     if options.paused:
         yield "paused", "the queue is paused; ALTER QUEUE ... RESUME goes on"
-    if 0 < (last := last_epoch(facts.queue, options.attempts_max)) <= row.epoch:
+    if 0 < (last := last_epoch(facts.queue, options.attempts_max)) <= _attempts(row, facts):
         text = f"has had its {_deliveries(last)} and goes to the dead-letter queue at the next look"
         yield "exhausted", text + _error(row)
     if row.held is not None:

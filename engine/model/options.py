@@ -91,6 +91,12 @@ class QueueOptions:
         return 1 if self.fails_at_once else self.max_attempts
 
     @property
+    def tries_alone(self) -> bool:
+        """Whether a delivery that ends without a word counts as an attempt only where its receiver held nothing else:
+        else the message is handed out alone (engine.delivery.company)."""
+        return self.max_attempts > 0 and not self.fails_at_once
+
+    @property
     def limited(self) -> bool:
         """Whether claims of the queue are made one after the other, under the lock of its row in queuegate_limits."""
         return self.max_rate is not None or self.max_concurrency is not None or self.order_key is not None

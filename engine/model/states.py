@@ -1,8 +1,11 @@
 """What state a message is in, read off its row alone: the marks in time_next, and the conditions that SQL texts use.
 
 Every time that SQL writes is a whole number of microseconds, so its nanoseconds end in 000. A lease ends in 001: "held
-by a receiver". Whatever else sets time_next (NACK, RELEASE, an UPDATE) ends in 000: "waits". Two times stand for never:
-REJECTED_NS for what waits to be moved to the dead-letter queue, PARKED_NS for what a user has set aside by hand.
+by a receiver", or in 003: "held by a receiver beside other messages". Whatever else sets time_next (NACK, RELEASE, an
+UPDATE) ends in 000: "waits". Only what an engine gives back after a crash may end in 002: "due, and to be handed out
+alone". 002 and 003 are written in queues alone whose attempts are bounded (docs/message_lifecycle.md). Two times stand
+for never: REJECTED_NS for what waits to be moved to the dead-letter queue, PARKED_NS for what a user has set aside by
+hand.
 
     acked       time_acked set
     in flight   unacked, epoch > 0, time_next in the future and marked
@@ -19,7 +22,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _STEP_NS = 1000  # databases count microseconds
-_LEASE_MARK = 1
+_LEASE_MARK, _ALONE_MARK, _BESIDE_MARK = 1, 2, 3
+_LEASE_MARKS = (_LEASE_MARK, _BESIDE_MARK)
+_MARKS = (_LEASE_MARK, _ALONE_MARK, _BESIDE_MARK)
 
 PARKED_NS = (1 << 63) - 1
 """time_next of a message that somebody parked by hand (Vitess's users do): never due, never touched."""
@@ -35,19 +40,33 @@ RENUMBERED_NS = (1 << 63) - 4
 """The same of one that cannot have its own id in the queue."""
 
 
-def lease_end(until_ns: int) -> int:
-    """The time as a lease writes it: marked, less than a microsecond off."""
-    return until_ns - until_ns % _STEP_NS + _LEASE_MARK
+def lease_end(until_ns: int, *, beside: bool = False) -> int:
+    """The time as a lease writes it: marked, less than a microsecond off. `beside`: of a message that its receiver
+    holds beside others, where that matters."""
+    return until_ns - until_ns % _STEP_NS + (_BESIDE_MARK if beside else _LEASE_MARK)
 
 
 def is_lease_end(time_next_ns: int) -> bool:
     """Whether a lease has written this time."""
-    return time_next_ns % _STEP_NS == _LEASE_MARK
+    return time_next_ns % _STEP_NS in _LEASE_MARKS
 
 
-def not_a_lease_end(time_next_ns: int) -> int:
-    """The same time as what else than a lease writes it."""
-    return time_next_ns - time_next_ns % _STEP_NS if is_lease_end(time_next_ns) else time_next_ns
+def is_beside(time_next_ns: int) -> bool:
+    """Whether it is the end of a lease of a message that its receiver held beside others."""
+    return time_next_ns % _STEP_NS == _BESIDE_MARK
+
+
+def goes_alone(due_ns: int) -> bool:
+    """Of what is due: whether a crash or a lease that ran out made it so. Where attempts are bounded it is handed out
+    alone."""
+    return due_ns % _STEP_NS in _MARKS
+
+
+def due_again(due_ns: int, *, alone: bool) -> int:
+    """The time as it is written for what is due again since then, no end of a lease any more; `alone`: to be handed out
+    alone."""
+    marked = due_ns % _STEP_NS in _MARKS
+    return due_ns - due_ns % _STEP_NS + _ALONE_MARK if alone else due_ns - due_ns % _STEP_NS if marked else due_ns
 
 
 def state_of(row: Mapping[str, Any], now_ns: int) -> str:
@@ -76,7 +95,12 @@ def in_flight(now_sql: str) -> str:
 
 def leased() -> str:
     """Whether time_next is a lease's, running or run out."""
-    return f"time_next % {_STEP_NS} = {_LEASE_MARK}"
+    return f"time_next % {_STEP_NS} IN ({_LEASE_MARK}, {_BESIDE_MARK})"
+
+
+def held_beside() -> str:
+    """Whether time_next is that of a lease of a message that was held beside others."""
+    return f"time_next % {_STEP_NS} = {_BESIDE_MARK}"
 
 
 def not_set_aside() -> str:

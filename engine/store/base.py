@@ -7,9 +7,9 @@ made, give back the leases that it may have made (LeaseUnknown), and look at the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
@@ -29,13 +29,14 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.sequence import Numbered, Sequencing
-from engine.model.states import is_lease_end
+from engine.model.states import goes_alone, is_lease_end
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.model.traced import Traced
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
 from engine.store.schedule_store import ScheduleStore
+from engine.store.sharing import UNMARKED, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,15 @@ class Scanned:
     position: Position | None
 
 
-def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[MessageId, ...]:
-    """The first ids in delivery order of what a look found, but for the blocked ones."""
-    return tuple(islice((key.id for key in look.keys if key.id not in blocked), count))
+def first_free(
+    look: Look, count: int, blocked: Collection[MessageId], sharing: Sharing = UNMARKED
+) -> tuple[MessageId, ...]:
+    """The first ids in delivery order of what a look found, but for the blocked ones; only those before the first that
+    is to be handed out alone."""
+    keys: Iterable[MessageKey] = look.keys
+    if sharing.marks:
+        keys = takewhile(lambda key: not goes_alone(key.due_ns), keys)
+    return tuple(islice((key.id for key in keys if key.id not in blocked), count))
 
 
 RENEWED = 0
@@ -412,6 +419,7 @@ class MessageStore(Protocol):
         ids: Sequence[MessageId],
         delays_ns: Mapping[int, int],
         condition: Condition | None = None,
+        sharing: Sharing = UNMARKED,
     ) -> Claim:
         """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch, a new
         lease_token.
@@ -420,13 +428,22 @@ class MessageStore(Protocol):
         another transaction are passed over, not waited for; so are those for which the condition is not true. The
         leases are committed when this returns.
 
+        Where `sharing` marks, a lease says whether its message is held alone, what is to be handed out alone is passed
+        over unless the claim is for that, and a lease that ran out beside others has not counted: the epoch stays.
+
         A queue with limits or an order_key leases only what these allow, whoever else claims at the same time: the
         first of `ids`, at most one of a key.
         """
         ...
 
     async def look_and_claim(
-        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+        self,
+        queue: QueueSpec,
+        limit: int,
+        count: int,
+        blocked: Collection[MessageId],
+        delays_ns: Mapping[int, int],
+        sharing: Sharing = UNMARKED,
     ) -> LookAndClaim:
         """`look` for up to `limit`, then `claim` the first `count` of them that are not `blocked`, at once.
 
@@ -448,10 +465,17 @@ class MessageStore(Protocol):
         ...
 
     async def release(
-        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+        self,
+        queue: QueueSpec,
+        leases: Sequence[Release],
+        *,
+        counted: bool,
+        alone: bool = False,
+        gone: SubscribeRequest | None = None,
     ) -> int:
         """Make leased messages due again at once, first in line; their tokens are void. Not `counted` also takes the
         epoch back by one.
+        `alone`: they are to be handed out alone; those that were handed out so, and were not begun, are so again.
         `gone`: the receiver that had them, whose end is kept as a failed attempt of each."""
         ...
 

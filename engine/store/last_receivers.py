@@ -1,6 +1,7 @@
-"""LastReceivers: who had a message whose lease has run out, for the record of its failed attempts.
+"""LastReceivers: who had a message whose lease has run out, for the record of its failed attempts, and whether beside
+others.
 
-Known is what this process handed out; nothing depends on it. The event loop writes, the threads that claim read: single
+Known is what this process handed out. The event loop writes, the threads that claim read: single
 operations of a dict, so neither needs a lock.
 """
 
@@ -22,7 +23,7 @@ class LastReceivers:
 
     def __init__(self, most: int = LAST_RECEIVERS_MAX) -> None:
         self._most = most
-        self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest]] = {}
+        self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest, bool]] = {}
         self._holders: dict[QueueName, Holder] = {}
 
     def watch(self, queue: QueueName, holder: Holder) -> None:
@@ -34,17 +35,24 @@ class LastReceivers:
         if self._holders.get(queue) == holder:
             del self._holders[queue]
 
-    def had(self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest) -> None:
-        """A lease has run out, which this receiver had."""
+    def had(
+        self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest, *, beside: bool = False
+    ) -> None:
+        """A lease has run out, which this receiver had; `beside`: it held other messages besides."""
         key = (queue, id_)
         self._had.pop(key, None)
         while len(self._had) >= self._most:
             del self._had[next(iter(self._had))]
-        self._had[key] = (epoch, receiver)
+        self._had[key] = (epoch, receiver, beside)
+
+    def had_beside(self, queue: QueueName, id_: MessageId, epoch: int) -> bool:
+        """Whether it is known that who had that delivery held other messages besides."""
+        had = self._had.get((queue, id_))
+        return had is not None and had[0] == epoch and had[2]
 
     def of(self, queue: QueueName, id_: MessageId, epoch: int) -> SubscribeRequest | None:
         """Who had that delivery of a message; None where that is not known."""
-        epoch_had, receiver = self._had.get((queue, id_), (None, None))
+        epoch_had, receiver, _ = self._had.get((queue, id_), (None, None, False))
         if receiver is not None and epoch_had == epoch:
             return receiver
         holder = self._holders.get(queue)

@@ -63,6 +63,7 @@ from engine.store.operations.limits import LimitedStatements
 from engine.store.operations.next_ids import NextIds
 from engine.store.operations.order import OrderMemory
 from engine.store.schedule_table import ScheduleTable, no_inserts
+from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
 from engine.store.statements.dead_letters import DeadLetterStatements
@@ -232,15 +233,17 @@ class SqlMessageStore:
         ids: Sequence[MessageId],
         delays_ns: Mapping[int, int],
         condition: Condition | None = None,
+        sharing: Sharing = UNMARKED,
     ) -> Claim:
         assert ids and delays_ns
+        terms = self._terms(queue, delays_ns, sharing)
         if condition is None:
-            return await self._prepared(queue, lambda: self._pool.write(self._claiming(queue, ids, delays_ns)))
-        work = self._claiming_fitting(queue, ids, delays_ns, condition)
+            return await self._prepared(queue, lambda: self._pool.write(self._claiming(queue, ids, terms)))
+        work = self._claiming_fitting(queue, ids, terms, condition)
         return await self._prepared(queue, lambda: self._pool.write(work))
 
     def _claiming_fitting(
-        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int], condition: Condition
+        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, condition: Condition
     ) -> Callable[[StoreConnection], Claim]:
         texts, settings = self._texts_of(queue), condition.settings
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
@@ -251,29 +254,38 @@ class SqlMessageStore:
             fitting = scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
                 return Claim(int(connection.query(texts.statements.now)[0][0]), ())
-            return self._claiming(queue, fitting, delays_ns)(connection)
+            return self._claiming(queue, fitting, terms)(connection)
 
         return work
 
     async def look_and_claim(
-        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+        self,
+        queue: QueueSpec,
+        limit: int,
+        count: int,
+        blocked: Collection[MessageId],
+        delays_ns: Mapping[int, int],
+        sharing: Sharing = UNMARKED,
     ) -> LookAndClaim:
         assert limit >= 1 and count >= 1 and delays_ns
+        terms = self._terms(queue, delays_ns, sharing)
+
+        def free(look: Look) -> Sequence[MessageId]:
+            return first_free(look, count, blocked, sharing)
 
         def then(look: Look) -> Callable[[StoreConnection], Claim] | None:
-            ids = first_free(look, count, blocked)
-            return self._claiming(queue, ids, delays_ns) if ids else None
+            return self._claiming(queue, ids, terms) if (ids := free(look)) else None
 
-        if queue.takes_directly and (taken := await self._take(queue, count, delays_ns)) is not None:
+        if queue.takes_directly and (taken := await self._take(queue, count, terms)) is not None:
             return taken
         fed = None if queue.options.topic is None else await self._feed(queue, limit)
         texts = self._texts_of(queue)
         if fed is None and (expected := self._expected(texts, count)):
-            look, claim = await self._look_and_lock(texts, limit, count, blocked, delays_ns, expected)
+            look, claim = await self._look_and_lock(texts, limit, free, terms, expected)
         else:
             looking = self._looking(queue, limit)
             look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
-        asked = first_free(look, count, blocked)
+        asked = tuple(free(look))
         texts.next_ids.found(asked)
         return LookAndClaim(look if fed is None else feed.look_after(fed, look), asked, claim)
 
@@ -305,9 +317,8 @@ class SqlMessageStore:
         self,
         texts: _Texts,
         limit: int,
-        count: int,
-        blocked: Collection[MessageId],
-        delays_ns: Mapping[int, int],
+        free: Callable[[Look], Sequence[MessageId]],
+        terms: lease.Terms,
         expected: Sequence[MessageId],
     ) -> tuple[Look, Claim | None]:
         """Look, and lock `expected` in the same round trip; lease what is to be leased at once, if that is all locked.
@@ -323,10 +334,9 @@ class SqlMessageStore:
 
         def then(found: tuple[Look, lease.Locked]) -> Callable[[StoreConnection], Claim] | None:
             look, locked = found
-            ids = first_free(look, count, blocked)
-            if not ids:
+            if not (ids := free(look)):
                 return None
-            claiming, terms = self._claiming(queue, ids, delays_ns), self._terms(queue, delays_ns)
+            claiming = self._claiming(queue, ids, terms)
             if not locked.ids >= frozenset(ids):
                 return claiming
             ours = replace(locked, rows=[row for row in locked.rows if row.id in ids])
@@ -337,13 +347,13 @@ class SqlMessageStore:
         (look, _), claim = await self._prepared(queue, lambda: work(looking, then, locking=True))
         return look, claim
 
-    async def _take(self, group: QueueSpec, count: int, delays_ns: Mapping[int, int]) -> LookAndClaim | None:
+    async def _take(self, group: QueueSpec, count: int, terms: lease.Terms) -> LookAndClaim | None:
         """What a look and a claim would come to, of a group that has nothing due and whose topic has messages for it;
         None where that is not known to be so."""
         topic = self._topic_of(group)
         if topic is None:
             return None
-        taken = await self.topics.take(group, topic, self._statements(group), count, delays_ns[0])
+        taken = await self.topics.take(group, topic, self._statements(group), count, terms)
         if taken is None:
             return None
         keys = tuple(MessageKey(message.priority, message.due_ns, message.id) for message in taken.messages)
@@ -363,15 +373,16 @@ class SqlMessageStore:
         return lambda connection: due_messages.look(connection, statements, queue, limit, guess)
 
     def _claiming(
-        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
+        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms
     ) -> Callable[[StoreConnection], Claim]:
-        texts, terms = self._texts_of(queue), self._terms(queue, delays_ns)
+        texts = self._texts_of(queue)
         if (limited := texts.limited) is not None:
             return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms)
         return lambda connection: lease.claim(connection, texts.statements, queue, ids, terms)
 
-    def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int]) -> lease.Terms:
-        return lease.Terms(delays_ns, self._times, partial(self.last_receivers.of, queue.name))
+    def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int], sharing: Sharing) -> lease.Terms:
+        last, name = self.last_receivers, queue.name
+        return lease.Terms(delays_ns, self._times, partial(last.of, name), sharing, partial(last.had_beside, name))
 
     async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """Claim; of a queue with limits, once the row that its claims lock is there.
@@ -402,13 +413,18 @@ class SqlMessageStore:
         return {from_text(kind, due_messages.not_null(row[0])): lease.standing_of(row) for row in rows}
 
     async def release(
-        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+        self,
+        queue: QueueSpec,
+        leases: Sequence[Release],
+        *,
+        counted: bool,
+        alone: bool = False,
+        gone: SubscribeRequest | None = None,
     ) -> int:
         if not leases:
             return 0
-        statements = self._statements(queue)
-        taken_back = 0 if counted else 1
-        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, taken_back, gone))
+        statements, how = self._statements(queue), lease.Return(counted, alone, gone)
+        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, how))
 
     async def make_groups(self, group: GroupKey) -> None:
         statements = self._groups(group)

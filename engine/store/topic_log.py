@@ -36,6 +36,7 @@ from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
 from engine.store.operations.feed import Known, Transactions, Wanted
+from engine.store.operations.lease import Terms
 from engine.store.operations.retention import retain
 from engine.store.operations.sequence import sequencing
 from engine.store.operations.take import Taken, Taking, Wish
@@ -141,7 +142,7 @@ class TopicLog:
         return await self._with_position(group, work)
 
     async def take(
-        self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, delay_ns: int
+        self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, terms: Terms
     ) -> Taken | None:
         """Feed a group up to `count` messages and lease them at once; `rows` are the texts of its queue. None where it
         has to be looked at: messages are due in its queue already, there is nothing to feed, or the topic has numbers.
@@ -156,7 +157,8 @@ class TopicLog:
         await self._settle(group, statements)
 
         async def work() -> Taken | None:
-            wish = Wish(count, delay_ns, self._known(topic.name, group.name), self._times)
+            known = self._known(topic.name, group.name)
+            wish = Wish(count, terms.delays_ns[0], known, self._times, terms.sharing)
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
             if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):

@@ -14,14 +14,15 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 
-from engine.engine import OpenStream
+from engine.engine import OpenStream, Subscription
 from engine.model.errors import EngineError
-from engine.model.queue import Batch, ColumnMeta
+from engine.model.queue import Batch, ColumnMeta, Message, MessageId
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 from proxy.wire.row_form import RowForm
 
 log = logging.getLogger(__name__)
@@ -54,20 +55,60 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
     Raises:
         ClientGone, ConnectionError: nobody listens any more; the messages have been given back.
     """
-    give_back = True
+    give_back, unread = True, UnreadRows(writer.client)
+    if isinstance(subscription, Subscription):
+        subscription.unread = unread
     try:
         writer.header(form.columns, encoding=form.encoding)
         await writer.flush()
         async with watching(writer.client, subscription), writer.client.unbuffered():
             async for batch in subscription:
-                await _send(batch, subscription, writer, form)
+                await _send(batch, subscription, writer, form, unread)
+        unread.forget()  # other bytes follow
         await writer.end_of_rows()
         give_back = False
     finally:
         await subscription.close(give_back=give_back)
+        unread.forget()
 
 
-async def _send(batch: Batch, subscription: OpenStream, writer: AnswerWriter, form: RowForm) -> None:
+class UnreadRows:
+    """Which rows of a stream have surely not reached the client: those that wait to be written (`rest`), and those that
+    end in what was never sent. Behind rows nothing else is written as long as it is asked. See Subscription.unread."""
+
+    def __init__(self, client: ClientSocket) -> None:
+        self._client = client
+        self._rows: list[tuple[MessageId, int]] = []  # with the bytes of their packets
+        self.rest: Sequence[Message] = ()
+
+    def written(self, messages: Sequence[Message], encoded: Sequence[bytes]) -> None:
+        """These rows are about to be written."""
+        if not self._client.never_sent:
+            self._rows.clear()
+        sizes = [len(row) + HEADER_BYTES * (1 + len(row) // PAYLOAD_MAX) for row in encoded]
+        self._rows += zip([message.id for message in messages], sizes, strict=False)
+
+    def forget(self) -> None:
+        """Other bytes are written behind the rows."""
+        self._rows.clear()
+        self.rest = ()
+
+    def __call__(self, *, cut: bool) -> Collection[MessageId]:
+        """Those rows. `cut`: and see to it that the client does not read them any more."""
+        left, unread = self._client.never_sent if self._rows else 0, [message.id for message in self.rest]
+        for id_, size in reversed(self._rows):
+            if left <= 0:
+                break
+            unread.append(id_)
+            left -= size
+        if unread and cut:
+            self._client.cut()
+        return unread
+
+
+async def _send(
+    batch: Batch, subscription: OpenStream, writer: AnswerWriter, form: RowForm, unread: UnreadRows
+) -> None:
     """The rows of a batch, in portions: what follows one waits here until the client has taken it."""
     while batch.rows:
         encoded: list[bytes] = []
@@ -79,7 +120,10 @@ async def _send(batch: Batch, subscription: OpenStream, writer: AnswerWriter, fo
                 break
         portion, batch = batch.part(0, len(encoded)), batch.part(len(encoded))
         over = subscription.drop_over(portion)
-        writer.rows([row for at, row in enumerate(encoded) if at not in over] if over else encoded)
+        kept = [at for at in range(len(encoded)) if at not in over] if over else range(len(encoded))
+        rows, unread.rest = [encoded[at] for at in kept], batch.messages
+        unread.written([portion.messages[at] for at in kept] if portion.messages else (), rows)
+        writer.rows(rows)
         writer.client.push()
         if writer.client.stuck:
             await _taken(writer, subscription.seconds_left(portion))
@@ -108,6 +152,8 @@ class SubscriptionCursor:
         self._form = form
         self._rest = Batch((), ())
         self._ended = False
+        if isinstance(subscription, Subscription):
+            subscription.unread = self._unread
 
     @property
     def columns(self) -> tuple[ColumnMeta, ...]:
@@ -133,6 +179,13 @@ class SubscriptionCursor:
             self._rest = await anext(self.subscription)
         except StopAsyncIteration:
             self._ended = True
+
+    def _unread(self, *, cut: bool) -> Collection[MessageId]:
+        """The rows that were not fetched; `cut`: they are not to be fetched any more."""
+        unread = [message.id for message in self._rest.messages]
+        if cut:
+            self._rest = Batch((), ())
+        return unread
 
     async def close(self) -> None:
         """Close the stream. What was lent to a cursor closed early goes back; a stream that ended keeps its leases."""

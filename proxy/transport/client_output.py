@@ -43,6 +43,7 @@ class ClientOutput(asyncio.Protocol):
         self._drainers: list[asyncio.Future[None]] = []
         self._stuck_waiters: list[asyncio.Future[None]] = []
         self._lost = False
+        self._never_sent = 0  # when it was lost
         self._closing = False
 
     async def write(self, data: bytes, drain: bool = True) -> None:
@@ -170,6 +171,15 @@ class ClientOutput(asyncio.Protocol):
         if self._transport is None or self._lost:
             return 0
         return len(self._out) + self._transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)
+
+    @property
+    def never_sent(self) -> int:
+        """Bytes written that have surely not reached the client's machine; of a lost connection as it was then."""
+        if self._transport is None or self._lost:
+            return self._never_sent
+        if self.encrypted:
+            return len(self._out)  # how many bytes of ours the others are is not known
+        return len(self._out) + self._transport.get_write_buffer_size() + kernel.never_sent(self.socket)
 
 
 async def wait_in(waiters: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop) -> None:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import Callable
 from ssl import SSLContext
 from typing import NoReturn, cast
@@ -115,6 +117,7 @@ class ClientSocket(ClientOutput):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost:
             return
+        self._never_sent = self.never_sent
         self._lost = True
         self.writer = self._armed = None
         self._mark_closed()
@@ -482,6 +485,14 @@ class ClientSocket(ClientOutput):
                 tcp.close_once(transport)
 
         self._quiet_timer = self._loop.call_later(QUIET_SECONDS, look)
+
+    def cut(self) -> None:
+        """Close at once, and have the kernel throw away what it has not sent: nobody shall read it any more."""
+        sock = self.socket
+        if sock is not None and sock.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
 
     def abort(self) -> None:
         """Close at once; nothing more is sent or read."""

@@ -16,6 +16,7 @@ from typing import Any
 # milliseconds since data was sent, and received.
 _TCP_INFO = struct.Struct("=BxBB40xI4xI")
 _OPEN = frozenset((1, 2, 3))  # established, or on the way there; in every other state the peer, or we, ended it
+_SIOCOUTQNSD = 0x894B  # linux/sockios.h: what of the send queue was not sent
 _LINUX = hasattr(socket, "TCP_INFO") and hasattr(socket, "TCP_USER_TIMEOUT")
 
 
@@ -44,6 +45,17 @@ def unacknowledged(sock: Any) -> int:
         return 0
     try:
         return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), "little")
+    except OSError:
+        return 0
+
+
+def never_sent(sock: Any) -> int:
+    """Bytes that were written and have never left this machine, for the peer's has no room for them: nobody has read
+    them. What was sent and is not acknowledged may have been read."""
+    if not _LINUX or sock is None or sock.fileno() < 0 or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(sock.fileno(), _SIOCOUTQNSD, bytes(4)), "little")
     except OSError:
         return 0
 

@@ -22,7 +22,7 @@ from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
-from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
+from engine.model.states import REJECTED_NS, held_beside, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
@@ -94,7 +94,10 @@ def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
         case Verb.NACK:
             return f"time_next = {now_sql} + {duration_ns}" if duration_ns else f"time_next = {now_sql}"
         case Verb.RENEW:
-            return f"time_next = {now_sql} + {lease_end(duration_ns)}"
+            if not spec.options.tries_alone:
+                return f"time_next = {now_sql} + {lease_end(duration_ns)}"
+            beside = f"IF({held_beside()}, {lease_end(duration_ns, beside=True)}, {lease_end(duration_ns)})"
+            return f"time_next = {now_sql} + {beside}"
         case Verb.REJECT:
             return f"time_next = {REJECTED_NS}"
         case Verb.RELEASE:

@@ -81,7 +81,7 @@ def test_schedules_and_queues_survive_a_crash(new_gate):
     client.close()
 
 
-def test_sigterm_exits_0_and_gives_messages_back_uncounted(new_gate):
+def test_sigterm_exits_0_and_leaves_messages_with_who_has_them(new_gate):
     gate = new_gate()
     gate.start()
     client = Sql(gate.connect())
@@ -99,7 +99,11 @@ def test_sigterm_exits_0_and_gives_messages_back_uncounted(new_gate):
     client.connection._force_close()
     gate.start()
     client = Sql(gate.connect())
-    assert client.rows("SELECT id, epoch FROM STREAM q LIMIT 2 WAIT 5") == [(1, 1), (2, 1)]
+    assert client.rows("SELECT id FROM STREAM q LIMIT 2 NOWAIT") == []
+    assert client.rows("SELECT id, epoch, time_next % 1000 FROM q ORDER BY id") == [(1, 1, 1), (2, 1, 1)]
+    assert client("ACK q WHERE id = 1 AND epoch = 1") == 1
+    assert client("RELEASE q 2") == 1
+    assert client.rows("SELECT id, epoch FROM STREAM q LIMIT 2 WAIT 5") == [(2, 1)]
     client.close()
 
 

@@ -25,7 +25,7 @@ _VALUE = rb"(?:-?\d+|" + _TEXT + rb")"
 _PARKED, _REJECTED, _REDRIVEN = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3))
 _FREE = rb"time_acked IS NULL"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
-_FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 = 1\)"
+_FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 IN \(1, 3\)\)"
 _WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|FALSE|(?P<condition>.*))\)"  # FALSE: an empty batch
 _AND = rb"(?:\((?:FALSE|(?P<condition>.*))\) AND )?"
 _COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))"
@@ -38,7 +38,7 @@ _OTHER = (
     rb"\(SELECT MIN\(qg_other\.id\) FROM " + _TABLE + rb" AS qg_other WHERE qg_other\.time_acked IS NULL"
     rb"(?: AND qg_other\." + _NAME + rb" = " + _TABLE + rb"\." + _NAME + rb")? AND qg_other\.id <>? " + _TABLE
     + rb"\.id(?: AND \(qg_other\.time_acked IS NULL AND qg_other\.epoch > 0 AND qg_other\.time_next > " + NOW + rb" AND"
-    rb" qg_other\.time_next % 1000 = 1\))?\)"
+    rb" qg_other\.time_next % 1000 IN \(1, 3\)\))?\)"
 )  # fmt: skip
 _SAVED = rb"SAVEPOINT queuegate_unit"
 _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
@@ -144,7 +144,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb"(?:, lease_token = LEAST\(lease_token, 9007199254740991\) \+ 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
-     + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 = 1\)"),
+     + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 IN \(1, 3\)\)"),
     (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _REDRIVEN + rb" WHERE " + _AND + _FREE + rb" AND "
      + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
     (rb"redrive", rb"(?:INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) SELECT (?:(?:" + _NAME + rb"|"

@@ -52,12 +52,12 @@ MADE = [
     (
         "RELEASE fq 6",
         f"UPDATE `main`.`fq` SET time_next = LEAST(time_scheduled, {NOW}), epoch = epoch - 1 WHERE (id IN (6)) AND"
-        f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND time_next % 1000 = 1)",
+        f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND time_next % 1000 IN (1, 3))",
     ),
     (
         "RETRY fq NOW WHERE payload = 'a'",
         f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (payload = 'a') AND time_acked IS NULL AND time_next > {NOW}"
-        " AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 = 1)",
+        " AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))",
     ),
     (
         "REDRIVE fq_dead LIMIT 5",

@@ -123,13 +123,13 @@ REJECT q 105 DELAY 5
 
 -- release
 RELEASE q 106
---> execute: UPDATE `shop`.`q` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (106)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`q` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (106)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 IN (1, 3))
 --> touched shop.q
 --> changed shop.q: 106
 
 -- release by condition, of a table without time_scheduled
 RELEASE bare WHERE id = ?
---> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()), epoch = epoch - 1 WHERE (id = ?) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()), epoch = epoch - 1 WHERE (id = ?) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 IN (1, 3))
 --> touched shop.bare
 --> uncertain shop.bare
 
@@ -161,12 +161,12 @@ RENEW q 107
 
 -- retry
 RETRY q NOW
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))
 --> touched shop.q
 
 -- retry by condition
 RETRY q NOW WHERE payload LIKE 'a%'
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (payload LIKE 'a%') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (payload LIKE 'a%') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))
 --> touched shop.q
 
 -- retry without NOW
@@ -196,7 +196,7 @@ select queue_reject('q', 5, NULL)
 -- select queue_release
 SELECT `queue_release`('`my-queue`', 1, 2) `a b`;
 --> tell the count as a b
---> execute: UPDATE `shop`.`my-queue` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`my-queue` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 IN (1, 3))
 --> touched shop.my-queue
 --> changed shop.my-queue: 1, 2
 

@@ -34,7 +34,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.states import REJECTED_NS, is_lease_end, lease_end, not_a_lease_end
+from engine.model.states import REJECTED_NS, due_again, goes_alone, is_beside, is_lease_end, lease_end
 from engine.store.base import (
     Claim,
     ForeseenLease,
@@ -56,6 +56,7 @@ from engine.store.base import (
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
 from engine.store.limits import Rate
+from engine.store.sharing import UNMARKED, Sharing
 from engine.traces import QueueTrace, Traces
 
 T = TypeVar("T")
@@ -243,12 +244,14 @@ class MemoryStore:
         ids: Sequence[MessageId],
         delays_ns: Mapping[int, int],
         condition: Condition | None = None,
+        sharing: Sharing = UNMARKED,
     ) -> Claim:
         messages: list[Message] = []
 
         async def work() -> Claim:
             now, last = self._now_ns(), max(delays_ns)
             rejected: list[MessageId] = []
+            claimed: list[tuple[Row, int]] = []
             allowed, held_back = self._chosen(queue, ids, now)
             for row in self._rows(queue, allowed):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
@@ -256,11 +259,21 @@ class MemoryStore:
                 if condition is not None and not _fits(condition, row):
                     continue
                 due_ns, epoch = row.due_ns, row.epoch or 0
+                if sharing.marks and goes_alone(due_ns):
+                    if not sharing.alone:
+                        continue
+                    known = is_lease_end(due_ns) and self.last_receivers.had_beside(queue.name, row.id, epoch)
+                    epoch -= epoch > 0 and (is_beside(due_ns) or known)
                 if 0 < queue.options.attempts_max <= epoch:
                     row.time_next = REJECTED_NS
                     rejected.append(row.id)
                     continue
-                row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1
+                claimed.append((row, epoch))
+            alone = sharing.held_alone([row.id for row, _ in claimed])
+            for row, epoch in claimed:
+                due_ns = row.due_ns
+                end = lease_end(now + delays_ns[min(epoch, last)], beside=row.id not in alone)
+                row.time_next, row.epoch = end, epoch + 1
                 row.lease_token = grown(row.lease_token, self.times.next(now))
                 message = Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values())
                 messages.append(message._replace(token=row.lease_token))
@@ -276,12 +289,19 @@ class MemoryStore:
             raise LeaseUnknown(error, leases) from error
 
     async def look_and_claim(
-        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+        self,
+        queue: QueueSpec,
+        limit: int,
+        count: int,
+        blocked: Collection[MessageId],
+        delays_ns: Mapping[int, int],
+        sharing: Sharing = UNMARKED,
     ) -> LookAndClaim:
         self.at_once += 1
         look = await self.look(queue, limit)
-        ids = first_free(look, count, blocked)
-        return LookAndClaim(look, ids, await self.claim(queue, ids, delays_ns) if ids else None)
+        ids = first_free(look, count, blocked, sharing)
+        claim = await self.claim(queue, ids, delays_ns, sharing=sharing) if ids else None
+        return LookAndClaim(look, ids, claim)
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         leased: list[Message] = []
@@ -312,7 +332,13 @@ class MemoryStore:
         return await self._call("unsettled", work)
 
     async def release(
-        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+        self,
+        queue: QueueSpec,
+        leases: Sequence[Release],
+        *,
+        counted: bool,
+        alone: bool = False,
+        gone: SubscribeRequest | None = None,
     ) -> int:
         async def work() -> int:
             count = 0
@@ -320,7 +346,8 @@ class MemoryStore:
                 for row in self._rows(queue, (lease.id,)):
                     held = holds(lease, LeaseStanding(row.epoch or 0, row.time_next, row.lease_token))
                     if held and row.id not in self.locked:
-                        row.time_next, row.epoch = not_a_lease_end(lease.due_ns), lease.epoch - (not counted)
+                        apart = queue.options.tries_alone and (alone or goes_alone(lease.due_ns))
+                        row.time_next, row.epoch = due_again(lease.due_ns, alone=apart), lease.epoch - (not counted)
                         row.lease_token = voided(row.lease_token)
                         count += 1
             return count

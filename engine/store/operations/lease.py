@@ -18,11 +18,12 @@ from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, grown
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
-from engine.model.states import is_lease_end, lease_end, not_a_lease_end
+from engine.model.states import due_again, goes_alone, is_beside, is_lease_end, lease_end
 from engine.store.base import Claim, ForeseenLease, LeaseStanding, LeaseUnknown, Release, holds
 from engine.store.gate import check_mark
 from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
+from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
@@ -31,21 +32,32 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
-    it. `times`: what its token is made of. `had`: who had that delivery of a message, where it is known."""
+    it. `times`: what its token is made of. `had`: who had that delivery of a message, where it is known. `sharing`: how
+    the messages will be held. `beside`: whether it is known of a delivery that its receiver came to hold others
+    besides."""
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
     had: Callable[[MessageId, int], SubscribeRequest | None] = lambda id_, epoch: None
+    sharing: Sharing = UNMARKED
+    beside: Callable[[MessageId, int], bool] = lambda id_, epoch: False
 
 
 class LockedRow(NamedTuple):
-    """A row that this transaction may lease, as it was before."""
+    """A row that this transaction may lease, as it was before. `uncounted`: its last delivery was no attempt, and its
+    epoch stays."""
 
     id: MessageId
     priority: int
     epoch: int
     due_ns: int
     token: int
+    uncounted: bool = False
+
+    @property
+    def attempts(self) -> int:
+        """How many deliveries of it have counted."""
+        return self.epoch - self.uncounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +82,11 @@ def locked(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> Locked:
     """See `locking`."""
     kind = id_kind(id_column(queue))
     now_ns = int(not_null(rows[0][0])) if rows else None
-    return Locked(
-        now_ns,
-        [LockedRow(from_text(kind, not_null(row[1])), *(int(not_null(value)) for value in row[2:])) for row in rows],
-    )
+    found = []
+    for row in rows:
+        priority, epoch, due_ns, token = (int(not_null(value)) for value in row[2:6])
+        found.append(LockedRow(from_text(kind, not_null(row[1])), priority, epoch, due_ns, token))
+    return Locked(now_ns, found)
 
 
 def claim(
@@ -102,7 +115,7 @@ def claim_locked(
     """Lease what this transaction has locked."""
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns, rows, delays_ns = locked.now_ns, locked.rows, terms.delays_ns
+    now_ns, rows, delays_ns = locked.now_ns, _parted(locked.rows, terms), terms.delays_ns
     failed_attempts.note(connection, statements, queue, _expired(queue, rows, terms))
     spent = _spent(queue, rows)
     if spent:
@@ -111,31 +124,41 @@ def claim_locked(
     if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
     last, highest = max(delays_ns), highest_epoch(queue)
-    until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in rows}}
-    time_us = terms.times.next(now_ns)
+    time_us, alone = terms.times.next(now_ns), terms.sharing.held_alone([row.id for row in rows])
     tokens = {row.id: grown(row.token, time_us) if queue.has_tokens else NO_TOKEN for row in rows}
+    ends = {
+        row.id: lease_end(now_ns + delays_ns[min(max(row.attempts, 0), last)], beside=row.id not in alone)
+        for row in rows
+    }
+    epochs = {row.id: row.epoch if row.uncounted else next_epoch(row.epoch, highest) for row in rows}
     try:
-        values = _lease(connection, statements, queue, [row.id for row in rows], _Written(until_ns, time_us), commits)
+        values = _lease(connection, statements, queue, rows, _Written(ends, time_us), commits)
     except BackendUnavailable as error:
-        leases = [
-            Release(row.id, row.due_ns, until_ns[row.epoch], next_epoch(row.epoch, highest), tokens[row.id])
-            for row in rows
-        ]
+        leases = [Release(row.id, row.due_ns, ends[row.id], epochs[row.id], tokens[row.id]) for row in rows]
         raise LeaseUnknown(error, leases) from error
     messages = (
-        Message(
-            row.id,
-            next_epoch(row.epoch, highest),
-            row.priority,
-            row.due_ns,
-            until_ns[row.epoch],
-            values[row.id],
-            tokens[row.id],
-        )
+        Message(row.id, epochs[row.id], row.priority, row.due_ns, ends[row.id], values[row.id], tokens[row.id])
         for row in rows
         if row.id in values
     )
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
+
+
+def _parted(rows: Sequence[LockedRow], terms: Terms) -> Sequence[LockedRow]:
+    """Those that this claim is for, with what is known of their last deliveries."""
+    sharing = terms.sharing
+    if not sharing.marks:
+        return rows
+    return [
+        row._replace(uncounted=row.epoch > 0 and _was_beside(row, terms)) if goes_alone(row.due_ns) else row
+        for row in rows
+        if sharing.alone or not goes_alone(row.due_ns)
+    ]
+
+
+def _was_beside(row: LockedRow, terms: Terms) -> bool:
+    """Whether its lease ran out while its receiver held others besides."""
+    return is_beside(row.due_ns) or (is_lease_end(row.due_ns) and terms.beside(row.id, row.epoch))
 
 
 def claim_added(
@@ -196,21 +219,21 @@ def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[
     return {
         row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.had(row.id, row.epoch))
         for row in rows
-        if row.epoch > 0 and is_lease_end(row.due_ns)
+        if row.epoch > 0 and is_lease_end(row.due_ns) and not row.uncounted
     }
 
 
 def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
     """Those that were delivered as often as they may be."""
     last = last_epoch(queue, queue.options.attempts_max)
-    return [row.id for row in rows if row.epoch >= last] if last else []
+    return [row.id for row in rows if row.attempts >= last] if last else []
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What a lease writes: until when, by the epoch that a row had, and what its token is made of."""
+    """What leases write: until when, and what their tokens are made of."""
 
-    until_ns: Mapping[int, int]
+    ends: Mapping[MessageId, int]
     time_us: int
 
 
@@ -218,19 +241,41 @@ def _lease(
     connection: StoreConnection,
     statements: QueueStatements,
     queue: QueueSpec,
-    ids: Sequence[MessageId],
+    rows: Sequence[LockedRow],
     written: _Written,
     commits: bool,
 ) -> dict[MessageId, tuple[TextValue, ...]]:
-    """Mark locked rows leased; returns them as they then are."""
-    cases = [value for pair in written.until_ns.items() for value in pair]
-    values = (*cases, *statements.token_times(written.time_us), *ids)
-    lease = Statement(statements.lease(len(written.until_ns), len(ids)), values)
-    leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
-    assert leased.affected == len(ids), f"leased {leased.affected} of {len(ids)} locked rows"
+    """Mark locked rows leased; returns them as they then are.
+
+    Rows of one epoch end at one time: mostly all are one statement, and where some count and others do not, or some are
+    held alone, it is one for each kind.
+    """
+    kinds: dict[tuple[bool, bool], list[LockedRow]] = {}
+    for row in rows:
+        kinds.setdefault((row.uncounted, is_beside(written.ends[row.id])), []).append(row)
+    asked = []
+    for (uncounted, _), some in kinds.items():
+        until_ns = {row.epoch: written.ends[row.id] for row in some}
+        cases = [value for pair in until_ns.items() for value in pair]
+        sql = statements.lease(len(until_ns), len(some), counted=not uncounted)
+        asked.append(Statement(sql, (*cases, *statements.token_times(written.time_us), *(row.id for row in some))))
+    ids = [row.id for row in rows]
+    *leased, read = connection.run((*asked, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
+    count = sum(answer.affected for answer in leased)
+    assert count == len(ids), f"leased {count} of {len(ids)} locked rows"
     id_ = id_column(queue)
     kind, position = id_kind(id_), queue.columns.index(id_)
     return {from_text(kind, not_null(row[position])): row for row in read.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """How messages are made due again, see MessageStore.release. `gone`: the receiver whose end is a failure of these
+    messages."""
+
+    counted: bool
+    alone: bool = False
+    gone: SubscribeRequest | None = None
 
 
 def release(
@@ -238,12 +283,11 @@ def release(
     statements: QueueStatements,
     queue: QueueSpec,
     leases: Sequence[Release],
-    epochs_taken_back: int,
-    gone: SubscribeRequest | None = None,
+    how: Return,
 ) -> int:
-    """MessageStore.release. `gone`: the receiver whose end is a failure of these messages."""
+    """MessageStore.release."""
     chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
-    return sum(_release_chunk(connection, statements, queue, chunk, epochs_taken_back, gone) for chunk in chunks)
+    return sum(_release_chunk(connection, statements, queue, chunk, how) for chunk in chunks)
 
 
 def _release_chunk(
@@ -251,10 +295,9 @@ def _release_chunk(
     statements: QueueStatements,
     queue: QueueSpec,
     leases: Sequence[Release],
-    epochs_taken_back: int,
-    gone: SubscribeRequest | None,
+    how: Return,
 ) -> int:
-    id_ = id_column(queue)
+    gone, id_ = how.gone, id_column(queue)
     kind = id_kind(id_)
     wanted = {lease.id: lease for lease in leases}
     asked = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
@@ -269,8 +312,11 @@ def _release_chunk(
         failed = {lease.id: failure(lease.epoch, at_ns, RECEIVER_GONE, gone) for lease in same}
         failed_attempts.note(connection, statements, queue, failed)
     # A due time that is an earlier lease's end would look as if this lease had run out.
-    cases = [value for lease in same for value in (lease.id, not_a_lease_end(lease.due_ns))]
-    params = (*cases, epochs_taken_back, *(lease.id for lease in same))
+    marks = queue.options.tries_alone
+    due_ns = {
+        lease.id: due_again(lease.due_ns, alone=marks and (how.alone or goes_alone(lease.due_ns))) for lease in same
+    }
+    params = (*(value for pair in due_ns.items() for value in pair), 0 if how.counted else 1, *due_ns)
     return connection.execute(statements.release(len(same)), params)
 
 

@@ -28,18 +28,21 @@ from engine.store.operations.feed import (
     position_values,
     visible,
 )
+from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be taken: up to `count` messages, leased for `delay_ns`. `times`: what their tokens are made of."""
+    """What is to be taken: up to `count` messages, leased for `delay_ns`. `times`: what their tokens are made of;
+    `sharing`: how they will be held."""
 
     count: int
     delay_ns: int
     known: Known
     times: LeaseTimes
+    sharing: Sharing = UNMARKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ class Taking:
         return self._feed(following, taken, wish) if following.ids else taken
 
     def _feed(self, following: _Next, taken: Taken, wish: Wish) -> Taken:
-        ids, now_ns, until_ns = following.ids, taken.now_ns, lease_end(taken.now_ns + wish.delay_ns)
+        ids, now_ns = following.ids, taken.now_ns
+        until_ns = lease_end(now_ns + wish.delay_ns, beside=not wish.sharing.held_alone(ids))
         insert = self._statements.copy_leased(len(ids))
         token = wish.times.next(now_ns) if self._group.has_tokens else NO_TOKEN
         numbered = (now_ns, token) if self._group.has_tokens else ()

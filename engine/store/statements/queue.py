@@ -104,13 +104,14 @@ class QueueStatements:
         too."""
         return f"{self._claimable} ({placeholders(count)}){self._lock}"
 
-    def lease(self, epochs: int, count: int) -> str:
-        """Lease rows that this transaction has locked; their new time_next by the epoch they had. Parameters: epochs
-        and times, `token_times`, ids."""
+    def lease(self, epochs: int, count: int, *, counted: bool = True) -> str:
+        """Lease rows that this transaction has locked; their new time_next by the epoch they had. Not `counted`: the
+        delivery before was none. Parameters: epochs and times, `token_times`, ids."""
         # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
         cases = "WHEN ? THEN ? " * epochs
+        epoch = self._next_epoch if counted else "COALESCE(epoch, 0)"
         return (
-            f"UPDATE {self.table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {self._next_epoch}"
+            f"UPDATE {self.table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {epoch}"
             f"{self._new_token} WHERE id IN ({placeholders(count)})"
         )
 

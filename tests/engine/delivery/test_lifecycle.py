@@ -24,7 +24,7 @@ from engine.model.errors import (
 )
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueName, SubscribeRequest
-from engine.model.states import lease_end
+from engine.model.states import is_lease_end, lease_end
 
 GONE = BackendUnavailable("server has gone away", 2006)
 
@@ -247,19 +247,34 @@ async def test_open_says_that_the_database_is_down():
 
 
 @in_virtual_time
-async def test_close_ends_streams_and_gives_back_uncounted():
+async def test_close_ends_streams_and_leaves_what_receivers_hold():
     async with world() as w:
         receiver, other = await w.receive(), await w.receive()
         await w.commit(*(Row(id_) for id_ in range(1, 5)))
         w.ack(receiver.ids[0])
+        other.subscription.unread = lambda *, cut: other.ids[-1:] if cut else ()
         await w.engine.close()
         await settle()
         assert isinstance(receiver.error, ShuttingDown) and isinstance(other.error, ShuttingDown)
-        rows = [row for row in w.store.tables[NAME].values() if row.time_acked is None]
-        assert [(row.epoch, row.time_next) for row in rows] == [(0, 0)] * 3
+        rows = {row.id: row for row in w.store.tables[NAME].values() if row.time_acked is None}
+        held, unread = [*receiver.ids[1:], *other.ids[:-1]], other.ids[-1:]
+        assert len(held) == 2 and len(unread) == 1
+        assert all(rows[id_].epoch == 1 and is_lease_end(rows[id_].due_ns) for id_ in held)
+        assert [(rows[id_].epoch, rows[id_].time_next) for id_ in unread] == [(0, 0)]
         await w.engine.close()
         with pytest.raises(ShuttingDown):
             await w.engine.subscribe(SubscribeRequest(NAME))
+
+
+@in_virtual_time
+async def test_close_leaves_what_a_connection_holds_of_results_that_have_ended():
+    """That its connection ends then is the proxy's doing, not the receiver's."""
+    async with world() as w:
+        await w.commit(Row(1), Row(2))
+        polled = await w.fetch(limit=2, connection_id=7, by_connection=True)
+        await w.engine.close()
+        await polled.subscription.let_go()
+        assert all(row.epoch == 1 and is_lease_end(row.due_ns) for row in w.store.tables[NAME].values())
 
 
 @in_virtual_time
