@@ -17,8 +17,8 @@ from engine.clock import SystemClock, system_jitter
 from engine.engine import Engine
 from engine.model.commit_report import CommitReport
 from engine.model.errors import ShuttingDown
-from engine.model.states import is_lease_end
 from engine.model.queue import SubscribeRequest
+from engine.model.states import is_lease_end
 from engine.store.sql_store import SqlMessageStore
 
 MESSAGES = 2000
