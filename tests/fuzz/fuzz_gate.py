@@ -37,6 +37,7 @@ from memory_topics import LogRow, make_group, make_topic
 import engine.backend.sqlite.database as sqlite_module
 import proxy.login.own_accounts
 import proxy.login.plugins
+from engine.backend.environment import StatementPins
 from engine.backend.sqlite.connection import SqliteConnection
 from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
@@ -468,6 +469,9 @@ class FakePool:
     """The engine's pool for what gateways ask of it: which collations there are, and whether there is a database."""
 
     def __init__(self, *args: Any, **options: Any) -> None: ...
+
+    def statement_pins(self) -> StatementPins:
+        return StatementPins()
 
     async def read(self, work: Callable[[Any], Any]) -> Any:
         return work(self)
