@@ -91,7 +91,8 @@ _ATTEMPT = (
 )  # fmt: skip
 _ADDED = rb"(?:ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0, )?"
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
-    (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
+    (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\)(?: ENGINE=InnoDB)?"
+     rb" COMMENT='vitess_message,.*'"),
     (rb"drop\b.*\b(?:queue|topic|group)", rb"DROP TABLE " + _TABLE),
     (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters
     (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
@@ -113,10 +114,12 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\btopic", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(id BIGINT NOT NULL AUTO_INCREMENT"
      rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
      + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), (?:" + _COMPACTS + rb"CONSTRAINT " + _NAME
-     + rb" CHECK \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+     + rb" CHECK \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\)(?: ENGINE=InnoDB)?"
+     rb" COMMENT='queuegate_topic" + _KEEPS + rb"'"),
     (rb"alter\b.*\btopic", rb"ALTER TABLE " + _TABLE + rb" (?:DROP KEY queuegate_compact, )?(?:ADD " + _COMPACTS
      + rb"COMMENT='queuegate_topic" + _KEEPS + rb"'"),
-    (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\) COMMENT='vitess_message,[^']*paused=1,[^']*topic="
+    (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\)(?: ENGINE=InnoDB)?"
+     rb" COMMENT='vitess_message,[^']*paused=1,[^']*topic="
      rb"[^']*,consumer_group=\w+" + _OWN + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
     (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="
      rb"\w+" + _OWN + rb"'"),
