@@ -32,7 +32,7 @@ _COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))
 _SCHEDULES = _NAME + rb"\.`queuegate_schedules`"
 _LITERALS = rb"(?:(?:NULL|TRUE|FALSE|DEFAULT|X'[0-9a-f]*'|" + _TEXT + rb"|-?[\d.]+(?:[eE][+-]?\d+)?)(?:, )?)*"
 _ONE_SCHEDULE = rb" WHERE name = " + _TEXT
-_GROUPS = _NAME + rb"\.queuegate_groups"
+_GROUPS = _NAME + rb"\.`queuegate_groups`"
 _HELD_KEY = rb" AND ".join(rb"follow_%s = " % part + _TEXT for part in (b"database", b"table", b"id"))
 _OTHER = (
     rb"\(SELECT MIN\(qg_other\.id\) FROM " + _TABLE + rb" AS qg_other WHERE qg_other\.time_acked IS NULL"
@@ -129,6 +129,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\('(?P<moment>[^']+)'\) \* 1000000000 AS"
      rb" SIGNED\)"),
     (rb"seek", rb"DELETE FROM " + _TABLE + rb" WHERE 1 = 0"),
+    (rb"stream", rb"USE " + _NAME),  # so that a server looks at the rights of a running one again
     (rb"ack", rb"DELETE (?:" + _TABLE + rb" )?FROM " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? WHERE " + _WHERE
      + rb" AND " + _FREE + rb" AND \(epoch > 0 OR queuegate_sought = 0\)"),
     (rb"stream.*(?:since|until)", rb"SELECT " + _NAME + rb"(?:, " + _NAME + rb")* FROM " + _TABLE

@@ -103,6 +103,9 @@ class Process:
     def monotonic(self) -> float:
         return self.world.timeline.now
 
+    def passed(self) -> float:
+        return self.world.timeline.now
+
     def committed(self, report: CommitReport) -> None:
         self.world.tell(self, report)
 

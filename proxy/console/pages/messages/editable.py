@@ -26,7 +26,7 @@ from proxy.console.visits import NAME_MAX, BadInput, Visit
 COLUMNS_MAX = 40
 """Of a form: it has four fields for each, of FIELDS_MAX."""
 
-_DEAD_LETTERS_OWN = frozenset(("attempts", "time_dead", "source"))
+_DEAD_LETTERS_OWN = frozenset(("attempts", "time_dead", "source", "source_id"))
 _NO_TEXT = frozenset((FIELD_TYPE.GEOMETRY, FIELD_TYPE.BIT, 242))  # 242: VECTOR
 _PRIORITY = re.compile(r"-?[0-9]{1,9}")
 _NS = 1_000_000_000
