@@ -91,13 +91,13 @@ def test_status(run, mixed):
     (found,) = objects(run("status", mixed, "--json"))
     assert found["oldest_ready_age_seconds"] > 0
     counts = {key: found[key] for key in ("ready", "in_flight", "scheduled", "retrying", "dead", "parked", "receivers")}
-    assert counts == {"ready": 1, "in_flight": 1, "scheduled": 1, "retrying": 1, "dead": 1, "parked": 0, "receivers": 0}
+    assert counts == {"ready": 1, "in_flight": 1, "scheduled": 1, "retrying": 1, "dead": 1, "parked": 0, "receivers": 1}
     assert (found["queue"], found["paused"], found["exact"], found["problem"]) == (mixed, False, True, None)
     assert found["totals"]["enqueued"] == 5
     done = run("status")
     titles, *rows = done.stdout.splitlines()
     assert titles.split("  ")[0] == "QUEUE" and titles.endswith("STATE")
-    assert next(row.split() for row in rows if row.split()[0] == mixed)[1:7] == ["1", "1", "1", "1", "1", "0"]
+    assert next(row.split() for row in rows if row.split()[0] == mixed)[1:7] == ["1", "1", "1", "1", "1", "1"]
     assert objects(run("status", "--json", f"{found['database']}.{mixed}"))[0]["queue"] == mixed
 
 
