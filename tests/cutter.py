@@ -53,6 +53,7 @@ class Cutter:
         self._picks: Callable[[bytes], bool] = lambda _: False
         self._moment = Moment.CUT_BEFORE
         self._left = 0
+        self._dark = False
         self._lock = threading.Lock()
         self.fell = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -74,6 +75,17 @@ class Cutter:
         """From now on nothing passes on the lines that there are; new ones work."""
         for line in self._lines:
             line.stalled = True
+
+    def go_dark(self) -> None:
+        """From now on nothing passes, neither bytes nor the end of a line, as where the network is cut without a word.
+        New lines come to nothing."""
+        self._dark = True
+        self.stall()
+
+    def come_back(self) -> None:
+        """The network is there again; what was cut off meets the ends of its lines."""
+        self._dark = False
+        self.cut()
 
     def cut(self) -> None:
         """End all lines."""
@@ -104,6 +116,7 @@ class Cutter:
                 client.close()
                 continue
             line = _Line(client, server)
+            line.stalled = self._dark
             self._lines.append(line)
             self._run(self._pump, line, client, server, True)
             self._run(self._pump, line, server, client, False)
@@ -134,5 +147,5 @@ class Cutter:
                     line.answered.set()
         except OSError:
             pass
-        if not line.stalled or requests:
+        if not self._dark and (not line.stalled or requests):
             line.end()

@@ -2,7 +2,7 @@
 
 The client wrote them as one statement.
 
-A transaction of its own where none is open, else from a savepoint on.
+A transaction of its own where none is open and each statement is one, else from a savepoint on.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ class UnitOfWork:
     async def unit(self) -> AsyncIterator[None]:
         """What is done within holds, or else nothing of it."""
         session = self._session
-        inside = session.in_transaction
         autocommit = bool(session.upstream.status & AUTOCOMMIT)
+        # Without autocommit there always is one. The flags tell of it from its first statement on, and a savepoint of
+        # the client's may come before that: a new transaction would drop it.
+        inside = session.in_transaction or not autocommit
         await self.do("SAVEPOINT queuegate_unit" if inside else "START TRANSACTION")
         line = self._line_id
         try:
             yield
             if inside:
                 await self.do("RELEASE SAVEPOINT queuegate_unit")
-            elif autocommit:
+            else:
                 await self._commit()
         except Exception:
             await self._undo(inside, line)
