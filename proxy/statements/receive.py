@@ -123,7 +123,8 @@ class StreamStatement:
             await asyncio.sleep(RIGHTS_SECONDS)
             try:
                 check_right(session, request.queue, Right.RECEIVE)
-                if self._traits.accounts:
+                # A stream outlives its session's own connection, and then nobody can be asked.
+                if self._traits.accounts and session.upstream.alive:
                     await self._judge(request)
             except ProxyError:
                 subscription.end(

@@ -121,7 +121,7 @@ class Clients:
         for thread in self._producers:
             thread.join(max(0.0, deadline - time.monotonic()))
             assert not thread.is_alive(), "a producer never came to its end"
-        assert self.failures == []
+        assert self.failures == [], self.failures
 
     def stop(self) -> None:
         """End the proxies, and with them the streams."""
@@ -131,7 +131,7 @@ class Clients:
         for thread in (*self._producers, *self._receivers):
             thread.join(60)
             assert not thread.is_alive(), "a client never came to its end"
-        assert self.failures == []
+        assert self.failures == [], self.failures
 
 
 class Producer:
