@@ -1,7 +1,8 @@
 """Bulk execution of what the proxy plans itself: MariaDB's COM_STMT_BULK_EXECUTE, taken apart.
 
 A server carries out such a command as one statement: all of its sets of parameters hold, or none. So do these, in a
-transaction of their own where none is open. In an open one each set is a statement, as if the client had sent it.
+transaction of their own where none is open. In an open one, or without autocommit, each set is a statement, as if the
+client had sent it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from proxy.statements.executor import Executor
 from proxy.statements.unit_of_work import UnitOfWork
 from proxy.wire.outcome import Outcome
 from proxy.wire.parameters import ParameterValue
+from proxy.wire.status_flags import AUTOCOMMIT
 from rewriter.grammar.due import has_due as ends_with_due
 from rewriter.plan import Plan, Rebind, Subscribe, TransactionVerb
 from rewriter.text.binding import bound_text
@@ -43,7 +45,7 @@ class BulkExecution:
             what = "A stream" if isinstance(plan, Subscribe) else "This statement"
             raise ProxyError(1295, f"{what} cannot be executed in bulk with several sets of parameters; one by one")
         session = self._executor.session
-        alone = not session.in_transaction
+        alone = not session.in_transaction and bool(session.upstream.status & AUTOCOMMIT)
         unit = UnitOfWork(session)
         try:
             async with AsyncExitStack() as stack:
