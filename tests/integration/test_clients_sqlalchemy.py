@@ -134,7 +134,7 @@ def test_a_queue_reflects_as_the_table_it_is(engine, queue, sql):
     q = queue("user_id BIGINT, payload VARCHAR(256) NOT NULL")
     table = sa.Table(q, sa.MetaData(), autoload_with=engine)
     names = ["id", "priority", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state"]
-    names += ["first_error", "last_error", "failed_attempts"]
+    names += ["first_error", "last_error", "failed_attempts", "lease_token"]
     assert list(table.c.keys()) == [*names, "user_id", "payload"]
     with engine.begin() as connection:
         result = connection.execute(table.insert().values(user_id=7, payload="from SQLAlchemy"))

@@ -49,6 +49,8 @@ REVIEWED = {
     ("proxy/show/system_shows.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_tables.py", "field.name"): "a name of the product's own",
     ("proxy/show/system_tables.py", "value"): "letters, digits and signs that end no string, by the pattern before it",
+    ("engine/backend/environment.py", "name"): "a name of the product's own",
+    ("engine/store/catalog.py", "table.name.sql"): "the text of a problem",
     ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
     ("rewriter/sqlite/session/commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
     ("rewriter/sqlite/definitions/alter_table.py", "old"): "a name that is looked for in a text",
