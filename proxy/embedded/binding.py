@@ -7,16 +7,25 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from rewriter.sqlite.compilation import negated
+from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.plan import Bind
 from rewriter.sqlite.values.temporal import MICROSECONDS, date_text, datetime_text
+
+REPEATED_MAX = 128 << 20  # bytes of large values that a statement names more than once, each time counted
+_LARGE = 64 << 10  # bytes of a value that is counted at all
 
 DynamicKey = tuple[str, tuple[Any, ...]]
 Dynamics = Mapping[DynamicKey, Any]
 
 
 def bind(binds: Sequence[Bind], values: Sequence[Any], dynamics: Dynamics) -> list[Any]:
-    """The values in the order of the placeholders."""
-    result = []
+    """The values in the order of the placeholders.
+
+    Raises:
+        SqlError: 1301 the statement writes large values so often that it would have too many copies of them.
+    """
+    result: list[Any] = []
+    repeated = 0
     for one in binds:
         if one.slot < 0:
             result.append(dynamics[(one.dynamic, one.arguments)])
@@ -25,6 +34,10 @@ def bind(binds: Sequence[Bind], values: Sequence[Any], dynamics: Dynamics) -> li
         if one.negative and value is not None:
             value = negated(value)
         result.append(one.convert(value) if one.convert is not None else value)
+        if one.uses > 1 and isinstance(value, str | bytes) and len(value) > _LARGE:
+            repeated += one.uses * len(value)
+    if repeated > REPEATED_MAX:
+        raise SqlError(1301, f"The statement repeats values of more than {REPEATED_MAX} bytes together; do it in parts")
     return result
 
 

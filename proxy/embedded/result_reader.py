@@ -126,9 +126,12 @@ class Stream:
 
 def _fetched(connection: SqliteConnection, cursor: Any, most: int) -> tuple[list[Any], bool]:
     """At most so many rows, fewer where they are large; and whether they are the last."""
-    rows = connection.fetch(cursor, PROBE_ROWS)
-    if len(rows) < PROBE_ROWS:
-        return rows, True
+    rows: list[Any] = []
+    while len(rows) < PROBE_ROWS and sum(map(_size, rows)) < BATCH_BYTES:
+        row = connection.fetch(cursor, 1)
+        if not row:
+            return rows, True
+        rows += row
     more = min(most, BATCH_BYTES // max(map(_size, rows))) - PROBE_ROWS
     if more <= 0:
         return rows, False

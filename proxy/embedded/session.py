@@ -28,6 +28,7 @@ from rewriter.errors import RewriteError
 from rewriter.sqlite.compile import first_word, is_planned, query_columns
 from rewriter.sqlite.definitions.read import read_definition
 from rewriter.sqlite.definitions.statements import CreateDatabase, DropDatabase, DropRoutine
+from rewriter.sqlite.effort import Effort
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.plan import Insert, Modify, Query
 from rewriter.sqlite.queries.stream_condition import compile_condition
@@ -77,6 +78,7 @@ class EmbeddedSession:
         self._clients = True  # whether the statement is the client's; sql_select_limit is for those alone
         self._task: asyncio.Task[Any] | None = None
         self._killed = False
+        self._effort = Effort()  # of compiling the statement under way
         self._closed = False
 
     @property
@@ -175,6 +177,10 @@ class EmbeddedSession:
 
     async def prepare(self, sql: str) -> PreparedInfo:
         """What is known of a statement before its parameters are known."""
+        with self._time_limit(sql):
+            return await self._guarded(self._prepare(sql))
+
+    async def _prepare(self, sql: str) -> PreparedInfo:
         await self._state.shared.load()
         word = _first_word(sql)
         return await self._aside(len(sql), lambda: self._prepared(word, sql))
@@ -188,7 +194,7 @@ class EmbeddedSession:
         lifted = self._first_row(whole)
         if len(lifted.shape) > _SHAPE_MAX:
             raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
-        columns = query_columns(lifted, state.schema, state.modes)
+        columns = query_columns(lifted, state.schema, state.modes, self._effort)
         return PreparedInfo(whole.parameters, tuple(column.meta for column in columns))
 
     async def condition(self, table: str, sql: str) -> tuple[str, str]:
@@ -230,6 +236,7 @@ class EmbeddedSession:
         if self._state.transaction.committing:
             return
         again, self._killed = self._killed, True
+        self._effort.stop()
         if not self._runs.kill(SqliteInterrupted()) and self._task is not None and not again:
             self._task.cancel()
 
@@ -248,10 +255,10 @@ class EmbeddedSession:
             stop=self.interrupt,
         )
 
-    async def _guarded(self, statement: Coroutine[Any, Any, RowsResult | OkResult]) -> RowsResult | OkResult:
+    async def _guarded(self, statement: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._killed = task, False
+        self._task, self._killed, self._effort = task, False, Effort()
         try:
             return await statement
         except asyncio.CancelledError:
@@ -355,7 +362,7 @@ class EmbeddedSession:
 
     def _plan(self, shape: str, values: Sequence[Any]) -> Query | Insert | Modify:
         state = self._state
-        return state.shared.plans.plan(shape, values, state.schema, state.modes)
+        return state.shared.plans.plan(shape, values, state.schema, state.modes, self._effort)
 
     def _insert_rows(self, lifted: Lifted) -> list[RowPlan] | None:
         """The rows of an INSERT with many, each with its plan."""
@@ -365,6 +372,7 @@ class EmbeddedSession:
         result: list[RowPlan] = []
         for number, row in enumerate(rows, 1):
             values = tuple(lifted.values[slot] for slots in row.slots for slot in slots)
+            self._effort.renew()
             try:
                 plan = self._plan(row.shape, values)
             except SqlError as error:

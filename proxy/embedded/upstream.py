@@ -15,6 +15,7 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta, quoted
+from proxy.embedded.client_watch import ClientWatch
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
@@ -109,7 +110,8 @@ class EmbeddedUpstream:
             if handler is None:
                 raise ProxyError(1047, f"Unknown command {payload[0]:#04x}")
             self._writer.more = more
-            return await handler(payload[1:], hold)
+            with self._watched():
+                return await handler(payload[1:], hold)
         except AnswerError as error:
             return await self._fail(error)
         finally:
@@ -135,7 +137,8 @@ class EmbeddedUpstream:
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
         try:
-            result = await self.session.execute(sql)
+            with self._watched():
+                result = await self.session.execute(sql)
         except AnswerError as error:
             return Outcome.of(error, self.status)
         if isinstance(result, OkResult):
@@ -152,6 +155,9 @@ class EmbeddedUpstream:
         columns, codec = result.columns, self.session.text.writes
         texts = (tuple(replies.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)) for row in rows)
         return Collected(columns, tuple(texts))
+
+    def _watched(self) -> ClientWatch:
+        return ClientWatch(self._writer.client.wait_gone, self.session.interrupt)
 
     async def replace_session(self, session: EmbeddedSession) -> None:
         """COM_CHANGE_USER: nothing of the old session stays."""

@@ -7,12 +7,15 @@ text. In a table definition there are no placeholders: values are written into t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from rewriter.sqlite.effort import Effort, check_text
 from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.functions.scalar import SCALARS
 from rewriter.sqlite.plan import Bind, Statement
 from rewriter.sqlite.schema import IndexPart, Schema
 from rewriter.sqlite.text.literal_lifting import slot_of
@@ -36,9 +39,12 @@ class Compilation:
     inline: bool = False
     pins: set[int] = field(default_factory=set)
     temporary: bool = False
+    effort: Effort = field(default_factory=Effort)
     binds: list[Bind] = field(default_factory=list)
     _positions: dict[Bind, int] = field(default_factory=dict)
     _aliases: int = 0
+    _kept: int = 0
+    _places: dict[str, int] = field(default_factory=dict)
     _own: int = -1
 
     def __post_init__(self) -> None:
@@ -75,32 +81,47 @@ class Compilation:
         return text if slot is None else str(self.pin(slot))
 
     def function(self, call: str) -> str:
-        """A call of one of our own functions; not allowed in what SQLite itself keeps."""
+        """A call of one of our own functions; not allowed in what SQLite itself keeps. Where it makes a value that may
+        be large, it is told its place in the statement: the same for the same text, which SQLite compares.
+        """
         if self.inline:
             name = call.split("(")[0].removeprefix("qg_")
             raise SqlError(
                 1235,
                 f"The embedded backend does not support the function or conversion '{name}' in a table definition",
             )
-        return call
+        name, _, arguments = call.partition("(")
+        known = SCALARS.get(name)
+        if known is None or not known.makes:
+            return call
+        place = self._places.setdefault(call, len(self._places) + 1)
+        return f"{name}({place}{'' if arguments == ')' else ', '}{arguments}"
 
     def alias(self) -> str:
         """A name that is not used anywhere else in the statement."""
         self._aliases += 1
         return f"qg_{self._aliases}"
 
+    def place(self) -> int:
+        """The number of a value that is kept while one expression is worked out."""
+        self._kept += 1
+        return self._kept
+
     def finish(self, sql: str) -> Statement:
         """The statement with its placeholders numbered."""
         numbers: dict[int, int] = {}
+        uses: Counter[int] = Counter()
 
         def number(match: re.Match[str]) -> str:
             position = int(match[1])
+            uses[position] += 1
             if self.inline or self.binds[position].slot >= self._own:
                 return sql_literal(self._inline_value(self.binds[position]))
             return f"?{numbers.setdefault(position, len(numbers) + 1)}"
 
+        check_text(sql)
         text = _PLACE.sub(number, sql)
-        return Statement(text, tuple(self.binds[position] for position in numbers))
+        return Statement(text, tuple(replace(self.binds[position], uses=uses[position]) for position in numbers))
 
     def _inline_value(self, bind: Bind) -> Any:
         value = self.values[bind.slot]

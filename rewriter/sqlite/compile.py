@@ -15,8 +15,10 @@ from typing import Any
 from rewriter.sqlite.changes.insert import compile_insert
 from rewriter.sqlite.changes.update_delete import compile_delete, compile_update
 from rewriter.sqlite.compilation import Compilation, ValueNeeded
+from rewriter.sqlite.effort import Effort, check_tokens
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.calls import known
+from rewriter.sqlite.functions import registry
 from rewriter.sqlite.plan import Compiled, Insert, Modify, Query
 from rewriter.sqlite.queries.select import compile_select
 from rewriter.sqlite.schema import Schema
@@ -25,6 +27,7 @@ from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse
 from rewriter.sqlite.text.pipes import joining
 
+_FUNCTIONS = registry  # imported so that every function is known by what it makes
 Plan = Query | Insert | Modify
 PLANS_MAX = 2000  # plans kept; an application has some hundred shapes of statement
 PLAN_BYTES_MAX = 12 << 20  # of memory for all of them: plans of 20,000 characters each take 300 kB
@@ -83,8 +86,10 @@ class PlanCache:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def plan(self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Plan:
-        """The plan of a statement.
+    def plan(
+        self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+    ) -> Plan:
+        """The plan of a statement. `effort`: what making it may take, by which it can be stopped.
 
         Raises:
             RewriteError: the statement is wrong, or not supported.
@@ -94,7 +99,7 @@ class PlanCache:
             found = self._kept(key, values, schema.version)
         if found is not None:
             return found
-        compiled = compile_statement(shape, values, schema, modes)
+        compiled = compile_statement(shape, values, schema, modes, effort)
         if schema.version >= 0 and len(shape) <= SHAPE_MAX:
             with self._lock:
                 self._keep(key, compiled, values, schema.version)
@@ -148,17 +153,20 @@ def _size(key: _Key, pinned: _Pinned) -> int:
     return _BYTES_EACH + _BYTES_PER_CHARACTER * characters
 
 
-def compile_statement(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
+def compile_statement(
+    shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+) -> Compiled:
     """Compile a SELECT, INSERT, REPLACE, UPDATE or DELETE of one row's values."""
+    check_tokens(shape)
     try:
-        return _compile(shape, values, schema, modes)
+        return _compile(shape, values, schema, modes, effort or Effort())
     except RecursionError:
         raise unsupported("an expression nested this deeply", "simplify it") from None
 
 
-def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
+def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort) -> Compiled:
     verb = first_word(shape)
-    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values))
+    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), effort=effort)
     parsed = parse(joining(shape, modes), values, known(), verb)
     plan: Plan
     match verb:
@@ -173,10 +181,10 @@ def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) ->
     return Compiled(plan, tuple(sorted(compilation.pins)))
 
 
-def query_columns(lifted: Lifted, schema: Schema, modes: Modes) -> tuple[Any, ...]:
+def query_columns(lifted: Lifted, schema: Schema, modes: Modes, effort: Effort | None = None) -> tuple[Any, ...]:
     """The result columns of a statement whose parameters are not known yet; () when they depend on them."""
     try:
-        plan = compile_statement(lifted.shape, lifted.values, schema, modes).plan
+        plan = compile_statement(lifted.shape, lifted.values, schema, modes, effort).plan
     except ValueNeeded:
         return ()
     return plan.columns if isinstance(plan, Query) else ()

@@ -6,7 +6,7 @@ A plan's SQL has numbered placeholders; its binds say where each value comes fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -17,13 +17,15 @@ from rewriter.sqlite.values.types import SqlType
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Where a placeholder's value comes from: a slot of the statement, or something the session knows by name."""
+    """Where a placeholder's value comes from: a slot of the statement, or something the session knows by name.
+    `uses`: how often the statement writes it."""
 
     slot: int = -1
     dynamic: str = ""
     arguments: tuple[Any, ...] = ()
     convert: Callable[[Any], Any] | None = None
     negative: bool = False
+    uses: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ T = TypeVar("T")
 _OLDEST = (3, 39, 0)  # the first with RIGHT JOIN, and HAVING without GROUP BY
 _BUSY_MS = 5000  # only recovery and checkpoints can make us wait: writers queue before they reach SQLite
 LIKE_MAX = 1024  # bytes of a LIKE pattern: SQLite compares each with each character, and cannot be interrupted in it
+ROW_MAX = 128 << 20  # bytes of a value, and of a row as it is stored: two of the largest packet
 _STATEMENT_CACHE = (
     128  # prepared statements kept per connection; SQLite takes about 20 bytes for each of their characters
 )
@@ -68,6 +69,7 @@ class SqliteConnection:
             raw = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENT_CACHE
             )
+            raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, ROW_MAX)
             raw.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LIKE_MAX)
             for pragma in _PRAGMAS:
                 raw.execute(f"PRAGMA {pragma}").close()
@@ -145,10 +147,10 @@ class SqliteConnection:
             self.raw.create_function(name, arity, self._guarded(call), deterministic=deterministic)
         for name, arity, make in functions.aggregates:
             if hasattr(make, "inverse"):
-                window: Callable[[], Any] = partial(_WindowAggregate, make, self._fault)
+                window: Callable[[], Any] = partial(_WindowAggregate, make, self)
                 self.raw.create_window_function(name, arity, window)
             else:
-                self.raw.create_aggregate(name, arity, partial(_Aggregate, make, self._fault))
+                self.raw.create_aggregate(name, arity, partial(_Aggregate, make, self))
         self.installed = functions
 
     def close(self) -> None:
@@ -183,12 +185,14 @@ class SqliteConnection:
 
 
 class _Aggregate:
-    """An aggregate of ours; what it raises reaches the caller unchanged."""
+    """An aggregate of ours; what it raises reaches the caller unchanged. One with a `context` has the statement's."""
 
     __slots__ = ("_fault", "_made")
 
-    def __init__(self, make: Callable[[], Any], fault: list[Exception]) -> None:
-        self._made, self._fault = make(), fault
+    def __init__(self, make: Callable[[], Any], connection: SqliteConnection) -> None:
+        self._made, self._fault = make(), connection._fault
+        if hasattr(self._made, "context"):
+            self._made.context = connection.context
 
     def step(self, *args: Any) -> None:
         self._call(self._made.step, *args)
@@ -232,7 +236,7 @@ _PRAGMAS = (
     f"cache_size=-{_PAGE_CACHE_KB}",
     f"journal_size_limit={_JOURNAL_LIMIT}",
     "recursive_triggers=OFF",
-    "temp_store=MEMORY",
+    "temp_store=FILE",  # only what is too large for the page cache: a sort in memory has no bound
 )
 
 

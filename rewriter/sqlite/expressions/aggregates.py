@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -9,9 +10,10 @@ from sqlglot import exp
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import decimals
 from rewriter.sqlite.expressions.comparison import group_key, sort_collation, sort_key
-from rewriter.sqlite.expressions.compiler import Expressions, call_name, handles
+from rewriter.sqlite.expressions.compiler import Expressions, call_name, handles, refuse_parts
 from rewriter.sqlite.expressions.functions import define
 from rewriter.sqlite.expressions.functions_json import json_value
+from rewriter.sqlite.expressions.kept import SHORT, kept
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import OVER_MARK, Typed, to_integer, to_number, to_text
 from rewriter.sqlite.functions.exact_numbers import quotient_decimals
@@ -33,6 +35,7 @@ from rewriter.sqlite.values.types import (
 )
 
 _AVG_DECIMALS = 4  # that AVG has more than its column
+_CRASHING = ("qg_exact_sum(", "qg_sum_and_count(")
 _SUM_DIGITS = 22  # what MySQL adds to the precision of a summed column
 
 
@@ -54,11 +57,16 @@ def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         return Typed(f"COUNT({distinct}{values[0].sql}{collation})", BIGINT, nullable=False, aggregate=True)
     if not distinct:
         raise unsupported("COUNT of several columns without DISTINCT")
+    folded = " COLLATE NOCASE" if any(value.type.kind in TEXTUAL for value in values) else ""
+    sql = f"COUNT(DISTINCT {kept(x, values, _together).sql}{folded})"
+    return Typed(sql, BIGINT, nullable=False, aggregate=True)
+
+
+def _together(values: Sequence[Typed]) -> Typed:
+    """Values as one text, different for different ones; NULL where one of them is."""
     nulls = " OR ".join(f"{value.sql} IS NULL" for value in values)
     joined = " || ',' || ".join(f"quote({value.sql})" for value in values)
-    folded = " COLLATE NOCASE" if any(value.type.kind in TEXTUAL for value in values) else ""
-    sql = f"COUNT(DISTINCT CASE WHEN {nulls} THEN NULL ELSE {joined} END{folded})"
-    return Typed(sql, BIGINT, nullable=False, aggregate=True)
+    return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {joined} END", TEXT)
 
 
 @handles(exp.Sum, parts="this expressions")
@@ -93,18 +101,24 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.Avg, parts="this")
 def _avg(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    return _average(x, node, scope, once=False)
+
+
+def _average(x: Expressions, node: exp.Expression, scope: Scope, once: bool) -> Typed:
+    """AVG. `once`: by one aggregate of ours; else by SQLite's own sum and count, where its operand is short."""
     distinct, arguments = _distinct(node)
     value = decimals.operand(x, x.compile(arguments[0], scope))
     if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL):
         return Typed(f"AVG({distinct}{value.sql})", DOUBLE, aggregate=True)
-    if value.type.kind is Kind.EXACT:
-        total, scale = f"qg_exact_sum({distinct}{value.sql}){OVER_MARK}", 0
-    else:
-        scale = value.type.scale
-        total = f"SUM({distinct}CAST(ROUND({value.sql} * 1e{scale}) AS INTEGER)){OVER_MARK}"
-        total = total.replace(f"ROUND({value.sql} * 1e0)", value.sql)
+    scale = 0 if value.type.kind is Kind.EXACT else value.type.scale
+    rounded = f"ROUND({value.sql} * 1e{scale})" if scale else value.sql
+    number = value.sql if value.type.kind is Kind.EXACT else f"CAST({rounded} AS INTEGER)"
     carried = quotient_decimals(decimals.decimals_of(value), 0, _AVG_DECIMALS)
-    windowed = f"qg_exact_average({total}, {scale}, COUNT({distinct}{value.sql}){OVER_MARK}, {carried})"
+    if once or len(number) > SHORT:
+        windowed = f"qg_average_of(qg_sum_and_count({distinct}{number}){OVER_MARK}, {scale}, {carried})"
+    else:
+        total = f"{'qg_exact_sum' if value.type.kind is Kind.EXACT else 'SUM'}({distinct}{number}){OVER_MARK}"
+        windowed = f"qg_exact_average({total}, {scale}, COUNT({distinct}{value.sql}){OVER_MARK}, {carried})"
     return Typed(
         x.compilation.function(windowed.replace(OVER_MARK, "")),
         exact_type(digits(value.type) + _AVG_DECIMALS, value.type.scale + _AVG_DECIMALS),
@@ -164,12 +178,20 @@ def _bit_aggregate(name: str) -> None:
 
 
 def _json_array(x: Expressions, values: list[Typed]) -> Typed:
-    return Typed(f"json_group_array(json({json_value(x, values[0])}))", JSON, aggregate=True)
+    item = f"json({json_value(x, values[0])})"
+    if x.compilation.inline:
+        return Typed(f"json_group_array({item})", JSON, aggregate=True)
+    windowed = f"json_group_array({item}){OVER_MARK}"
+    return Typed(x.compilation.function(f"qg_json_arrayagg({item})"), JSON, aggregate=True, windowed=windowed)
 
 
 def _json_object(x: Expressions, values: list[Typed]) -> Typed:
     key = to_text(x.compilation, values[0])
-    return Typed(f"json_group_object({key}, json({json_value(x, values[1])}))", JSON, aggregate=True)
+    item = f"json({json_value(x, values[1])})"
+    if x.compilation.inline:
+        return Typed(f"json_group_object({key}, {item})", JSON, aggregate=True)
+    windowed = f"json_group_object({key}, {item}){OVER_MARK}"
+    return Typed(x.compilation.function(f"qg_json_objectagg({key}, {item})"), JSON, aggregate=True, windowed=windowed)
 
 
 def _any_value(x: Expressions, values: list[Typed]) -> Typed:
@@ -203,16 +225,20 @@ def _window_function(name: str, fewest: int, most: int) -> None:
 
 @handles(exp.Window, parts="this partition_by order spec over alias first")
 def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    value = x.compile(node.this, scope)
+    name = node.args.get("alias")
+    over = x.compilation.name(name.name) if name is not None else f"({window_text(x, node, scope)})"
+    if isinstance(node.this, exp.Avg):
+        refuse_parts(node.this, frozenset(["this"]))
+        value = _average(x, node.this, scope, once=len(over) > SHORT)
+    else:
+        value = x.compile(node.this, scope)
     if isinstance(node.this.this, exp.Distinct):
         raise unsupported("DISTINCT in a window function")
     if value.windowed is None and value.sql.startswith("qg_"):
         raise unsupported(f"{call_name(node.this).upper()} as a window function")
-    if value.windowed is not None and "qg_exact_sum(" in value.windowed and _may_be_empty(node):
+    if any(own in (value.windowed or "") for own in _CRASHING) and _may_be_empty(node):
         # Python's sqlite3 module crashes when it asks for the value of a function that was given no row.
         raise unsupported("this frame, which may have no row, for DECIMAL of more than 15 digits", "CAST to DOUBLE")
-    name = node.args.get("alias")
-    over = x.compilation.name(name.name) if name is not None else f"({window_text(x, node, scope)})"
     if value.windowed is not None:
         return Typed(value.windowed.replace(OVER_MARK, f" OVER {over}"), value.type)
     return Typed(f"{value.sql} OVER {over}", value.type)

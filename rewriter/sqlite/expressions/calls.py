@@ -10,7 +10,7 @@ from sqlglot import exp
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import dates, decimals, functions_json, functions_number, functions_text
 from rewriter.sqlite.expressions.compiler import Expressions, call_name, handles
-from rewriter.sqlite.expressions.functions import FUNCTIONS, call
+from rewriter.sqlite.expressions.functions import FUNCTIONS, call, counted
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import (
     Typed,
@@ -169,7 +169,7 @@ def _char(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     text = f"CAST({value.sql} AS TEXT)" if value.type.kind is Kind.BINARY else to_text(x.compilation, value)
     if not sizes:
         return Typed(text, text_type(text_width(value.type), value.type.collation), value.nullable)
-    return Typed(f"substr({text}, 1, {sizes[0]})", varchar(sizes[0]), value.nullable)
+    return Typed(counted(x, f"substr({text}, 1, {sizes[0]})", [value]), varchar(sizes[0]), value.nullable)
 
 
 def _binary(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
@@ -284,7 +284,7 @@ def _trim(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
     text, result = to_text(x.compilation, value), text_type(text_width(value.type), value.type.collation)
     if removed is None:
-        return Typed(f"{side}({text}, ' ')", result, value.nullable)
+        return Typed(counted(x, f"{side}({text}, ' ')", [value]), result, value.nullable)
     part = to_text(x.compilation, x.compile(removed, scope))
     return Typed(x.compilation.function(f"qg_trim('{side}', {text}, {part})"), result)
 

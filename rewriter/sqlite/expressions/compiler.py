@@ -13,6 +13,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.effort import check_text
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.subqueries import Subqueries
@@ -57,7 +58,10 @@ class Expressions:
         if handler is None:
             raise unsupported(f"{type(node).__name__} in an expression")
         refuse_parts(node, parts)
-        return handler(self, node, scope)
+        self.compilation.effort.node()
+        value = handler(self, node, scope)
+        check_text(value.sql)
+        return value
 
     def condition(self, node: exp.Expression, scope: Scope, clause: str) -> str:
         """A WHERE, ON or HAVING condition."""
@@ -81,7 +85,9 @@ def _column(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(identifier, exp.Star):
         raise unsupported("'*' inside an expression")
     name = x.compilation.name(identifier.name)
-    return scope.resolve(name, x.compilation.name(table.name) if table is not None else None)
+    found = scope.resolve(name, x.compilation.name(table.name) if table is not None else None)
+    x.compilation.effort.copy(found.weight)
+    return found
 
 
 @handles(exp.Literal, parts="this is_string")

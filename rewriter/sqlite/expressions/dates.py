@@ -145,10 +145,12 @@ def moment(x: Expressions, name: str, decimals: int) -> Typed:
 
 def _decimals(x: Expressions, node: exp.Expression | None) -> int:
     slot = slot_of(node.name) if node is not None else None
-    return 0 if slot is None else _checked(int(x.compilation.pin(slot)))
+    return 0 if slot is None else _checked(x.compilation.pin(slot))
 
 
-def _checked(decimals: int) -> int:
+def _checked(decimals: object) -> int:
+    if not isinstance(decimals, int):
+        raise SqlError(1064, "the number of decimals must be a number")
     if not 0 <= decimals <= 6:
         raise SqlError(1426, f"Too-big precision {decimals} specified for 'now'. Maximum is 6.")
     return decimals
@@ -158,9 +160,7 @@ def _now(names: str, source: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
         decimals = 0
         if values:
-            if values[0].slot is None:
-                raise SqlError(1064, "the number of decimals must be a number")
-            decimals = _checked(int(x.compilation.pin(values[0].slot)))
+            decimals = _checked(x.compilation.pin(values[0].slot) if values[0].slot is not None else None)
         if source in ("time", "utc_time"):
             return Typed(x.compilation.dynamic(source, decimals), time_type(decimals), nullable=False)
         return moment(x, source, decimals)
@@ -328,7 +328,7 @@ def _convert_tz(x: Expressions, values: list[Typed]) -> Typed:
 def _str_to_date(x: Expressions, values: list[Typed]) -> Typed:
     """The type follows the format, which therefore is part of the plan where it is a literal."""
     text, layout = to_text(x.compilation, values[0]), to_text(x.compilation, values[1])
-    pattern = x.compilation.pin(values[1].slot) if values[1].slot is not None else "%Y %f"
+    pattern = _plain_text(x.compilation.pin(values[1].slot)) if values[1].slot is not None else "%Y %f"
     has_time = re.search(r"%[HhIiklpSsTrf]", pattern) is not None
     has_date = re.search(r"%[YymMcbdejUuVvXxaWwD]", pattern) is not None
     if has_time and not has_date:
@@ -336,6 +336,10 @@ def _str_to_date(x: Expressions, values: list[Typed]) -> Typed:
     decimals = (6 if "%f" in pattern else 0) if has_time else -2
     result = datetime_type(decimals) if has_time else DATE
     return Typed(x.compilation.function(f"qg_str_to_date({text}, {layout}, {decimals})"), result)
+
+
+def _plain_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 _now("now current_timestamp localtime localtimestamp sysdate", "now")

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.typed import Typed, to_bytes, to_integer, to_number, to_text
-from rewriter.sqlite.values.types import TEXT, SqlType, joint_collation, text_type, text_width
+from rewriter.sqlite.values.types import TEXT, TEXTUAL, Kind, SqlType, joint_collation, text_type, text_width
+
+_SHORT_TEXT = 16_383  # characters of a column that need not be counted: what VARCHAR has
 
 Build = Callable[[Expressions, list[Typed]], Typed]
 TypeRule = SqlType | Callable[[Sequence[Typed]], SqlType]
@@ -87,6 +89,20 @@ def call(x: Expressions, name: str, values: list[Typed]) -> Typed:
     if len(values) < function.fewest or (function.most is not None and len(values) > function.most):
         raise SqlError(1582, f"Incorrect parameter count in the call to native function '{name}'")
     return function.build(x, values)
+
+
+def is_plain(value: Typed) -> bool:
+    """Whether it is a value that was there before: a literal, a number, a moment, or a column of short texts."""
+    if value.slot is not None or value.type.kind not in TEXTUAL | {Kind.JSON, Kind.BINARY}:
+        return True
+    return value.origin is not None and text_width(value.type) <= _SHORT_TEXT
+
+
+def counted(x: Expressions, sql: str, values: Sequence[Typed]) -> str:
+    """A call of a function of SQLite's own on these values, whose result counts as one of ours does."""
+    if x.compilation.inline or all(map(is_plain, values)):
+        return sql
+    return x.compilation.function(f"qg_held({sql})")
 
 
 def like_text(values: Sequence[Typed]) -> SqlType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -9,7 +10,8 @@ from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import decimals
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.decimals import operand
-from rewriter.sqlite.expressions.functions import define, simple
+from rewriter.sqlite.expressions.functions import counted, define, simple
+from rewriter.sqlite.expressions.kept import kept
 from rewriter.sqlite.expressions.operators import remainder
 from rewriter.sqlite.expressions.predicates import choose, compare
 from rewriter.sqlite.expressions.typed import Typed, chosen, rebind, to_integer, truth
@@ -110,9 +112,11 @@ def _ifnull(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _nullif(x: Expressions, values: list[Typed]) -> Typed:
-    test = compare(x, "=", values[0], values[1])
-    sql = f"(CASE WHEN {test.sql} THEN NULL ELSE {values[0].sql} END)"
-    return Typed(sql, values[0].type, carried=values[0].carried)
+    def build(known: Sequence[Typed]) -> Typed:
+        test = compare(x, "=", known[0], values[1])
+        return Typed(f"(CASE WHEN {test.sql} THEN NULL ELSE {known[0].sql} END)", values[0].type)
+
+    return replace(kept(x, values[:1], build), carried=values[0].carried)
 
 
 def _isnull(x: Expressions, values: list[Typed]) -> Typed:
@@ -130,7 +134,9 @@ def _extreme(operator: str) -> None:
         collation = binary if target.kind in TEXTUAL else ""
         rest = ", ".join(part.sql for part in parts[1:])
         nullable = any(value.nullable for value in values)
-        return Typed(f"{operator}({parts[0].sql}{collation}, {rest})", target, nullable, carried=carried)
+        sql = f"{operator}({parts[0].sql}{collation}, {rest})"
+        sql = counted(x, sql, values) if target.kind in TEXTUAL | {Kind.BINARY} else sql
+        return Typed(sql, target, nullable, carried=carried)
 
     define("greatest" if operator == "max" else "least", 2, None, build)
 

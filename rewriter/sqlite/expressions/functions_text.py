@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from rewriter.sqlite.compilation import sql_literal
 from rewriter.sqlite.expressions.compiler import Expressions
-from rewriter.sqlite.expressions.functions import define, joined_text, like_text, long_text, simple
+from rewriter.sqlite.expressions.functions import (
+    counted,
+    define,
+    is_plain,
+    joined_text,
+    like_text,
+    long_text,
+    simple,
+)
+from rewriter.sqlite.expressions.kept import kept
 from rewriter.sqlite.expressions.predicates import compare, is_case_sensitive
 from rewriter.sqlite.expressions.typed import Typed, to_bytes, to_integer, to_text
 from rewriter.sqlite.values.types import (
@@ -22,6 +32,9 @@ from rewriter.sqlite.values.types import (
     varchar,
 )
 
+_JOINED_MAX = 4  # operands of SQLite's own operator: each in a chain has a copy of all before it
+_ARGUMENTS = 100  # of one call of a function of ours, besides the first; SQLite allows 127
+
 
 def _lower(x: Expressions, values: list[Typed]) -> Typed:
     return Typed(x.compilation.function(f"qg_lower({to_text(x.compilation, values[0])})"), like_text(values))
@@ -36,8 +49,28 @@ def _concat(x: Expressions, values: list[Typed]) -> Typed:
     if any(value.type.kind is Kind.BINARY for value in values):
         arguments = ", ".join(to_bytes(x.compilation, value) for value in values)
         return Typed(x.compilation.function(f"qg_concat_bytes({arguments})"), BLOB, nullable)
-    parts = " || ".join(to_text(x.compilation, value) for value in values)
-    return Typed(f"({parts})" if len(values) > 1 else f"({parts} || '')", joined_text(values), nullable)
+    texts = [to_text(x.compilation, value) for value in values]
+    if x.compilation.inline or (len(values) <= _JOINED_MAX and all(map(is_plain, values))):
+        parts = " || ".join(texts)
+        return Typed(f"({parts})" if len(values) > 1 else f"({parts} || '')", joined_text(values), nullable)
+    sql = texts[0]
+    for start in range(1, len(texts), _ARGUMENTS):
+        sql = x.compilation.function(f"qg_concat({', '.join([sql, *texts[start : start + _ARGUMENTS]])})")
+    return Typed(sql if len(texts) > 1 else x.compilation.function(f"qg_concat({sql})"), joined_text(values), nullable)
+
+
+def _replace(x: Expressions, values: list[Typed]) -> Typed:
+    arguments = ", ".join(to_text(x.compilation, value) for value in values)
+    sql = f"replace({arguments})" if x.compilation.inline else x.compilation.function(f"qg_replace({arguments})")
+    return Typed(sql, long_text(values), any(value.nullable for value in values))
+
+
+def _trimmed(side: str) -> None:
+    def build(x: Expressions, values: list[Typed]) -> Typed:
+        sql = f"{side}({to_text(x.compilation, values[0])}, ' ')"
+        return Typed(counted(x, sql, values), like_text(values), values[0].nullable)
+
+    define(side, 1, 1, build)
 
 
 def _length(x: Expressions, values: list[Typed]) -> Typed:
@@ -85,11 +118,14 @@ def _find_in_set(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _field(x: Expressions, values: list[Typed]) -> Typed:
-    tests = (
-        f" WHEN {compare(x, '=', values[0], value).sql} THEN {position}"
-        for position, value in enumerate(values[1:], start=1)
-    )
-    return Typed(f"(CASE{''.join(tests)} ELSE 0 END)", BIGINT, nullable=False)
+    def build(known: Sequence[Typed]) -> Typed:
+        tests = (
+            f" WHEN {compare(x, '=', known[0], value).sql} THEN {position}"
+            for position, value in enumerate(values[1:], start=1)
+        )
+        return Typed(f"(CASE{''.join(tests)} ELSE 0 END)", BIGINT, nullable=False)
+
+    return kept(x, values[:1], build)
 
 
 def _hex(x: Expressions, values: list[Typed]) -> Typed:
@@ -97,6 +133,8 @@ def _hex(x: Expressions, values: list[Typed]) -> Typed:
     if value.type.kind in (Kind.INT, Kind.BITS, Kind.DECIMAL, Kind.DOUBLE):
         sql = f"qg_hex_number({to_integer(x.compilation, value)})"
         return Typed(x.compilation.function(sql), varchar(16))
+    if not x.compilation.inline:
+        return Typed(x.compilation.function(f"qg_hex({to_bytes(x.compilation, value)})"), TEXT, value.nullable)
     return Typed(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE hex({to_bytes(x.compilation, value)}) END)", TEXT)
 
 
@@ -142,11 +180,11 @@ simple("lpad", "tit", long_text)
 simple("rpad", "tit", long_text)
 simple("repeat", "ti", long_text)
 simple("space", "i", TEXT)
-simple("replace", "ttt", long_text, "replace({0}, {1}, {2})")
+define("replace", 3, 3, _replace)
 simple("insert", "tiit", long_text)
 simple("reverse", "t", like_text)
-simple("ltrim", "t", like_text, "ltrim({0}, ' ')")
-simple("rtrim", "t", like_text, "rtrim({0}, ' ')")
+_trimmed("ltrim")
+_trimmed("rtrim")
 simple("ascii", "t", BIGINT)
 simple("ord", "t", BIGINT)
 simple("quote", "t", TEXT, nullable=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from rewriter.sqlite.compilation import quote, sql_literal
 from rewriter.sqlite.expressions import decimals
 from rewriter.sqlite.expressions.compiler import Expressions, handles
 from rewriter.sqlite.expressions.dates import add_interval
+from rewriter.sqlite.expressions.kept import kept
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import NULL, Typed, to_integer, to_number, truth
 from rewriter.sqlite.schema import DATABASE
@@ -190,7 +193,12 @@ def _bits(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(node, exp.BitwiseRightShift):
         # SQLite shifts in copies of the sign bit; MySQL's numbers have none here.
         return Typed(x.compilation.function(f"qg_shift_right({left}, {right})"), BITS)
-    return Typed(_BITS[type(node)].format(left, right), BITS)
+    sides = (Typed(left, BITS), Typed(right, BITS))
+    return kept(x, sides if isinstance(node, exp.BitwiseXor) else (), lambda known: _written(node, known or sides))
+
+
+def _written(node: exp.Expression, sides: Sequence[Typed]) -> Typed:
+    return Typed(_BITS[type(node)].format(*(side.sql for side in sides)), BITS)
 
 
 @handles(exp.BitwiseNot, parts="this")

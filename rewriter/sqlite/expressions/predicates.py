@@ -11,6 +11,7 @@ from sqlglot import exp
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions.comparison import Pair, collation_of, comparable
 from rewriter.sqlite.expressions.compiler import Expressions, handles
+from rewriter.sqlite.expressions.kept import kept
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, chosen, to_number, to_text, truth
 from rewriter.sqlite.text.literal_lifting import syntax_error
@@ -60,6 +61,11 @@ def _rows(x: Expressions, operator: str, left: Sequence[Typed], right: Sequence[
         parts = [compare(x, equal, one, other).sql for one, other in zip(left, right, strict=True)]
         text = f"({' AND '.join(parts)})"
         return Typed(f"(NOT {text})" if operator == "<>" else text, BOOLEAN)
+    return kept(x, [*left, *right], lambda known: _ordered(x, operator, known[: len(left)], known[len(left) :]))
+
+
+def _ordered(x: Expressions, operator: str, left: Sequence[Typed], right: Sequence[Typed]) -> Typed:
+    """(a, b) < (c, d): by the first that differ."""
     strict = operator.rstrip("=")
     sql = compare(x, operator, left[-1], right[-1]).sql
     for one, other in list(zip(left, right, strict=True))[-2::-1]:
@@ -100,15 +106,22 @@ def _in(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if not node.expressions:
         raise syntax_error(")")
     if isinstance(node.this, exp.Tuple):
-        left = _row(x, node.this, scope)
-        rows = [_rows(x, "=", left, _row(x, row, scope)).sql for row in node.expressions]
-        return Typed(f"({' OR '.join(rows)})", BOOLEAN)
+        left, rows = _row(x, node.this, scope), [_row(x, row, scope) for row in node.expressions]
+        return kept(x, left, lambda known: _row_in(x, known, rows))
     value = x.compile(node.this, scope)
     return is_one_of(x, value, [x.compile(item, scope) for item in node.expressions])
 
 
+def _row_in(x: Expressions, left: Sequence[Typed], rows: Sequence[Sequence[Typed]]) -> Typed:
+    return Typed(f"({' OR '.join(_rows(x, '=', left, row).sql for row in rows)})", BOOLEAN)
+
+
 def is_one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
     """value IN (items)."""
+    return kept(x, (value,), lambda known: _one_of(x, known[0], items))
+
+
+def _one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
     if all(one.type.kind in TEXTUAL for one in (value, *items)):
         value = _collated(value, *items)
     pairs = [comparable(x.compilation, value, item) for item in items]
@@ -152,6 +165,10 @@ def _refuse_mixed(left: Sequence[Typed], right: Sequence[Typed]) -> None:
 def _between(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
     low, high = x.compile(node.args["low"], scope), x.compile(node.args["high"], scope)
+    return kept(x, (value,), lambda known: _within(x, known[0], low, high))
+
+
+def _within(x: Expressions, value: Typed, low: Typed, high: Typed) -> Typed:
     kinds = {value.type.kind, low.type.kind, high.type.kind}
     if kinds & NUMERIC and kinds & TEXTUAL and kinds <= NUMERIC | TEXTUAL:
         value, low, high = (to_number(x.compilation, one) for one in (value, low, high))
@@ -243,13 +260,18 @@ def _exists(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 @handles(exp.Case, parts="this ifs default")
 def _case(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     subject = x.compile(node.this, scope) if node.this is not None else None
-    conditions, results = [], []
+    tests, results = [], []
     for branch in node.args["ifs"]:
-        test = x.compile(branch.this, scope)
-        conditions.append(compare(x, "=", subject, test).sql if subject is not None else truth(test))
+        tests.append(x.compile(branch.this, scope))
         results.append(x.compile(branch.args["true"], scope))
-    default = node.args.get("default")
-    return choose(x, conditions, results, x.compile(default, scope) if default is not None else None)
+    default = x.compile(node.args["default"], scope) if node.args.get("default") is not None else None
+    if subject is None:
+        return choose(x, [truth(test) for test in tests], results, default)
+
+    def build(known: Sequence[Typed]) -> Typed:
+        return choose(x, [compare(x, "=", known[0], test).sql for test in tests], results, default)
+
+    return kept(x, (subject,), build)
 
 
 def choose(x: Expressions, conditions: Sequence[str], results: Sequence[Typed], default: Typed | None) -> Typed:

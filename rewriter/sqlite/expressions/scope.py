@@ -141,4 +141,5 @@ def _outer(value: Typed, sql: str) -> Typed:
         unquoted=unquoted,
         collated=value.collated,
         carried=value.carried,
+        weight=value.weight,
     )

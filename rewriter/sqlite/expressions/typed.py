@@ -56,6 +56,7 @@ class Typed:
     collation (a column), so comparisons need not say it. `windowed`: for an aggregate that is more than one call, its
     text as a window function, with OVER_MARK where the OVER clause goes. `checked`: in its type's storage form already.
     `carried`: decimals that a quotient really has, where they are more than it is shown with.
+    `weight`: characters of the expression that a column of a derived table stands for; 0: it is no such column.
     """
 
     sql: str
@@ -70,6 +71,7 @@ class Typed:
     windowed: str | None = None
     checked: bool = False
     carried: int | None = None
+    weight: int = 0
 
 
 OVER_MARK = "\x03"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import statistics
+import json
+import math
 from collections.abc import Callable
-from functools import cmp_to_key, reduce
+from functools import cmp_to_key
 from operator import and_, or_, xor
+from sys import getsizeof
 from typing import Any
 
 from rewriter.sqlite.errors import unsupported
-from rewriter.sqlite.functions.exact_numbers import ExactSum
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.exact_numbers import ExactSum, SumAndCount
 from rewriter.sqlite.functions.json_keys import JsonMax, JsonMin
 
 CONCAT_MAX = 16 << 20
 """Characters of one GROUP_CONCAT. To join more holds the interpreter for longer than others may wait."""
 
+_COPIES = 2  # of what is joined: the parts, and the whole
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
@@ -25,10 +29,11 @@ class GroupConcat:
     """
 
     def __init__(self) -> None:
+        self.context: CallContext | None = None
         self.rows: list[tuple[str, tuple[Any, ...]]] = []
         self.seen: set[str] = set()
         self.separator = ","
-        self.size = 0
+        self.size = self.held = 0
         self.directions: tuple[int, ...] = ()
 
     def step(self, text: Any, separator: str, distinct: int, folded: int, *order: Any) -> None:
@@ -45,9 +50,14 @@ class GroupConcat:
         self.size += len(text) + len(separator)
         if self.size > CONCAT_MAX:
             raise unsupported(f"a GROUP_CONCAT of more than {CONCAT_MAX} characters", "read the rows")
+        self.held += _COPIES * getsizeof(text) + sum(map(getsizeof, order[::2]))
+        if self.context is not None:
+            self.context.hold(id(self), self.held)
         self.rows.append((text, order[::2]))
 
     def finalize(self) -> str | None:
+        if self.context is not None:
+            self.context.hold(id(self), 0)
         if not self.rows:
             return None
         rows = self.rows
@@ -74,17 +84,68 @@ def _order(left: Any, right: Any, folded: bool) -> int:
     return int(left > right) - int(left < right)
 
 
-def _statistic(function: Callable[[list[float]], float], fewest: int) -> Callable[[], Any]:
+class _JsonItems:
+    """What JSON_ARRAYAGG and JSON_OBJECTAGG have in common: their members as JSON texts."""
+
+    def __init__(self, brackets: str) -> None:
+        self.context: CallContext | None = None
+        self.brackets = brackets
+        self.items: list[str] = []
+        self.size = 0
+
+    def add(self, item: str) -> None:
+        self.items.append(item)
+        self.size += getsizeof(item)
+        if self.context is not None:
+            self.context.hold(id(self), _COPIES * self.size)
+
+    def finalize(self) -> str:
+        text = f"{self.brackets[0]}{','.join(self.items)}{self.brackets[1]}"
+        if self.context is not None:
+            self.context.hold(id(self), 0)
+        return text
+
+
+class JsonArray(_JsonItems):
+    """JSON_ARRAYAGG."""
+
+    def __init__(self) -> None:
+        super().__init__("[]")
+
+    def step(self, item: str) -> None:
+        self.add(item)
+
+
+class JsonObject(_JsonItems):
+    """JSON_OBJECTAGG."""
+
+    def __init__(self) -> None:
+        super().__init__("{}")
+
+    def step(self, key: Any, item: str) -> None:
+        name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
+        self.add(f"{json.dumps(name, ensure_ascii=False)}:{item}")
+
+
+def _statistic(fewest: int, root: bool) -> Callable[[], Any]:
     class Statistic:
+        """The mean square of the distances from the mean, value by value (Welford)."""
+
         def __init__(self) -> None:
-            self.values: list[float] = []
+            self.count, self.mean, self.squares = 0, 0.0, 0.0
 
         def step(self, value: Any) -> None:
             if value is not None:
-                self.values.append(float(value))
+                self.count += 1
+                distance = float(value) - self.mean
+                self.mean += distance / self.count
+                self.squares += distance * (float(value) - self.mean)
 
         def finalize(self) -> float | None:
-            return float(function(self.values)) if len(self.values) >= fewest else None
+            if self.count < fewest:
+                return None
+            variance = self.squares / (self.count - (fewest - 1))
+            return math.sqrt(variance) if root else variance
 
     return Statistic
 
@@ -92,15 +153,14 @@ def _statistic(function: Callable[[list[float]], float], fewest: int) -> Callabl
 def _bits(start: int, operator: Callable[[int, int], int]) -> Callable[[], Any]:
     class Bits:
         def __init__(self) -> None:
-            self.values: list[int] = []
+            self.result = start
 
         def step(self, value: Any) -> None:
             if value is not None:
-                self.values.append(int(value) & _MASK)
+                self.result = operator(self.result, int(value) & _MASK)
 
         def finalize(self) -> int:
-            result = reduce(operator, self.values, start)
-            return result - (1 << 64) if result >= 1 << 63 else result
+            return self.result - (1 << 64) if self.result >= 1 << 63 else self.result
 
     return Bits
 
@@ -108,12 +168,15 @@ def _bits(start: int, operator: Callable[[int, int], int]) -> Callable[[], Any]:
 AGGREGATES: tuple[tuple[str, int, Callable[[], Any]], ...] = (
     ("qg_group_concat", -1, GroupConcat),
     ("qg_exact_sum", 1, ExactSum),
+    ("qg_sum_and_count", 1, SumAndCount),
+    ("qg_json_arrayagg", 1, JsonArray),
+    ("qg_json_objectagg", 2, JsonObject),
     ("qg_json_max", 1, JsonMax),
     ("qg_json_min", 1, JsonMin),
-    ("qg_std", 1, _statistic(statistics.pstdev, 1)),
-    ("qg_stddev_samp", 1, _statistic(statistics.stdev, 2)),
-    ("qg_var_pop", 1, _statistic(statistics.pvariance, 1)),
-    ("qg_var_samp", 1, _statistic(statistics.variance, 2)),
+    ("qg_std", 1, _statistic(1, root=True)),
+    ("qg_stddev_samp", 1, _statistic(2, root=True)),
+    ("qg_var_pop", 1, _statistic(1, root=False)),
+    ("qg_var_samp", 1, _statistic(2, root=False)),
     ("qg_bit_and", 1, _bits(_MASK, and_)),
     ("qg_bit_or", 1, _bits(0, or_)),
     ("qg_bit_xor", 1, _bits(0, xor)),

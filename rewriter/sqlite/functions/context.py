@@ -6,9 +6,17 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from rewriter.sqlite.errors import SqlError
 
 T = TypeVar("T")
+
+VALUES_MAX = 64 << 20
+"""Bytes of all values that the functions of one statement have made and that are there at the same time. SQLite, Python
+and what is on its way to the client each have a copy of the largest of them."""
+
+_SMALL = 4096  # bytes of a value that is not counted: a statement cannot have so many calls that these matter
 
 
 @dataclass(slots=True)
@@ -37,7 +45,8 @@ class RowNumbers:
 @dataclass(slots=True)
 class CallContext:
     """One per statement that runs. `zone` is the session's time zone, `owner` its
-    number, `locks` the database's named locks; the counters are the functions' report."""
+    number, `locks` the database's named locks; the counters are the functions' report; `kept`
+    are operands of the expression that is worked out, `held` the bytes of values by the place that made them."""
 
     zone: tzinfo = UTC
     owner: int = 0
@@ -48,6 +57,9 @@ class CallContext:
     touched_id: int | None = None
     numbers: RowNumbers = field(default_factory=RowNumbers)
     last_insert_id: int | None = None
+    kept: dict[int, Any] = field(default_factory=dict)
+    held: dict[object, int] = field(default_factory=dict)
+    held_bytes: int = 0
     killed: bool = False
     wake: threading.Event | None = None
 
@@ -56,6 +68,32 @@ class CallContext:
         self.killed = True
         if self.wake is not None:
             self.wake.set()
+
+    def hold(self, place: object, size: int) -> None:
+        """The value that is there at a place of the statement has so many bytes; what was there before is gone.
+
+        Raises:
+            SqlError: 1301 all of them together are too large.
+        """
+        before = self.held.get(place, 0)
+        if size <= _SMALL and not before:
+            return
+        self.room(size - before)
+        self.held[place] = size
+        self.held_bytes += size - before
+
+    def room(self, size: int) -> None:
+        """Whether so many bytes more may be made.
+
+        Raises:
+            SqlError: 1301 they may not.
+        """
+        if size + self.held_bytes > VALUES_MAX:
+            raise SqlError(
+                1301,
+                f"The values that this statement's functions make are larger than {VALUES_MAX} bytes together"
+                " (max_allowed_packet): make them in the application",
+            )
 
     def watched(self, items: Iterable[T]) -> Iterator[T]:
         """The items, until the statement is killed. What is made of those until then does not matter: a statement that

@@ -57,7 +57,7 @@ _FORMATS: dict[str, Callable[[datetime], str]] = {
 }
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def date_format(context: CallContext, value: object, layout: str) -> str | None:
     """DATE_FORMAT; a letter that means nothing stands for itself."""
     moment = parse_datetime(value)
@@ -66,7 +66,7 @@ def date_format(context: CallContext, value: object, layout: str) -> str | None:
     return _LETTER.sub(lambda match: _FORMATS[match[1]](moment) if match[1] in _FORMATS else match[1], layout)
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def time_format(context: CallContext, value: object, layout: str) -> str | None:
     """TIME_FORMAT: hours may exceed a day."""
     microseconds = parse_time(value)

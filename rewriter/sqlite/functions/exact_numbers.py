@@ -142,6 +142,13 @@ def average(context: CallContext, total: Operand, scale: int, count: int, decima
     return divide(context, encode(_WIDE.scaleb(number_of(total), -scale)), count, decimals)
 
 
+@scalar("average_of")
+def average_of(context: CallContext, both: str, scale: int, decimals: int) -> str | None:
+    """The same of what SumAndCount gives."""
+    total, count = both.split(" ")
+    return average(context, total, scale, int(count), decimals)
+
+
 @scalar("exact_from_text", splits=True)
 def from_text(context: CallContext, text: str) -> str:
     """Text as the DECIMAL that it begins with; one far beyond any DECIMAL as one that is beyond them, too."""
@@ -225,5 +232,14 @@ class ExactSum:
     def value(self) -> str | None:
         """The sum of the rows so far."""
         return _result(self.total) if self.count else None
+
+    finalize = value
+
+
+class SumAndCount(ExactSum):
+    """What `average_of` takes: the sum and the number of values, as one text."""
+
+    def value(self) -> str | None:
+        return f"{encode(self.total)} {self.count}" if self.count else None
 
     finalize = value

@@ -133,7 +133,7 @@ def _step(value: Any, step: str | int) -> list[Any]:
     return [value[key]] if isinstance(value, dict) and key in value else []
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_extract(context: CallContext, document: str, *paths: str) -> str | None:
     value = loads(document, 1, "json_extract")
     ways = [steps(path) for path in paths]
@@ -144,7 +144,7 @@ def json_extract(context: CallContext, document: str, *paths: str) -> str | None
     return dumps(found if many else found[0])
 
 
-@scalar()
+@scalar(splits=True)
 def json_scalar(context: CallContext, document: str) -> Any:
     """The SQL value that a JSON scalar is compared as."""
     value = loads(document)
@@ -155,14 +155,14 @@ def json_scalar(context: CallContext, document: str) -> Any:
     return "null" if value is None else value
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_value(context: CallContext, document: str, path: str) -> str | None:
     """JSON_VALUE: a scalar as text."""
     text = json_extract(context, document, path)
     return None if text is None or text == "null" or text[0] in "[{" else json_unquote(context, text)
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def json_unquote(context: CallContext, value: Any) -> str:
     """JSON_UNQUOTE: text that is no JSON string stays as it is."""
     text = _as_text(value)
@@ -174,13 +174,13 @@ def json_unquote(context: CallContext, value: Any) -> str:
         raise SqlError(3141, "Invalid JSON text in argument 1 to function json_unquote") from None
 
 
-@scalar(null_aware=True, splits=True)
+@scalar(null_aware=True, splits=True, makes=True)
 def json_quote_value(context: CallContext, value: Any) -> str:
     """A text as a JSON string; NULL as null."""
     return "null" if value is None else json.dumps(_as_text(value), ensure_ascii=False)
 
 
-@scalar()
+@scalar(splits=True)
 def json_double(context: CallContext, value: float) -> str:
     """A floating-point number in JSON: it is one there, too."""
     if isinf(value):
@@ -188,23 +188,23 @@ def json_double(context: CallContext, value: float) -> str:
     return json.dumps(float(value))
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def json_quote(context: CallContext, text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@scalar("json")
+@scalar("json", makes=True, splits=True)
 def to_json(context: CallContext, text: str) -> str:
     """CAST(text AS JSON)."""
     return dumps(loads(text, 1, "cast_as_json"))
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_array(context: CallContext, *items: str) -> str:
     return dumps([loads(item, number, "json_array") for number, item in enumerate(items, 1)])
 
 
-@scalar(null_aware=True)
+@scalar(null_aware=True, makes=True, splits=True)
 def json_object(context: CallContext, *items: str | None) -> str:
     pairs: dict[str, Any] = {}
     for key, value in zip(items[::2], items[1::2], strict=True):
@@ -214,17 +214,17 @@ def json_object(context: CallContext, *items: str | None) -> str:
     return dumps(pairs)
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_set(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=True, insert=True)
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_insert(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=False, insert=True)
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_replace(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=True, insert=False)
 
@@ -268,7 +268,7 @@ def _delete(parent: dict[str, Any] | list[Any], step: str | int) -> None:
         del parent[step]
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_remove(context: CallContext, document: str, *paths: str) -> str:
     value = loads(document, 1, "json_remove")
     for path in paths:
@@ -282,7 +282,7 @@ def json_remove(context: CallContext, document: str, *paths: str) -> str:
     return dumps(value)
 
 
-@scalar()
+@scalar(splits=True)
 def json_valid(context: CallContext, text: Any) -> int:
     try:
         parsed(_as_text(text))
@@ -291,7 +291,7 @@ def json_valid(context: CallContext, text: Any) -> int:
     return 1
 
 
-@scalar()
+@scalar(splits=True)
 def json_length(context: CallContext, document: str, path: str = "$") -> int | None:
     found = find(loads(document, 1, "json_length"), steps(path))
     if not found:
@@ -299,20 +299,20 @@ def json_length(context: CallContext, document: str, path: str = "$") -> int | N
     return len(found[0]) if isinstance(found[0], (dict, list)) else 1
 
 
-@scalar()
+@scalar(splits=True)
 def json_type(context: CallContext, document: str) -> str:
     value = loads(document, 1, "json_type")
     names = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int: "INTEGER", float: "DOUBLE"}
     return "NULL" if value is None else names[type(value)]
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_keys(context: CallContext, document: str, path: str = "$") -> str | None:
     found = find(loads(document, 1, "json_keys"), steps(path))
     return dumps(list(_sorted(found[0]))) if found and isinstance(found[0], dict) else None
 
 
-@scalar()
+@scalar(splits=True)
 def json_contains(context: CallContext, document: str, candidate: str, path: str = "$") -> int | None:
     found = find(loads(document, 1, "json_contains"), steps(path))
     return int(_contains(context, found[0], loads(candidate, 2, "json_contains"))) if found else None
@@ -329,14 +329,14 @@ def _contains(context: CallContext, target: Any, candidate: Any) -> bool:
     return type(target) is type(candidate) and bool(target == candidate)
 
 
-@scalar()
+@scalar(splits=True)
 def json_contains_path(context: CallContext, document: str, how: str, *paths: str) -> int:
     value = loads(document, 1, "json_contains_path")
     hits = [bool(find(value, steps(path))) for path in paths]
     return int(any(hits) if how.lower() == "one" else all(hits))
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_merge_patch(context: CallContext, first: str, *others: str) -> str:
     value = loads(first, 1, "json_merge_patch")
     for other in others:
@@ -356,7 +356,7 @@ def _patched(target: Any, patch: Any) -> Any:
     return result
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_merge_preserve(context: CallContext, first: str, *others: str) -> str:
     value = loads(first, 1, "json_merge_preserve")
     for other in others:
@@ -371,7 +371,7 @@ def _merged(one: Any, other: Any) -> Any:
     return [*(one if isinstance(one, list) else [one]), *(other if isinstance(other, list) else [other])]
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_array_append(context: CallContext, document: str, *changes: str) -> str:
     root = {"": loads(document, 1, "json_array_append")}
     for path, value in zip(changes[::2], changes[1::2], strict=True):
@@ -387,12 +387,12 @@ def json_array_append(context: CallContext, document: str, *changes: str) -> str
     return dumps(root[""])
 
 
-@scalar()
+@scalar(makes=True, splits=True)
 def json_pretty(context: CallContext, document: str) -> str:
     return _written(_sorted(loads(document, 1, "json_pretty")), indent=2)
 
 
-@scalar()
+@scalar(splits=True)
 def json_overlaps(context: CallContext, one: str, other: str) -> int:
     first, second = loads(one, 1, "json_overlaps"), loads(other, 2, "json_overlaps")
     if isinstance(first, dict) and isinstance(second, dict):
@@ -401,7 +401,7 @@ def json_overlaps(context: CallContext, one: str, other: str) -> int:
     return int(any(type(a) is type(b) and a == b for a in context.watched(left) for b in right))
 
 
-@scalar()
+@scalar(splits=True)
 def json_depth(context: CallContext, document: str) -> int:
     return _depth(loads(document, 1, "json_depth"))
 

@@ -22,13 +22,13 @@ _INFINITE = 99_999  # more than any exponent; no document has such a number, but
 _COMPLEMENT = bytes.maketrans(b"0123456789", b"9876543210")
 
 
-@scalar()
+@scalar(makes=True)
 def json_key(context: CallContext, document: Any) -> bytes:
     """The key of a JSON text."""
     return _key(loads(document))
 
 
-@scalar()
+@scalar(makes=True)
 def json_text_key(context: CallContext, text: Any) -> bytes:
     """The key of an SQL text, which is a JSON string."""
     return _key(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from sys import getsizeof
 from typing import Any
 
 import re2
@@ -252,7 +253,7 @@ def regexp_like(context: CallContext, text: Any, source: Any, flags: str) -> int
     return int(pattern(text_of(source), flags).test(text_of(text)))
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def regexp_substr(context: CallContext, text: Any, source: Any, flags: str) -> str | None:
     found = pattern(text_of(source), flags).find(text_of(text))
     return found[1] if found is not None else None
@@ -267,18 +268,20 @@ def regexp_instr(context: CallContext, text: Any, source: Any, flags: str) -> in
 _GROUP = re.compile(r"[\\$](\d)|\\(.)", re.S)
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def regexp_replace(context: CallContext, text: Any, source: Any, new: str, flags: str) -> str:
     """REGEXP_REPLACE: `\\1` and `$1` stand for a group. An empty match ends it, as in MariaDB."""
     compiled, text = pattern(text_of(source), flags), text_of(text)
     if any(int(digit) > compiled.groups for digit, _ in _GROUP.findall(new) if digit):
         raise SqlError(1139, "Got error 'reference to non-existent group' from regexp")
     parts: list[str] = []
-    end = 0
+    end = size = 0
     for match in compiled.matches(text):
         if context.killed or not match[0]:
             break  # a statement that is killed ends with its error as soon as this function returns
         parts.append(text[end : match.start()])
         parts.append(_GROUP.sub(lambda group, match=match: (match[int(group[1])] or "") if group[1] else group[2], new))  # type: ignore[misc]
         end = match.end()
+        size += getsizeof(parts[-2]) + getsizeof(parts[-1])
+        context.room(size)
     return "".join([*parts, text[end:]])

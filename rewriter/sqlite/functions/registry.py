@@ -13,6 +13,7 @@ from rewriter.sqlite.functions import (  # noqa: F401 - each registers its funct
     dates,
     exact_numbers,
     json_keys,
+    kept,
     locks,
     numbers,
     patterns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Any, TypeVar
 
 from rewriter.sqlite.errors import unsupported
@@ -20,11 +21,13 @@ Written = TypeVar("Written", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A function as SQLite calls it. `deterministic`: equal arguments give equal results."""
+    """A function as SQLite calls it. `deterministic`: equal arguments give equal results. `makes`: its first argument
+    is the number of the place at which it stands, where what it gives is counted."""
 
     name: str
     function: Callable[..., Any]
     deterministic: bool
+    makes: bool = False
 
 
 SCALARS: dict[str, Scalar] = {}
@@ -32,7 +35,7 @@ SCALARS: dict[str, Scalar] = {}
 
 
 def scalar(
-    *names: str, null_aware: bool = False, splits: bool = False, deterministic: bool = True
+    *names: str, null_aware: bool = False, splits: bool = False, deterministic: bool = True, makes: bool = False
 ) -> Callable[[Written], Written]:
     """Register a function of a CallContext and SQL values; it stays callable as it is.
 
@@ -41,12 +44,13 @@ def scalar(
         null_aware: it is called with NULLs, too; else one NULL makes the result NULL.
         splits: it does more for each character than to copy it, so it takes SPLIT_MAX only.
         deterministic: equal arguments give equal results.
+        makes: it gives a text or bytes that may be large, which are counted; compiled calls name their place first.
     """
 
     def register(function: Written) -> Written:
         for name in names or (function.__name__,):
             called = _bounded(name, function if null_aware else _strict(function), splits)
-            SCALARS[f"qg_{name}"] = Scalar(f"qg_{name}", called, deterministic)
+            SCALARS[f"qg_{name}"] = Scalar(f"qg_{name}", _counted(called) if makes else called, deterministic, makes)
         return function
 
     return register
@@ -61,6 +65,16 @@ def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(context, *args)
 
     return strict
+
+
+def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(context: CallContext, place: int, *args: Any) -> Any:
+        value = function(context, *args)
+        if value.__class__ is str or value.__class__ is bytes:
+            context.hold(place, getsizeof(value))
+        return value
+
+    return counted
 
 
 def _bounded(name: str, function: Callable[..., Any], splits: bool) -> Callable[..., Any]:

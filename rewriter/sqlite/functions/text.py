@@ -10,7 +10,8 @@ import re
 import uuid
 import zlib
 from collections.abc import Iterable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
+from sys import getsizeof
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError
@@ -20,6 +21,8 @@ from rewriter.sqlite.values.numbers import to_text
 
 _MAX_RESULT = 32 * 1024 * 1024  # characters a text function may produce; to copy more takes longer than others may wait
 _STRIDE = 1 << 20  # characters whose case is changed in one call
+_FORMAT_DECIMALS = 38  # that FORMAT() shows at most
+_LONG = Context(prec=400, rounding=ROUND_HALF_UP)  # more digits than the largest number has, and its decimals
 _SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
 _SOUNDEX = {
     letter: digit
@@ -28,12 +31,12 @@ _SOUNDEX = {
 }
 
 
-@scalar()
+@scalar(makes=True)
 def lower(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.lower() for part in _parts(to_text(text)))
 
 
-@scalar()
+@scalar(makes=True)
 def upper(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.upper() for part in _parts(to_text(text)))
 
@@ -44,12 +47,49 @@ def _parts(text: str) -> Iterable[str]:
     return (text[start : start + _STRIDE] for start in range(0, len(text), _STRIDE))
 
 
-@scalar()
+@scalar(makes=True)
 def concat_bytes(context: CallContext, *parts: Any) -> bytes:
     return b"".join(part if isinstance(part, bytes) else to_text(part).encode() for part in parts)
 
 
-@scalar(null_aware=True, splits=True)
+@scalar(makes=True)
+def concat(context: CallContext, *parts: Any) -> str:
+    context.room(sum(map(getsizeof, parts)))
+    return "".join(map(_text, parts))
+
+
+@scalar(makes=True)
+def held(context: CallContext, value: Any) -> Any:
+    """What SQLite's own function gave, which is counted here."""
+    return value
+
+
+@scalar(makes=True)
+def replace(context: CallContext, text: Any, old: Any, new: Any) -> str:
+    return _replaced(context, _text(text), _text(old), _text(new))
+
+
+def _replaced(context: CallContext, text: str, old: str, new: str) -> str:
+    if not old:
+        return text
+    _grown(context, text, new, text.count(old) * (len(new) - len(old)))
+    return text.replace(old, new)
+
+
+def _grown(context: CallContext, text: str, new: str, more: int) -> None:
+    """The text with so many characters more, among which are those of `new`, may be made."""
+    each = 1 if text.isascii() and new.isascii() else 4
+    context.room(each * (len(text) + more))
+
+
+@scalar(makes=True)
+def hex(context: CallContext, data: Any) -> str:
+    octets: bytes = data if isinstance(data, bytes) else _text(data).encode()
+    context.room(2 * len(octets))
+    return octets.hex().upper()
+
+
+@scalar(null_aware=True, splits=True, makes=True)
 def concat_ws(context: CallContext, separator: str | None, *parts: Any) -> str | None:
     """CONCAT_WS: NULLs are left out."""
     if separator is None:
@@ -61,7 +101,7 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else to_text(value)
 
 
-@scalar()
+@scalar(makes=True)
 def substring(context: CallContext, text: Any, start: int, length: int | None = None) -> Any:
     """SUBSTRING: positions count from 1, or from the end when negative; 0 is nowhere."""
     empty = text[:0]
@@ -71,12 +111,12 @@ def substring(context: CallContext, text: Any, start: int, length: int | None = 
     return text[first:] if length is None else text[first : first + length]
 
 
-@scalar()
+@scalar(makes=True)
 def left(context: CallContext, text: Any, count: int) -> Any:
     return text[: max(0, count)]
 
 
-@scalar()
+@scalar(makes=True)
 def right(context: CallContext, text: Any, count: int) -> Any:
     return text[-count:] if count > 0 else text[:0]
 
@@ -105,7 +145,7 @@ def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int
     return members.index(text) + 1 if text in members else 0
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def substring_index(context: CallContext, text: str, delimiter: str, count: int) -> str:
     if not delimiter or count == 0:
         return ""
@@ -119,41 +159,44 @@ def _sized(length: int) -> int:
     return length
 
 
-@scalar()
+@scalar(makes=True)
 def lpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
-    return _padding(text, length, pad, True)
+    return _padding(context, text, length, pad, True)
 
 
-@scalar()
+@scalar(makes=True)
 def rpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
-    return _padding(text, length, pad, False)
+    return _padding(context, text, length, pad, False)
 
 
-def _padding(text: str, length: int, pad: str, before: bool) -> str | None:
+def _padding(context: CallContext, text: str, length: int, pad: str, before: bool) -> str | None:
     if length < 0:
         return None
     missing = _sized(length) - len(text)
     if missing <= 0:
         return text[:length]
+    _grown(context, text, pad, missing)
     if not pad:
         return ""
     filled = (pad * (missing // len(pad) + 1))[:missing]
     return filled + text if before else text + filled
 
 
-@scalar()
+@scalar(makes=True)
 def repeat(context: CallContext, text: str, count: int) -> str:
     count = max(0, count)
     _sized(len(text) * count)
+    context.room((1 if text.isascii() else 4) * len(text) * count)
     return text * count
 
 
-@scalar()
+@scalar(makes=True)
 def space(context: CallContext, count: int) -> str:
-    return " " * _sized(max(0, count))
+    context.room(_sized(max(0, count)))
+    return " " * max(0, count)
 
 
-@scalar()
+@scalar(makes=True)
 def insert(context: CallContext, text: str, position: int, length: int, new: str) -> str:
     if position < 1 or position > len(text):
         return text
@@ -162,7 +205,7 @@ def insert(context: CallContext, text: str, position: int, length: int, new: str
     return text[: position - 1] + new + text[position - 1 + length :]
 
 
-@scalar()
+@scalar(makes=True)
 def reverse(context: CallContext, text: str) -> str:
     return text[::-1]
 
@@ -177,7 +220,7 @@ def ord_text(context: CallContext, text: str) -> int:
     return int.from_bytes(text[0].encode(), "big") if text else 0
 
 
-@scalar(null_aware=True, splits=True)
+@scalar(null_aware=True, splits=True, makes=True)
 def quote(context: CallContext, text: str | None) -> str:
     if text is None:
         return "NULL"
@@ -186,12 +229,12 @@ def quote(context: CallContext, text: str | None) -> str:
     return f"'{text}'"
 
 
-@scalar(null_aware=True, splits=True)
+@scalar(null_aware=True, splits=True, makes=True)
 def elt(context: CallContext, number: int | None, *values: Any) -> Any:
     return values[number - 1] if number is not None and 1 <= number <= len(values) else None
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def trim(context: CallContext, side: str, text: str, part: str) -> str:
     if not part:
         return text
@@ -205,19 +248,19 @@ def trim(context: CallContext, side: str, text: str, part: str) -> str:
     return text[first:last]
 
 
-@scalar(null_aware=True, splits=True)
+@scalar(null_aware=True, splits=True, makes=True)
 def char(context: CallContext, *codes: int | None) -> bytes:
     numbers = (code & 0xFFFFFFFF for code in codes if code is not None)
     return b"".join(code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big") for code in numbers)
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def to_base64(context: CallContext, data: bytes) -> str:
     text = base64.b64encode(data).decode()
     return "\n".join(text[start : start + 76] for start in range(0, len(text), 76))
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def from_base64(context: CallContext, text: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -253,7 +296,7 @@ def crc32(context: CallContext, data: bytes) -> int:
     return zlib.crc32(data)
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def unhex(context: CallContext, text: str) -> bytes | None:
     try:
         return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text) if not re.search(r"\s", text) else None
@@ -261,7 +304,7 @@ def unhex(context: CallContext, text: str) -> bytes | None:
         return None
 
 
-@scalar(splits=True)
+@scalar(splits=True, makes=True)
 def soundex(context: CallContext, text: str) -> str:
     letters = [letter for letter in text.upper() if letter.isalpha()]
     if not letters:
@@ -276,9 +319,9 @@ def soundex(context: CallContext, text: str) -> str:
     return result.ljust(4, "0")
 
 
-@scalar("format", splits=True)
+@scalar("format", splits=True, makes=True)
 def format_number(context: CallContext, value: float, places: int) -> str:
-    number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-max(0, places)), ROUND_HALF_UP)
+    number = _LONG.quantize(Decimal(repr(value)), Decimal(1).scaleb(-min(max(0, places), _FORMAT_DECIMALS)))
     return f"{number:,f}"
 
 
@@ -319,6 +362,6 @@ def inet_ntoa(context: CallContext, number: int) -> str | None:
     return ".".join(str(byte) for byte in number.to_bytes(4, "big")) if 0 <= number < 1 << 32 else None
 
 
-@scalar()
+@scalar(makes=True)
 def binary(context: CallContext, data: bytes, size: int) -> bytes:
     return data[:size].ljust(size, b"\0")

@@ -34,6 +34,7 @@ _SELECT_PARTS = keywords(
 )
 _SET_PARTS = keywords("this expression distinct order limit offset with_ by_name locks")
 _OPERATORS: dict[type[exp.Expression], str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+_UNION_MAX = 500  # queries of a chain: SQLite's own bound
 _MODIFIERS = keywords(
     "SQL_CALC_FOUND_ROWS STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT "
     "SQL_BUFFER_RESULT"
@@ -172,12 +173,21 @@ class Queries:
                 refuse_parts(item, frozenset())
                 if not scope.sources:
                     raise SqlError(1096, "No tables used")
-                columns += scope.star()
+                columns += self._starred(scope.star())
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-                columns += self._table_star(item, scope)
+                columns += self._starred(self._table_star(item, scope))
             else:
                 text = items[position] if len(items) == len(node.expressions) else None
-                columns.append(self._item(item, scope, text))
+                before = self.compilation.effort.copied
+                name, value = self._item(item, scope, text)
+                copied = self.compilation.effort.copied - before
+                columns.append((name, replace(value, weight=len(value.sql) + copied)))
+        return columns
+
+    def _starred(self, columns: list[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
+        for _, value in columns:
+            self.compilation.effort.node()
+            self.compilation.effort.copy(value.weight)
         return columns
 
     def _table_star(self, item: exp.Expression, scope: Scope) -> list[tuple[str, Typed]]:
@@ -272,6 +282,8 @@ class Queries:
     def _set_operation(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
         """A chain of set operations: a column has one type in all of it, which all of them compare by."""
         members = _members(node)
+        if len(members) > _UNION_MAX:
+            raise unsupported(f"a UNION of more than {_UNION_MAX} queries", "split it")
         queries = [self.query(members[0], scope, items), *(self.query(one, scope) for one in members[1:])]
         if any(len(one.columns) != len(queries[0].columns) for one in queries):
             raise SqlError(1222, "The used SELECT statements have a different number of columns")
@@ -279,7 +291,8 @@ class Queries:
         for column in zip(*(one.columns for one in queries), strict=True):
             wanted = reduce(_common, (value.type for _, value in column))
             nullable = any(value.nullable for _, value in column)
-            columns.append((column[0][0], Typed(quote(column[0][0]), wanted, nullable, collated=False)))
+            weight = sum(value.weight for _, value in column)
+            columns.append((column[0][0], Typed(quote(column[0][0]), wanted, nullable, collated=False, weight=weight)))
         parts = [self._branch(queries[0], columns, members[0], first=True)]
         for selected, member in zip(queries[1:], members[1:], strict=True):
             branch = self._branch(selected, columns, member)

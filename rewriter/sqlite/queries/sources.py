@@ -35,6 +35,7 @@ class Sources:
     queries: Subqueries
     _common: list[dict[str, list[tuple[str, Typed]]]] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
+    _weights: dict[str, int] = field(default_factory=dict)  # of common table expressions, in characters
 
     @contextmanager
     def with_clause(self, node: exp.Expression | None, scope: Scope | None) -> Iterator[str]:
@@ -137,6 +138,7 @@ class Sources:
         if database is None:
             for names in reversed(self._common):
                 if name.lower() in names:
+                    self.compilation.effort.copy(self._weights.get(name.lower(), 0))
                     return f"{quote(name)} AS {quote(alias)}", derived_source(alias, names[name.lower()])
         if is_grant_table(database, name):
             return grant_source(name, alias)
@@ -218,11 +220,13 @@ class Sources:
             first = self.queries.query(body.this, scope)
             names[name.lower()] = _bare(listed, first.columns)
         outer, self.queries.recursive = self.queries.recursive, recursive
+        before = self.compilation.effort.copied
         try:
             selected = self.queries.query(body, scope)
         finally:
             self.queries.recursive = outer
         names[name.lower()] = _bare(listed, selected.columns)
+        self._weights[name.lower()] = len(selected.sql) + self.compilation.effort.copied - before
         columns = listed or [column for column, _ in selected.columns]
         return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS ({selected.sql})"
 

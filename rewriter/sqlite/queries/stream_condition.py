@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.effort import check_tokens
 from rewriter.sqlite.errors import unknown_table, unsupported
 from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.expressions.scope import Scope, table_source
@@ -29,6 +30,7 @@ def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -
     if table is None:
         raise unknown_table(table_name)
     lifted = lift(sql)
+    check_tokens(lifted.shape)
     plain = replace(modes, ansi_quotes=False, no_backslash_escapes=False)
     compilation = Compilation(schema, plain, list(lifted.kinds), list(lifted.values))
     try:
