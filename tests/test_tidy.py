@@ -27,7 +27,7 @@ FLOORS = {
     " config_words release login transport wire errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
-    " values text errors",
+    " values text effort errors",
     "engine": "engine schedules topics history duties delivery leases traces database_work service store backend clock"
     " model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
