@@ -117,22 +117,27 @@ class Administration:
 
     async def _set(self, command: commands.SetVariables) -> None:
         variables = self.state.variables
-        checked = []
+        checked: list[tuple[commands.Assignment, Any]] = []
+        users: dict[str, Any] = {}
         for one in command.assignments:
             value = await self._value(one.text)
+            if one.scope == "user":
+                users[one.name] = value
+                variables.check_size(users)
             checked.append((one, value if one.scope == "user" else variables.check(one.name, value)))
         for one, value in checked:
             if one.scope == "global" and one.name == "sql_mode" and status_of(value):
                 # Clients escape their first statement by what the greeting says, which comes before the account.
                 raise unsupported("SET GLOBAL sql_mode with NO_BACKSLASH_ESCAPES or ANSI_QUOTES", "SET SESSION it")
             if one.scope == "user":
-                variables.user[one.name] = value
-            elif one.scope == "next":
+                continue
+            if one.scope == "next":
                 self._set_next(one.name, value)
             else:
                 variables.assign(one.scope, one.name, value)
             if one.name == "autocommit" and one.scope == "session":
                 await self._set_autocommit(bool(value))
+        variables.keep(users)
         self.state.changed()
         await self.state.transaction.follow_checks()
 

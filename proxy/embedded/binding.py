@@ -11,8 +11,8 @@ from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.plan import Bind
 from rewriter.sqlite.values.temporal import MICROSECONDS, date_text, datetime_text
 
-REPEATED_MAX = 128 << 20  # bytes of large values that a statement names more than once, each time counted
-_LARGE = 64 << 10  # bytes of a value that is counted at all
+BOUND_MAX = 128 << 20  # bytes of the large values of a statement, each as often as it is named: two largest packets
+_LARGE = 64 << 10  # characters of a value that is counted at all
 
 DynamicKey = tuple[str, tuple[Any, ...]]
 Dynamics = Mapping[DynamicKey, Any]
@@ -22,22 +22,22 @@ def bind(binds: Sequence[Bind], values: Sequence[Any], dynamics: Dynamics) -> li
     """The values in the order of the placeholders.
 
     Raises:
-        SqlError: 1301 the statement writes large values so often that it would have too many copies of them.
+        SqlError: 1301 the statement names large values so often that there would be too many copies of them.
     """
     result: list[Any] = []
-    repeated = 0
+    large = 0
     for one in binds:
         if one.slot < 0:
             result.append(dynamics[(one.dynamic, one.arguments)])
             continue
         value = values[one.slot]
+        if isinstance(value, str | bytes) and len(value) > _LARGE:
+            large += one.uses * len(value)  # each mention of a variable is a slot of its own
+            if large > BOUND_MAX:
+                raise SqlError(1301, f"Its values have more than {BOUND_MAX} bytes together: split the statement")
         if one.negative and value is not None:
             value = negated(value)
         result.append(one.convert(value) if one.convert is not None else value)
-        if one.uses > 1 and isinstance(value, str | bytes) and len(value) > _LARGE:
-            repeated += one.uses * len(value)
-    if repeated > REPEATED_MAX:
-        raise SqlError(1301, f"The statement repeats values of more than {REPEATED_MAX} bytes together; do it in parts")
     return result
 
 

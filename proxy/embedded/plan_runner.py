@@ -212,8 +212,8 @@ class Runs:
     def _assigning(self, plan: Query, rows: list[Row]) -> list[Row]:
         """The rows without the values of user variables, which are kept as those of the last row."""
         width = len(plan.columns)
-        for (name, _), value in zip(plan.assigned, rows[-1][width:] if rows else (), strict=False):
-            self.state.variables.user[name] = value
+        values = zip(plan.assigned, rows[-1][width:] if rows else (), strict=False)
+        self.state.variables.keep({name: value for (name, _), value in values})
         return [row[:width] for row in rows]
 
     async def _changed(

@@ -14,9 +14,9 @@ from rewriter.sqlite.functions.context import CallContext
 
 FIRST_BATCH = 256  # rows fetched with the statement itself; most results end here
 NEXT_BATCH = 1024  # rows per visit to the thread afterwards: a few hundred kB of ordinary rows
-PROBE_ROWS = 4  # of each visit, by whose size the number of the others is found
 BATCH_BYTES = 1 << 20  # of a visit to the thread; what a client that stopped reading has us hold, several times over
 KEPT_ROWS_MAX = 100_000  # rows of a result held in memory when its connection is needed for the next statement
+KEPT_BYTES_MAX = 128 << 20  # of their texts and blobs
 
 
 @dataclass(eq=False, slots=True)
@@ -71,9 +71,12 @@ class Stream:
 
     async def keep(self) -> None:
         """Read the rest into memory, because the connection is needed."""
+        size = 0
         while not self.finished:
+            before = len(self._ready)
             await self._fetch()
-            if sum(len(batch) for batch in self._ready) > KEPT_ROWS_MAX:
+            size += sum(_size(row) for batch in self._ready[before:] for row in batch)
+            if size > KEPT_BYTES_MAX or sum(map(len, self._ready)) > KEPT_ROWS_MAX:
                 self.killed = True
                 await self.close()
 
@@ -127,16 +130,13 @@ class Stream:
 def _fetched(connection: SqliteConnection, cursor: Any, most: int) -> tuple[list[Any], bool]:
     """At most so many rows, fewer where they are large; and whether they are the last."""
     rows: list[Any] = []
-    while len(rows) < PROBE_ROWS and sum(map(_size, rows)) < BATCH_BYTES:
-        row = connection.fetch(cursor, 1)
-        if not row:
-            return rows, True
-        rows += row
-    more = min(most, BATCH_BYTES // max(map(_size, rows))) - PROBE_ROWS
-    if more <= 0:
-        return rows, False
-    rest = connection.fetch(cursor, more)
-    return rows + rest, len(rest) < more
+    size = 0
+    for row in connection.rows(cursor):
+        rows.append(row)
+        size += _size(row)
+        if len(rows) >= most or size >= BATCH_BYTES:
+            return rows, False
+    return rows, True
 
 
 def _size(row: Sequence[Any]) -> int:

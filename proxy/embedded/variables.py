@@ -174,6 +174,10 @@ _FIXED = {
 }
 
 
+USER_MAX = 64 << 20  # characters or bytes of all user variables of a session: as much as the largest packet
+_LARGE = 4096  # of a value that is looked at
+
+
 @dataclass(eq=False, slots=True)
 class Variables:
     """A session's variables over the database's global ones. `constants` are what this server is."""
@@ -232,6 +236,22 @@ class Variables:
         key = _ALIASES.get(name, name)
         (self.shared if scope == "global" else self.session)[key] = value
 
+    def keep(self, new: Mapping[str, Any]) -> None:
+        """User variables get these values.
+
+        Raises:
+            SqlError: 1301 with the others of the session they are too large.
+        """
+        self.check_size(new)
+        self.user.update(new)
+
+    def check_size(self, new: Mapping[str, Any]) -> None:
+        """See `keep`. What is small needs no look at the others."""
+        if max(map(_size, new.values()), default=0) <= _LARGE:
+            return
+        if sum(map(_size, {**self.user, **new}.values())) > USER_MAX:
+            raise SqlError(1301, f"The user variables of a session may have {USER_MAX} characters or bytes together")
+
     def all(self, scope: str) -> list[tuple[str, str]]:
         """Every variable with its value as SHOW VARIABLES prints it."""
         names = sorted({*_CONSTANTS, *self.constants})
@@ -260,6 +280,10 @@ class Variables:
     def status(self) -> int:
         """What the protocol's status flags tell of sql_mode."""
         return status_of(self.get("sql_mode"))
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes) else 0
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from rewriter.text.tokens import Kind, Token, TokenCursor, string_value, word_se
 V = TypeVar("V")
 
 _LIMIT_DIGITS_MAX = 18  # below 2^63
+_COLUMNS_MAX = 4096  # of a table or a result in MySQL; a stream may name one twice
 
 # Words that go on after a table's name: FROM stream WHERE ... is a table called stream.
 _CLAUSE_WORDS = word_set(
@@ -116,6 +117,8 @@ def take_columns(cursor: TokenCursor) -> tuple[StreamColumn, ...]:
     columns = [_take_column(cursor)]
     while cursor.accept_symbol(","):
         columns.append(_take_column(cursor))
+        if len(columns) > _COLUMNS_MAX:
+            raise RewriteError("Too many columns", 1117)
     if cursor.word == "AS" or (cursor.token is not None and cursor.word != "FROM" and _may_name(cursor.token)):
         raise UnsupportedSql("Column aliases in a stream are not supported; the columns keep their names")
     if cursor.word != "FROM" and cursor.token is not None and cursor.token.kind is not Kind.WORD:

@@ -97,6 +97,12 @@ class Compilation:
         place = self._places.setdefault(call, len(self._places) + 1)
         return f"{name}({place}{'' if arguments == ')' else ', '}{arguments}"
 
+    def counted(self, sql: str) -> str:
+        """A value that is given as it is and counted, each time that the statement writes it."""
+        place = len(self._places) + 1
+        self._places[f"{place} {sql}"] = place
+        return f"qg_held({place}, {sql})"
+
     def alias(self) -> str:
         """A name that is not used anywhere else in the statement."""
         self._aliases += 1

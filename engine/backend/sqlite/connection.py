@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.backend.base import SqlValue
@@ -104,9 +106,11 @@ class SqliteConnection:
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             raise self._translated(error) from error
 
-    def fetch(self, cursor: sqlite3.Cursor, size: int) -> list[Row]:
+    def rows(self, cursor: sqlite3.Cursor) -> Iterator[Row]:
+        """The rows that are left, each worked out when it is asked for."""
         try:
-            return cursor.fetchmany(size)
+            while (row := next(cursor, None)) is not None:  # a `yield from` would close the cursor of who stops early
+                yield row
         except (sqlite3.Error, OverflowError) as error:
             raise self._translated(error) from error
 
@@ -238,6 +242,21 @@ _PRAGMAS = (
     "recursive_triggers=OFF",
     "temp_store=FILE",  # only what is too large for the page cache: a sort in memory has no bound
 )
+
+
+def spill_beside(path: str) -> None:
+    """Sorts and temporary tables that outgrow memory go to files in the folder of the database file, which is there,
+    writable and as large as the data; SQLite's own choice, /var/tmp or /tmp, may be neither. SQLite deletes a file as
+    soon as it is open, so a crash leaves none. SQLITE_TMPDIR, where it is set, says otherwise.
+
+    The folder is the process's and is set once, before anybody uses it: SQLite does not lock it.
+    """
+    if "SQLITE_TMPDIR" in os.environ:
+        return
+    folder = str(Path(path).absolute().parent).replace("'", "''")
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(":memory:")) as raw:
+        if raw.execute("PRAGMA temp_store_directory").fetchone() is None:
+            raw.execute(f"PRAGMA temp_store_directory = '{folder}'")
 
 
 class SqliteWorker:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from engine.backend.base import Settings
 from engine.backend.sqlite.batch_writer import BatchWriter
-from engine.backend.sqlite.connection import SqlFunctions, SqliteConnection, SqliteWorker
+from engine.backend.sqlite.connection import SqlFunctions, SqliteConnection, SqliteWorker, spill_beside
 from engine.backend.sqlite.writer_gate import Job, WriterGate
 from engine.model.errors import BackendUnavailable
 
@@ -66,6 +66,7 @@ class SqliteDatabase:
         if temporary:
             path = str(Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="queuegate-")) / "memory.db")
         lock = await asyncio.to_thread(_lock_file, path)
+        spill_beside(path)
         database = cls(path, lock, lock_wait_seconds, temporary)
         try:
             await database.write(_create_dictionary)

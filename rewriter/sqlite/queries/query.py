@@ -20,6 +20,7 @@ from rewriter.sqlite.expressions.scope import Scope, Source
 from rewriter.sqlite.expressions.subqueries import Selected
 from rewriter.sqlite.expressions.typed import Typed, coerce, shown
 from rewriter.sqlite.plan import RowLock
+from rewriter.sqlite.queries.large_items import counted_items
 from rewriter.sqlite.queries.sources import Sources
 from rewriter.sqlite.text.column_names import ItemText
 from rewriter.sqlite.text.keywords import keywords
@@ -124,7 +125,8 @@ class Queries:
         plain_having = node.args.get("group") is None and not _has_aggregate(node)
         distinct = self._distinct(node)
         cut = bool(distinct) or _is_stored(node)
-        texts = [self._output(name, value, bool(distinct), cut) for name, value in columns]
+        written = counted_items(self.compilation, columns)
+        texts = [self._output(name, value, bool(distinct), cut) for name, value in written]
         scope.aliases = {name.lower(): value for name, value in columns}
         grouping = self._group(node.args.get("group"), scope, columns)
         having = self._having(node, scope)
