@@ -44,8 +44,13 @@ class LeftBehind:
         self._of: dict[Hashable, dict[MessageId, float]] = {}
         self._receivers: dict[MessageId, Hashable] = {}
 
-    def __contains__(self, id_: MessageId) -> bool:
-        return id_ in self._receivers
+    def stands(self, id_: MessageId, now: float) -> bool:
+        """Whether a receiver still holds that message."""
+        receiver = self._receivers.get(id_)
+        if receiver is not None and self._of[receiver][id_] <= now:
+            self.forget((id_,))
+            return False
+        return receiver is not None
 
     def add(self, receiver: Hashable, ends: Mapping[MessageId, float]) -> None:
         """A result has ended; until when its messages are held."""
@@ -184,7 +189,7 @@ class Company:
         return False
 
     def _stands(self, id_: MessageId) -> bool:
-        return id_ in self._in_flight or id_ in self._left
+        return id_ in self._in_flight or self._left.stands(id_, self._clock.monotonic())
 
     # --- what ends
 

@@ -15,7 +15,7 @@ from sim_database import Row, Rows
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueName
-from engine.model.states import REJECTED_NS, is_lease_end
+from engine.model.states import REJECTED_NS, goes_alone, is_beside, is_lease_end
 
 HISTORY_EVENTS = 400
 CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens
@@ -155,16 +155,18 @@ class Claims:
             lease.until_ns = new.time_next
             self.leases[new.id, new.epoch, new.time_next] = lease
 
-    @staticmethod
-    def _is_new_lease(old: Row | None, new: Row) -> bool:
-        return new.epoch == (0 if old is None else old.epoch) + 1
+    def _is_new_lease(self, old: Row | None, new: Row) -> bool:
+        """Whether an engine has leased it: until a time to come, and as another delivery than before."""
+        if new.time_acked is not None or new.time_next is None or not is_lease_end(new.time_next):
+            return False
+        return new.time_next > self.now_ns() and new.token > (0 if old is None else old.token)
 
     def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
         if old is None:
             self.fail("the engine only changes what is there", f"{actor} inserted {new}")
         elif new is None:
             self._purged(actor, old)
-        elif new.epoch == old.epoch + 1 and new.time_next is not None and is_lease_end(new.time_next):
+        elif self._is_new_lease(old, new):
             self._leased(actor, old, new)
         elif new.time_next == REJECTED_NS and new.epoch == old.epoch:
             self._set_aside(actor, old)
@@ -183,12 +185,34 @@ class Claims:
         if most and new.epoch > most:
             self.fail("delivered at most max_attempts times", f"{actor} leased {old}")
         assert new.time_next is not None
+        if new.epoch != old.epoch + 1 and not (new.epoch == old.epoch and most and self._was_in_company(old)):
+            self.fail("each delivery counts that was its receiver's only one", f"{actor} leased {old} as {new}")
+        if new.epoch == old.epoch + 1 and most and old.time_next is not None and is_beside(old.time_next):
+            self.fail("a delivery in company that ends by time does not count", f"{actor} leased {old} as {new}")
+        if most and old.time_next is not None and goes_alone(old.time_next) and is_beside(new.time_next):
+            self.fail("what goes alone is leased alone", f"{actor} leased {old} as {new}")
+        if not most and is_beside(new.time_next):
+            self.fail("company is told apart only where attempts are bounded", f"{actor} leased {new}")
         if new.token <= self.tokens.get(new.id, 0):
             self.fail("each delivery has a greater token", f"{actor} leased {new}, after {self.tokens[new.id]}")
         if new.time_next <= now_ns:
             self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
         self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next, new.number, new.token)
         self.counts["leases"] += 1
+
+    def _was_in_company(self, row: Row) -> bool:
+        """Whether the receiver of the lease that has run out held another message at some time of it, or was to."""
+        lease = self.leases.get((row.id, row.epoch, row.time_next or 0))
+        beside = row.time_next is not None and is_beside(row.time_next)
+        if beside or lease is None or lease.handed_to is None:
+            return beside
+        return any(
+            other is not lease
+            and (other.holder, other.handed_to) == (lease.holder, lease.handed_to)
+            and other.at_ns <= lease.until_ns
+            and lease.at_ns <= other.until_ns
+            for other in self.leases.values()
+        )
 
     def _limits_hold(self, before: Rows, after: Rows, leased: Row) -> None:
         """Of a lease just made: what the queue's limits and its order say."""

@@ -325,8 +325,9 @@ def test_what_results_leave_behind_is_bounded_and_ends_by_its_time():
     left = LeftBehind(most=3)
     left.add("a", dict.fromkeys((1, 2), 10.0))
     left.add("b", dict.fromkeys((3, 4), 20.0))
-    assert [left.count(one, 0.0) for one in "abc"] == [2, 1, 0] and 4 not in left
+    assert [left.count(one, 0.0) for one in "abc"] == [2, 1, 0] and not left.stands(4, 0.0)
     left.forget([1, 9])
-    assert left.count("a", 9.9) == 1 and left.count("a", 10.0) == 0 and 2 not in left
+    assert left.stands(2, 9.9) and not left.stands(2, 10.0), "its time is over, whoever asks first"
+    assert left.count("a", 9.9) == 0 and left.stands(3, 10.0)
     left.clear()
     assert left.count("b", 0.0) == 0 and LEFT_MAX >= 1000
