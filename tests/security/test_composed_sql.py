@@ -49,6 +49,7 @@ REVIEWED = {
     ("proxy/show/system_shows.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_tables.py", "field.name"): "a name of the product's own",
     ("proxy/show/system_tables.py", "value"): "letters, digits and signs that end no string, by the pattern before it",
+    ("engine/backend/sqlite/connection.py", "folder"): "a path of the configuration, with its quotes doubled",
     ("engine/backend/environment.py", "name"): "a name of the product's own",
     ("engine/store/catalog.py", "table.name.sql"): "the text of a problem",
     ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",

@@ -156,10 +156,10 @@ class Claims:
             self.leases[new.id, new.epoch, new.time_next] = lease
 
     def _is_new_lease(self, old: Row | None, new: Row) -> bool:
-        """Whether an engine has leased it: until a time to come, and as another delivery than before."""
-        if new.time_acked is not None or new.time_next is None or not is_lease_end(new.time_next):
+        """Whether an engine has leased it. What it gives back is due, and only clients renew."""
+        if new.time_next is None or not is_lease_end(new.time_next) or new.time_next <= self.now_ns():
             return False
-        return new.time_next > self.now_ns() and new.token > (0 if old is None else old.token)
+        return old is None or new.time_next != old.time_next
 
     def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
         if old is None:

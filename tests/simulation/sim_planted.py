@@ -141,8 +141,10 @@ def the_token_stays() -> Any:
     """A message keeps the name of its first delivery."""
     lease = QueueStatements.lease
 
-    def careless(self: QueueStatements, *args: Any) -> str:
-        return lease(self, *args).replace(GROWN, "CASE WHEN lease_token > 0 THEN lease_token ELSE ? + 0 * ? END")
+    def careless(self: QueueStatements, *args: Any, **options: Any) -> str:
+        return lease(self, *args, **options).replace(
+            GROWN, "CASE WHEN lease_token > 0 THEN lease_token ELSE ? + 0 * ? END"
+        )
 
     return patch.object(QueueStatements, "lease", careless)
 
@@ -154,7 +156,7 @@ def what_is_taken_has_one_token() -> Any:
         def next(self, now_ns: int) -> int:
             return 5
 
-    return patch.object(topic_log, "Wish", lambda *args: Wish(*args[:-1], Standing()))
+    return patch.object(topic_log, "Wish", lambda *args: replace(Wish(*args), times=Standing()))
 
 
 def a_give_back_keeps_the_token() -> Any:
@@ -262,7 +264,7 @@ def unacked_is_purged() -> Any:
         self.purgeable = self.purgeable.replace("time_acked", "time_created")
 
     def purge(self: QueueStatements, count: int) -> str:
-        return f"DELETE FROM {self._table} WHERE id IN ({', '.join('?' * count)})"
+        return self.table.delete(f"id IN ({', '.join('?' * count)})")
 
     return patch.multiple(QueueStatements, __init__=init, purge=purge)
 
@@ -554,7 +556,7 @@ PLANTED: Mapping[str, Bug] = {
     ),
     "a feeding whose rows come later": _of_topics(feeds_in_two_transactions("INSERT INTO `main`.`t_group"), _FED),
     "a feeding whose position comes later": _of_topics(
-        feeds_in_two_transactions("UPDATE `main`.queuegate_positions"), "a message is fed once", first=20
+        feeds_in_two_transactions("UPDATE `main`.`queuegate_positions`"), "a message is fed once", first=20
     ),
 }
 

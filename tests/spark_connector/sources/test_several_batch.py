@@ -72,11 +72,13 @@ def test_a_plan_of_a_pattern_reads_what_it_finds_each_time(gate, sql, queue):
         return sorted(tuple(row.values()) for part in planned for batch in core.read(part) for row in batch.to_pylist())
 
     assert found() == [("a", one)]
-    other = queue(name=f"{one}_b")
+    other = f"{one}_b"
+    sql(f"CREATE QUEUE {other} (payload VARCHAR(256))")
     fill(sql, other, "b")
     assert found() == [("a", one), ("b", other)]
     sql(f"DROP QUEUE {one}")
     assert found() == [("b", other)]
+    sql(f"DROP QUEUE {other}")
 
 
 def test_a_condition_and_columns_are_those_of_each(gate, sql, queue):

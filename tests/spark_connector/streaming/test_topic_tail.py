@@ -287,7 +287,7 @@ def test_available_now_waits_for_no_more_messages(tail, sql, topic):
 def test_minimum_and_maximum_go_together():
     at = {"user": "root", "database": "d", "topic": "t", "mode": "tail"}
     assert stream_read({**at, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "5"}).max_delay == 15 * 60
-    with pytest.raises(OptionError, match="minOffsetsPerTrigger is 6, more than maxMessagesPerTrigger, which is 5"):
+    with pytest.raises(OptionError, match="minOffsetsPerTrigger is 6, more than maxOffsetsPerTrigger, which is 5"):
         stream_read({**at, "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"})
     with pytest.raises(OptionError, match="maxTriggerDelay needs minOffsetsPerTrigger"):
         stream_read({**at, "maxTriggerDelay": "1m"})
