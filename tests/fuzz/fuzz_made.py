@@ -22,7 +22,8 @@ _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
 _TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
 _VALUE = rb"(?:-?\d+|" + _TEXT + rb")"
-_PARKED, _REJECTED, _REDRIVEN = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3))
+_PARKED, _REJECTED, _REDRIVEN, _RENUMBERED = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3, 4))
+_MARKED = rb"(?:= (?:" + _REDRIVEN + rb"|" + _RENUMBERED + rb")|IN \(" + _REDRIVEN + rb", " + _RENUMBERED + rb"\))"
 _FREE = rb"time_acked IS NULL"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
 _FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 IN \(1, 3\)\)"
@@ -149,11 +150,16 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
      + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 IN \(1, 3\)\)"),
-    (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _REDRIVEN + rb" WHERE " + _AND + _FREE + rb" AND "
+    (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + _REDRIVEN + rb"|CASE WHEN source_id IS"
+     rb" NULL THEN " + _REDRIVEN + rb" ELSE " + _RENUMBERED + rb" END) WHERE " + _AND + _FREE + rb" AND "
      + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
     (rb"redrive", rb"(?:INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) SELECT (?:(?:" + _NAME + rb"|"
-     + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next = " + _REDRIVEN
+     + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next " + _MARKED
      + rb"(?: AND id NOT IN \(SELECT there\.id FROM " + _TABLE + rb" AS there\))?"),  # a seek has brought back others
+    (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _RENUMBERED + rb" WHERE " + _FREE
+     + rb" AND time_next = " + _REDRIVEN + rb" AND id IN \(SELECT there\.id FROM " + _TABLE + rb" AS there\)"),
+    (rb"(?:create|alter)\b.*\b(?:queue|group)", rb"INSERT INTO " + _TABLE
+     + rb" \(id\) SELECT 1 FROM DUAL WHERE 1 = 0"),  # whether the client may add to the dead-letter queue
     # streams
     (rb"stream", rb"UPDATE " + _TABLE + rb" SET epoch = epoch WHERE 1 = 0 AND \((?:1 = 1|(?:" + _NAME
      + rb" IS NULL(?: OR )?)+)\)"),
