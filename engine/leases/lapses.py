@@ -62,7 +62,8 @@ class Lapses:
     def ran_out(self, lease: Release, receiver: SubscribeRequest, *, beside: bool = False) -> None:
         """The lease of an open stream has run out; `beside`: its receiver held other messages besides."""
         self._trace.note(LEASE_ENDED, (lease.id,), receiver)
-        self._last.had(self._queue, lease.id, lease.epoch, receiver, beside=beside)
+        name = lease.token or lease.lease_until_ns
+        self._last.had(self._queue, lease.id, lease.epoch, receiver, beside=name if beside else None)
 
     def left(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
         """A result has ended, and these leases of it stand."""

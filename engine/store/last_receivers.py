@@ -23,7 +23,7 @@ class LastReceivers:
 
     def __init__(self, most: int = LAST_RECEIVERS_MAX) -> None:
         self._most = most
-        self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest, bool]] = {}
+        self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest, int | None]] = {}
         self._holders: dict[QueueName, Holder] = {}
 
     def watch(self, queue: QueueName, holder: Holder) -> None:
@@ -36,23 +36,26 @@ class LastReceivers:
             del self._holders[queue]
 
     def had(
-        self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest, *, beside: bool = False
+        self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest, *, beside: int | None = None
     ) -> None:
-        """A lease has run out, which this receiver had; `beside`: it held other messages besides."""
+        """A lease has run out, which this receiver had; `beside`: where it held other messages besides, the lease's
+        token, or its end if it has none."""
         key = (queue, id_)
         self._had.pop(key, None)
         while len(self._had) >= self._most:
             del self._had[next(iter(self._had))]
         self._had[key] = (epoch, receiver, beside)
 
-    def had_beside(self, queue: QueueName, id_: MessageId, epoch: int) -> bool:
-        """Whether it is known that who had that delivery held other messages besides."""
+    def had_beside(self, queue: QueueName, id_: MessageId, epoch: int, name: int) -> bool:
+        """Whether it is known that who had that delivery held other messages besides. `name`: the token that the row
+        has, or the lease's end if it has none; the epoch alone stays from such a delivery to the next, whose lease may
+        be another proxy's."""
         had = self._had.get((queue, id_))
-        return had is not None and had[0] == epoch and had[2]
+        return had is not None and had[0] == epoch and had[2] == name
 
     def of(self, queue: QueueName, id_: MessageId, epoch: int) -> SubscribeRequest | None:
         """Who had that delivery of a message; None where that is not known."""
-        epoch_had, receiver, _ = self._had.get((queue, id_), (None, None, False))
+        epoch_had, receiver, _ = self._had.get((queue, id_), (None, None, None))
         if receiver is not None and epoch_had == epoch:
             return receiver
         holder = self._holders.get(queue)

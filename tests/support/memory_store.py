@@ -262,7 +262,8 @@ class MemoryStore:
                 if sharing.marks and goes_alone(due_ns):
                     if not sharing.alone:
                         continue
-                    known = is_lease_end(due_ns) and self.last_receivers.had_beside(queue.name, row.id, epoch)
+                    name, last_had = row.lease_token or due_ns, self.last_receivers
+                    known = is_lease_end(due_ns) and last_had.had_beside(queue.name, row.id, epoch, name)
                     epoch -= epoch > 0 and (is_beside(due_ns) or known)
                 if 0 < queue.options.attempts_max <= epoch:
                     row.time_next = REJECTED_NS

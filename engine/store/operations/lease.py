@@ -33,14 +33,14 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 class Terms:
     """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
     it. `times`: what its token is made of. `had`: who had that delivery of a message, where it is known. `sharing`: how
-    the messages will be held. `beside`: whether it is known of a delivery that its receiver came to hold others
-    besides."""
+    the messages will be held. `beside`: whether it is known of a delivery, by its token or else the end of its lease,
+    that its receiver came to hold others besides."""
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
     had: Callable[[MessageId, int], SubscribeRequest | None] = lambda id_, epoch: None
     sharing: Sharing = UNMARKED
-    beside: Callable[[MessageId, int], bool] = lambda id_, epoch: False
+    beside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
 
 
 class LockedRow(NamedTuple):
@@ -158,7 +158,9 @@ def _parted(rows: Sequence[LockedRow], terms: Terms) -> Sequence[LockedRow]:
 
 def _was_beside(row: LockedRow, terms: Terms) -> bool:
     """Whether its lease ran out while its receiver held others besides."""
-    return is_beside(row.due_ns) or (is_lease_end(row.due_ns) and terms.beside(row.id, row.epoch))
+    if not is_lease_end(row.due_ns):
+        return False
+    return is_beside(row.due_ns) or terms.beside(row.id, row.epoch, row.token or row.due_ns)
 
 
 def claim_added(

@@ -14,7 +14,7 @@ from world import Receiver, World, world
 from engine.delivery.company import LEFT_MAX, LeftBehind
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueSpec
-from engine.model.states import REJECTED_NS, goes_alone, is_beside, is_lease_end
+from engine.model.states import REJECTED_NS, goes_alone, is_beside, is_lease_end, lease_end
 
 POISON = 3
 HOUR = 3600 * SECOND
@@ -291,6 +291,39 @@ async def test_an_engine_that_lives_knows_that_others_came_beside_a_message():
         assert receiver.ids == [1, 2] and not is_beside(w.store.tables[NAME][1].due_ns)
         await pass_time(11)
         assert receiver.ids[2:] == [1] and receiver.epochs[2:] == [1]
+
+
+async def ran_out_beside(w: World) -> Row:
+    """Message 1, whose lease has run out while its receiver held another. It reads no more."""
+    fill(w, (1, 2))
+    receiver = await w.receive(connection_id=1, reading=False)
+    assert receiver.ids == [1, 2]
+    w.ack(2)
+    await pass_time(11)
+    return w.store.tables[NAME][1]
+
+
+@in_virtual_time
+async def test_what_was_beside_others_once_counts_when_it_was_alone_at_another_proxy():
+    """The epoch is the same, and this one remembers the delivery before."""
+    async with world(bounded(ack_wait_ns=10 * SECOND)) as w:
+        row = await ran_out_beside(w)
+        row.time_next, row.lease_token = lease_end(w.clock.now_ns() + 10 * SECOND), row.lease_token + 1
+        await pass_time(11)
+        assert (await w.fetch(limit=1, connection_id=2)).epochs == [2]
+
+
+@in_virtual_time
+async def test_polls_that_let_it_run_out_end_it_though_nothing_is_recorded():
+    """As in the consumer group of a topic whose `trace` is 0: nobody looks what became of a result that has ended."""
+    async with world(bounded(ack_wait_ns=10 * SECOND)) as w:
+        w.engine.traces._percent = {NAME: 0}
+        await ran_out_beside(w)
+        epochs: list[int] = []
+        for number in range(2, 8):
+            epochs += (await w.fetch(limit=1, connection_id=number)).epochs
+            await pass_time(11)
+        assert epochs == [1, 2, 3] and dead(w) == [1]
 
 
 @in_virtual_time
