@@ -39,8 +39,8 @@ def old(place, new_gate, request, tmp_path) -> Gate:
 
 
 def upgraded(sql: Sql, table: str = "orders") -> None:
-    wait_until(lambda: "lease_token" in sql.column(f"DESCRIBE {table}"), timeout=200, what="the column")
     # A try that finds the table locked is followed by the next one a minute later.
+    wait_until(lambda: "lease_token" in sql.column(f"DESCRIBE {table}"), timeout=200, what="the column")
 
 
 def test_the_column_comes_by_itself(old):
