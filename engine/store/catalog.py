@@ -49,7 +49,7 @@ class TableInfo:
     """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
     `unreadable`: nothing more, and this is the error. `engine`: its storage engine, where the database has several.
     `definition`: the text that all of it follows from, in which a later reading sees that nothing has changed; None
-    where it is not known."""
+    where it is not known. `unfit`: why this database cannot serve it, None where it can."""
 
     name: QueueName
     comment: str
@@ -61,6 +61,7 @@ class TableInfo:
     engine: str | None = None
     narrow: frozenset[tuple[str, str]] = frozenset()
     definition: str | None = None
+    unfit: str | None = None
 
     def still_is(self, comment: str, definition: str | None) -> bool:
         """Whether it was read from this very definition: then it need not be read again."""
@@ -87,6 +88,8 @@ def queue_spec(table: TableInfo) -> QueueSpec:
         raise InvalidQueueTable(
             f"id of message table {table.name.table} must be an integer, a string or a binary string"
         )
+    if table.unfit is not None:
+        raise InvalidQueueTable(f"{table.unfit} (table {table.name.table})")
     options = from_comment(table.comment, table.name.table)
     if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")

@@ -29,6 +29,7 @@ _ON_MYSQL_TOO = [
     "test_topic_partitions",
     "test_sequenced_topics",
     "test_hostile_rows",
+    "test_kinds_of_ids",
 ]
 """What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 
@@ -49,6 +50,7 @@ _NOT_WITH_PROXY_ACCOUNTS = [
     "test_forms_and_mappers",
     "test_group_filters",
     "test_hostile_rows",
+    "test_kinds_of_ids",
     "test_numbers",
     "test_ordering_and_limits",
     "test_reasons",

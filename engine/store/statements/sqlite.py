@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.backend.base import StoreConnection
-from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.queue import QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo
@@ -17,6 +17,12 @@ from engine.store.gate import Gate
 from engine.store.statements.dialect import Dialect
 
 DATABASE = "main"
+
+DECIMAL_DIGITS_MAX = 15
+"""Digits of a DECIMAL that an 8-byte number keeps, and so the most that an id may have."""
+
+_DECIMALS = frozenset((0, 246))  # DECIMAL and NEWDECIMAL of the protocol
+_UNSIGNED = 0x20  # a flag of a column
 
 META_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queuegate_meta_tables'"
 """Whether any table ever had a comment."""
@@ -56,14 +62,26 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     return read
 
 
+def unfit_id(column: ColumnMeta) -> str | None:
+    """Why no queue can have ids of this type here, None where it can. A DECIMAL of more digits than a number
+    of SQLite's keeps is stored as a text that sorts as the numbers do, which is not the text that names a message."""
+    point = 1 if column.decimals else 0
+    sign = 0 if column.flags & _UNSIGNED else 1
+    if column.type not in _DECIMALS or column.length - point - sign <= DECIMAL_DIGITS_MAX:
+        return None
+    return f"id is a DECIMAL of more than {DECIMAL_DIGITS_MAX} digits: give it fewer, or BIGINT, VARCHAR or VARBINARY"
+
+
 def _read(connection: StoreConnection, name: QueueName, comment: str, definition: str) -> TableInfo:
+    columns = connection.describe(DATABASE, name.table)
     return TableInfo(
         name,
         comment,
-        connection.describe(DATABASE, name.table),
+        columns,
         _indexes(connection, name.table),
         frozenset(str(row[0]) for row in connection.query(GENERATED_COLUMNS, (name.table,))),
         definition=definition,
+        unfit=next((unfit_id(column) for column in columns if column.name.lower() == "id"), None),
     )
 
 

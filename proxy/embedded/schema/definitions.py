@@ -12,6 +12,8 @@ from datetime import datetime
 
 from engine.backend.sqlite.connection import SqliteConnection
 from engine.backend.sqlite.errors import SqliteFault
+from engine.model.queue import QUEUE_MARK
+from engine.store.statements.sqlite import unfit_id
 from proxy.embedded.binding import bind
 from proxy.embedded.schema.alter_table import Rebuild, set_next_number
 from proxy.embedded.schema.dictionary import forget, keep
@@ -46,7 +48,7 @@ from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import DATABASE, Column, Schema, Table
 from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.modes import Modes
-from rewriter.sqlite.values.types import Kind, collation_name, text_type, text_width
+from rewriter.sqlite.values.types import Kind, collation_name, meta, text_type, text_width
 
 Lookup = Callable[[str, tuple[object, ...]], object]
 
@@ -326,6 +328,7 @@ class Definer:
 
     def _keep(self, table: Table, old_name: str | None = None) -> None:
         if not table.temporary:
+            _check_queue(table)
             keep(self.connection, table, old_name)
         tables = {name: one for name, one in self.schema.tables.items() if name != old_name}
         self._set({**tables, table.name: table})
@@ -340,6 +343,14 @@ class Definer:
 
     def _execute(self, sql: str) -> None:
         self.connection.execute(sql).close()
+
+
+def _check_queue(table: Table) -> None:
+    """A table that says that it is a queue has ids that name its messages here."""
+    identity = table.column("id") if QUEUE_MARK in table.comment else None
+    reason = None if identity is None else unfit_id(meta(identity.type, identity.name))
+    if reason is not None:
+        raise SqlError(1235, f"The embedded backend has no such queue: {reason}")
 
 
 def _with_selected(defined: Sequence[Column], selected: Sequence[Column]) -> tuple[Column, ...]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from memory_store import Row
 
+from engine.model.errors import InvalidQueueTable
+from engine.model.queue import ColumnMeta, IndexInfo, QueueName
 from engine.store.base import release_of
+from engine.store.catalog import TableInfo, queue_spec
+from engine.store.statements.sqlite import unfit_id
+from rewriter.sqlite.values.types import decimal, meta
+
+COMMENT = "vitess_message,vt_ack_wait=30,vt_purge_after=60,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=30"
 
 IDS = {
     "integer": [1, -(2**63), 2**63 - 1],
@@ -43,3 +52,28 @@ async def test_an_id_of_another_case_is_found_as_the_table_spells_it(fresh_url):
         assert await bench.store.unsettled(bench.spec, ["aBC"]) == {"Abc": (0, 0, 0)}
     finally:
         await bench.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "scale", "unsigned", "fits"),
+    [(15, 0, False, True), (15, 15, True, True), (15, 2, False, True), (16, 0, False, False), (65, 30, True, False)],
+)
+def test_a_table_from_before_whose_ids_are_long_decimals_is_told_so(size, scale, unsigned, fits):
+    sql_type = dataclasses.replace(decimal(size, scale), unsigned=unsigned)
+    assert (unfit_id(meta(sql_type, "id")) is None) == fits
+    columns = [
+        meta(sql_type, "id"),
+        *(ColumnMeta(name, 8) for name in ("priority", "epoch", "time_next", "time_acked")),
+    ]
+    found = TableInfo(
+        QueueName("main", "old"),
+        COMMENT,
+        tuple(columns),
+        (IndexInfo(("id",), True),),
+        unfit=unfit_id(columns[0]),
+    )
+    if fits:
+        assert queue_spec(found).name.table == "old"
+        return
+    with pytest.raises(InvalidQueueTable, match="more than 15 digits"):
+        queue_spec(found)
