@@ -28,8 +28,8 @@ FLOORS = {
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text effort errors",
-    "engine": "engine schedules topics history duties delivery leases traces database_work service store backend clock"
-    " model",
+    "engine": "engine schedules topics history duties delivery leases traces database_work service store backend"
+    " shared_future clock model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
     " option_condition option_values option_names errors",
     "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction line statements"

@@ -30,6 +30,7 @@ from engine.model.topics import (
     Sought,
     TopicExtent,
 )
+from engine.shared_future import wait_shared
 from engine.store.base import LeaseUnknown, LogPage
 from engine.store.gate import GatedTable
 from engine.store.operations import feed
@@ -230,7 +231,7 @@ class TopicLog:
         now = asyncio.get_running_loop().time()
         if self._asking is None or now - self._asked_at >= _SHARED_SECONDS:
             self._asked_at, self._asking = now, asyncio.ensure_future(self._ask(database))
-        return await asyncio.shield(self._asking)
+        return await wait_shared(self._asking)
 
     async def _ask(self, database: str) -> Transactions:
         try:

@@ -22,6 +22,7 @@ from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.service import Service
+from engine.shared_future import wait_shared
 from engine.store.proxy_directory import BEAT_SECONDS, ProxyDirectory, ProxyEntry
 from proxy.cluster.messages import Frame, MessageKind, report_of
 from proxy.cluster.outbox import CommitBatcher
@@ -146,7 +147,7 @@ class Mesh(Service):
         while number not in self._entries and not began:
             if self._reading is None or self._reading.done():
                 self._reading, began = self._loop.create_task(self._read()), True
-            await asyncio.shield(self._reading)
+            await wait_shared(self._reading)
         return self._entries.get(number)
 
     async def _read(self) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from engine.shared_future import wait_shared
 from proxy.console.visits import Page, Visit
 
 SHARED_SECONDS = 2.5
@@ -35,7 +36,7 @@ class SharedReads:
             self._forget()
             task = asyncio.ensure_future(page.read(visit))
             self._kept[key] = (self._clock(), task)
-        return await asyncio.shield(task)  # it goes on for the others where one of them leaves
+        return await wait_shared(task)  # it goes on for the others where one of them leaves
 
     def _forget(self) -> None:
         """What is too old goes, and where there are very many, everything."""

@@ -23,6 +23,7 @@ from engine.backend.sqlite.errors import SqliteInterrupted, translate
 from engine.backend.sqlite.foreign_keys import switch_foreign_keys
 from engine.backend.sqlite.task_thread import Tasks, serve
 from engine.model.errors import BackendError, BackendUnavailable
+from engine.shared_future import wait_shared
 
 T = TypeVar("T")
 
@@ -275,7 +276,7 @@ class SqliteWorker:
         future: asyncio.Future[T] = loop.create_future()
         self._tasks.put((work, future, loop))
         try:
-            return await asyncio.shield(future)
+            return await wait_shared(future)
         except asyncio.CancelledError:
             if not future.done():
                 await self._abandon(future)
@@ -310,7 +311,6 @@ class SqliteWorker:
             self.interrupt()
             # Work may be between two statements, where an interrupt is lost: repeat until the thread is free.
             await asyncio.wait([future], timeout=0.05)
-        future.exception() if not future.cancelled() else None
 
     def _serve(self) -> None:
         serve(self._tasks, self._call)
