@@ -13,8 +13,11 @@ async def wait_shared(future: asyncio.Future[T]) -> T:
 
     Raises what it raises.
     """
-    future.add_done_callback(_retrieve)
-    return await asyncio.shield(future)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(_retrieve)  # only now: an ordinary wait has no callback more
+        raise
 
 
 def _retrieve(future: asyncio.Future[T]) -> None:

@@ -22,24 +22,24 @@ def slow(message, transaction):
     transaction.execute(
         "INSERT INTO ledger (n, pid, attempt) VALUES (%s, %s, %s)", (message.n, os.getpid(), message.epoch)
     )
-    os.write(1, f"inside {message.n}\n".encode())
+    say("inside", message.n)
     time.sleep(message.seconds)
 
 
 def plain(message):
     """The same without a transaction: only its output tells that it ran."""
-    os.write(1, f"inside {message.n}\n".encode())
+    say("inside", message.n)
     time.sleep(message.seconds)
-    os.write(1, f"done {message.n}\n".encode())
+    say("done", message.n)
 
 
 def timed(message):
     """Says when it begins and ends, by the clock that all processes of the machine share."""
-    say("begin", message.n)
+    say("begin", message.n, time.monotonic())
     time.sleep(message.seconds)
-    say("end", message.n)
+    say("end", message.n, time.monotonic())
 
 
-def say(word, n):
+def say(*words):
     """A line in one write: two threads' parts of lines mix otherwise."""
-    os.write(1, f"{word} {n} {time.monotonic()}\n".encode())
+    os.write(1, f"{' '.join(map(str, words))}\n".encode())
