@@ -45,6 +45,7 @@ from engine.schedules.scheduler import SchedulerContext
 from engine.schedules.schedules import Schedules, SchedulesContext
 from engine.service import Service
 from engine.store.base import MessageStore
+from engine.store.zones import Zone
 from engine.topics.broadcast import BroadcastReader
 from engine.topics.retention import PERIOD_SECONDS
 from engine.topics.topics import Topics, TopicsContext
@@ -453,6 +454,10 @@ class Engine:
         served = self._served.get(name)
         found = {} if served is None else {id_: served.manager.holder(id_) for id_ in ids}
         return {id_: holder for id_, holder in found.items() if holder is not None}
+
+    def zone(self, name: str) -> Zone:
+        """The time zone of a session whose time_zone is called so."""
+        return self._store.zones.zone(name)
 
     @property
     def surveyor(self) -> Surveyor:

@@ -12,12 +12,12 @@ from enum import Enum
 from typing import assert_never
 
 from engine.model.epochs import integer_bounds
-from engine.model.queue import ColumnMeta, MessageId, QueueSpec
+from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta, MessageId, QueueSpec
 
 _INTEGER_TYPES = frozenset((1, 2, 3, 8, 9, 13))  # TINY, SHORT, LONG, LONGLONG, INT24, YEAR
 _STRING_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the BLOB family, VAR_STRING, STRING
 _BINARY_CHARSET = 63
-_NO_IDENTITY_TYPES = frozenset((4, 5, 11, 16, 245, 255))  # FLOAT, DOUBLE, TIME, BIT, JSON, GEOMETRY
+_NO_IDENTITY_TYPES = frozenset((4, 5, TIMESTAMP_TYPE, 11, 16, 245, 255))  # FLOAT, DOUBLE, TIME, BIT, JSON, GEOMETRY
 _BIGINT_MAX = (1 << 63) - 1
 _AUTO_INCREMENT = 0x200  # a flag of a column
 _INTEGER_DIGITS_MAX = 20  # BIGINT UNSIGNED has 20; more is not an id and would cost quadratic time to read

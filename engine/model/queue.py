@@ -56,6 +56,11 @@ SOURCE_ID_COLUMN = "source_id"
 
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
 _BIGINT = 8  # the protocol's code
+
+TIMESTAMP_TYPE = 7
+"""The protocol's code of a moment: what it shows depends on the session's time zone. In rows for receivers its values
+are seconds since the epoch, with the decimals that there are; 0 is the zero date."""
+
 _NOT_NULL, _UNSIGNED, _NO_DEFAULT = 0x1, 0x20, 0x1000  # the protocol's flags of a column
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")

@@ -37,6 +37,7 @@ from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
 from engine.store.schedule_store import ScheduleStore
 from engine.store.sharing import UNMARKED, Sharing
+from engine.store.zones import Zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +385,11 @@ class MessageStore(Protocol):
     @property
     def last_receivers(self) -> LastReceivers:
         """Who had what; the store asks it, and is told by who hands messages out."""
+        ...
+
+    @property
+    def zones(self) -> Zones:
+        """The time zones of clients."""
         ...
 
     @property

@@ -78,6 +78,7 @@ from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
 from engine.store.topic_log import Conditions, TopicLog, no_conditions
 from engine.store.trace_log import TraceLog
+from engine.store.zones import Zones
 
 NO_SUCH_TABLE = 1146
 
@@ -124,6 +125,7 @@ class SqlMessageStore:
         self.topics = TopicLog(pool, dialect, define, conditions, self._times)
         self.traces = TraceLog(pool, dialect, define)
         self.last_receivers = LastReceivers()
+        self.zones = Zones(pool, dialect)
         self.schedules = ScheduleTable(pool, dialect, define, insert)
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.lease_token import LeaseTimes
-from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
+from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec
 from engine.model.sequence import Numbered, Sequencing
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import (
@@ -32,7 +32,6 @@ from engine.model.topics import (
 )
 from engine.shared_future import wait_shared
 from engine.store.base import LeaseUnknown, LogPage
-from engine.store.gate import GatedTable
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
@@ -322,8 +321,7 @@ class TopicLog:
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
         """Those of these messages that are there, and for which the condition is true: whole rows in order."""
-        table = self._dialect.gate.of(topic)
-        return await self._pool.read(lambda connection: _rows(connection, table, topic, "id", ids, condition))
+        return await self._pool.read(lambda connection: _rows(connection, self._dialect, topic, "id", ids, condition))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
         """Drop what a group has in its queue, and have it read on from there.
@@ -417,7 +415,7 @@ class TopicLog:
             ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
-            rows = _rows(connection, self._dialect.gate.of(topic), topic, offset, ids, condition)
+            rows = _rows(connection, self._dialect, topic, offset, ids, condition)
             reached = position.fed(fresh, late, complete=page.complete)
             return LogPage(tuple(rows), reached, page.now_ns)
 
@@ -438,14 +436,14 @@ def _check_numbers(topic: TopicSpec) -> None:
 
 def _rows(
     connection: StoreConnection,
-    table: GatedTable,
+    dialect: Dialect,
     topic: TopicSpec,
     by: str,
     values: Sequence[int],
     condition: Condition | None,
 ) -> list[tuple[TextValue, ...]]:
-    columns = ", ".join(quoted(column.name) for column in topic.columns)
-    sql = f"SELECT {columns} FROM {table} WHERE {by} IN ({placeholders(len(values))})"
+    whole = f"SELECT {dialect.selected(topic.columns)} FROM {dialect.gate.of(topic)}"
+    sql = f"{whole} WHERE {by} IN ({placeholders(len(values))})"
     if condition is None:
         return connection.query_text(f"{sql} ORDER BY {by}", values, topic.columns)
     with connection.reading(condition.settings):

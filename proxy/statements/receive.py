@@ -23,7 +23,7 @@ from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read
 from proxy.upstream.base import RESULTS_CHARSET, collected
 from proxy.wire.outcome import Outcome
-from proxy.wire.row_form import RowForm, is_text
+from proxy.wire.row_form import ClientZone, RowForm, is_moment, is_text
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 
@@ -157,9 +157,14 @@ class StreamStatement:
             raise
 
     async def _form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
-        """The form in which the client wants its rows. Only the database knows the charset (SET NAMES)."""
+        """The form in which the client wants its rows. Only the database knows the charset and the time zone."""
         charset = await self._results_charset() if any(map(is_text, columns)) else None
-        return RowForm(columns, charset, binary=binary)
+        zone = await self._zone() if any(map(is_moment, columns)) else None
+        return RowForm(columns, charset, binary=binary, zone=zone)
+
+    async def _zone(self) -> ClientZone:
+        (name,) = (await collected(self._session.upstream, "SELECT @@time_zone")).row(1)
+        return self._engine.zone("SYSTEM" if name is None else name.decode("utf-8", "replace"))
 
     async def _results_charset(self) -> str | None:
         """None: nothing is to be converted."""

@@ -17,7 +17,7 @@ import math
 from collections.abc import AsyncIterator, Collection, Sequence
 
 from engine.engine import OpenStream, Subscription
-from engine.model.errors import EngineError
+from engine.model.errors import BackendError, EngineError, passes
 from engine.model.queue import Batch, ColumnMeta, Message, MessageId
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
@@ -26,6 +26,8 @@ from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 from proxy.wire.row_form import RowForm
 
 log = logging.getLogger(__name__)
+
+_AWAY_SECONDS = 1.0  # until the next try while the database is away
 
 
 class ClientGone(EngineError):
@@ -110,6 +112,7 @@ async def _send(
     batch: Batch, subscription: OpenStream, writer: AnswerWriter, form: RowForm, unread: UnreadRows
 ) -> None:
     """The rows of a batch, in portions: what follows one waits here until the client has taken it."""
+    await _ready(batch, subscription, form)
     while batch.rows:
         encoded: list[bytes] = []
         size = 0
@@ -128,6 +131,17 @@ async def _send(
         if writer.client.stuck:
             await _taken(writer, subscription.seconds_left(portion))
         await writer.flush()
+
+
+async def _ready(batch: Batch, subscription: OpenStream, form: RowForm) -> None:
+    """See RowForm.ready; a database that is away for a moment ends no stream."""
+    while True:
+        try:
+            return await form.ready(batch.rows)
+        except BackendError as error:
+            if not passes(error) or subscription.seconds_left(batch) <= 0:
+                raise
+            await asyncio.sleep(_AWAY_SECONDS)
 
 
 async def _taken(writer: AnswerWriter, seconds: float) -> None:
@@ -176,7 +190,9 @@ class SubscriptionCursor:
 
     async def _next_batch(self) -> None:
         try:
-            self._rest = await anext(self.subscription)
+            batch = await anext(self.subscription)
+            await _ready(batch, self.subscription, self._form)
+            self._rest = batch
         except StopAsyncIteration:
             self._ended = True
 

@@ -1,28 +1,61 @@
-"""The form in which a stream's rows reach a client: its charset, and the text or binary protocol. Pure.
+"""The form in which a stream's rows reach a client: its charset and time zone, and the text or binary protocol. Pure.
 
 The engine reads messages as utf8mb4. A client that asked for another charset gets its text, and column definitions that
-say so, in that one, as from the server itself; a character it cannot hold becomes '?', as in MySQL.
+say so, in that one, as from the server itself; a character it cannot hold becomes '?', as in MySQL. The engine reads
+a TIMESTAMP as seconds since the epoch; a client gets what its clock shows at that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from mysql_mimic.charset import CharacterSet
 
-from engine.model.queue import ColumnMeta, TextValue
+from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta, TextValue
 from proxy.wire import replies
 from proxy.wire.flags import encoding_named
 
 _BINARY = 63
+_EPOCH = datetime(1970, 1, 1)
 _UNCONVERTED = frozenset(("utf8mb4", "utf8mb3", "utf8", "binary"))
 _TEXT_TYPES = frozenset((15, 245, 247, 248, 249, 250, 251, 252, 253, 254))  # VARCHAR, JSON, ENUM, SET, BLOBs, STRINGs
+
+
+class ClientZone(Protocol):
+    """A time zone: by how many seconds its clocks are ahead of UTC, at moments that were learned."""
+
+    async def learn(self, moments: Collection[int]) -> None:
+        """Raises BackendError."""
+        ...
+
+    def offset(self, moment: int) -> int: ...
+
+
+def is_moment(column: ColumnMeta) -> bool:
+    """Whether what the column's values show depends on the time zone."""
+    return column.type == TIMESTAMP_TYPE
 
 
 def is_text(column: ColumnMeta) -> bool:
     """Whether the column's values are characters, not bytes or numbers."""
     return column.type in _TEXT_TYPES and column.charset != _BINARY
+
+
+def _is_seconds(value: bytes) -> bool:
+    return value.replace(b".", b"", 1).isdigit()
+
+
+def moment_text(value: bytes, zone: ClientZone) -> bytes:
+    """A moment, in seconds since the epoch, as a clock shows it; 0 is MySQL's zero date."""
+    whole, point, fraction = value.partition(b".")
+    seconds = int(whole)
+    if not seconds and not fraction.strip(b"0"):
+        return b"0000-00-00 00:00:00" + point + fraction
+    shown = _EPOCH + timedelta(seconds=seconds + zone.offset(seconds))
+    return shown.isoformat(" ").encode() + point + fraction
 
 
 def result_codec(charset: str) -> str:
@@ -32,10 +65,15 @@ def result_codec(charset: str) -> str:
 
 
 class RowForm:
-    """Encodes rows of these columns. `charset` is MySQL's name for it; None or a Unicode one leaves values alone."""
+    """Encodes rows of these columns. `charset` is MySQL's name for it; None or a Unicode one leaves values alone.
+    `zone`: where a column is a moment; rows are given to `ready` first then."""
 
-    def __init__(self, columns: Sequence[ColumnMeta], charset: str | None, *, binary: bool) -> None:
+    def __init__(
+        self, columns: Sequence[ColumnMeta], charset: str | None, *, binary: bool, zone: ClientZone | None = None
+    ) -> None:
         self.columns = tuple(columns)
+        self._zone = zone
+        self._moments = [] if zone is None else [at for at, column in enumerate(columns) if is_moment(column)]
         self._binary = binary
         self._codec = None
         if charset is not None and charset not in _UNCONVERTED and charset in CharacterSet.__members__:
@@ -50,11 +88,27 @@ class RowForm:
         """Python's codec of what the client is sent, names of columns included."""
         return self._codec or "utf-8"
 
+    async def ready(self, rows: Iterable[Sequence[TextValue]]) -> None:
+        """See to it that these rows can be encoded. Raises BackendError."""
+        if self._zone is not None and self._moments:
+            values = (row[at] for row in rows for at in self._moments)
+            await self._zone.learn({int(value.partition(b".")[0]) for value in values if value and _is_seconds(value)})
+
     def __call__(self, row: Sequence[TextValue]) -> bytes:
         """One row's packet."""
+        if self._zone is not None and self._moments:
+            row = self._shown(row, self._zone)
         if self._codec is not None:
             row = self._converted(row, self._codec)
         return replies.binary_row_from_text(row, self.columns) if self._binary else replies.text_row(row)
+
+    def _shown(self, row: Sequence[TextValue], zone: ClientZone) -> Sequence[TextValue]:
+        values = list(row)
+        for at in self._moments:
+            value = values[at]
+            if value and _is_seconds(value):
+                values[at] = moment_text(value, zone)
+        return values
 
     def _converted(self, row: Sequence[TextValue], codec: str) -> list[TextValue]:
         return [

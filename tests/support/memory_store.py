@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from memory_schedules import MemorySchedules
 from memory_topics import MemoryTopics
@@ -57,6 +57,7 @@ from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
 from engine.store.limits import Rate
 from engine.store.sharing import UNMARKED, Sharing
+from engine.store.zones import Zones
 from engine.traces import QueueTrace, Traces
 
 T = TypeVar("T")
@@ -159,6 +160,7 @@ class MemoryStore:
         self.traces = MemoryTraces(self.clock)
         self.last_receivers = LastReceivers()
         self.schedules = MemorySchedules(self.clock)
+        self.zones = cast(Zones, None)  # its rows have no moments
 
     def serve(self, *queues: QueueSpec, topics: Sequence[TopicSpec] = ()) -> None:
         """Replace the tables that exist by these queues and topics; tables that stay keep their messages.

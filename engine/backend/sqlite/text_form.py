@@ -2,15 +2,18 @@
 
 How values are stored: integers, YEAR, BIT as integers; TIME as signed microseconds; DECIMAL as a number (over 15 digits
 as sortable text); DATE, DATETIME and TIMESTAMP (UTC) as ISO text; everything else as text or blob.
+
+A TIMESTAMP is not shown but sent as seconds since the epoch (engine.model.queue.TIMESTAMP_TYPE).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from engine.model.queue import ColumnMeta
+from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta
 
 DECIMAL_TYPES = frozenset((0, 246))
 FLOAT_TYPE = 4
@@ -34,7 +37,19 @@ def text_encoder(column: ColumnMeta) -> Callable[[Any], bytes]:
     if column.type == BIT_TYPE:
         size = max(1, (column.length + 7) // 8)
         return lambda value: int(value).to_bytes(size, "big")
+    if column.type == TIMESTAMP_TYPE:
+        return lambda value: moment_text(value, column.decimals)
     return plain_text
+
+
+def moment_text(value: Any, decimals: int) -> bytes:
+    """A TIMESTAMP; what is none, as a column of SQLite may hold, as it is."""
+    try:
+        moment = datetime.fromisoformat(value).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return plain_text(value)
+    seconds, microseconds = int(moment.replace(microsecond=0).timestamp()), moment.microsecond
+    return f"{seconds}.{microseconds:06}"[: len(str(seconds)) + 1 + decimals].encode() if decimals else b"%d" % seconds
 
 
 def decimal_text(value: Any, decimals: int) -> str:

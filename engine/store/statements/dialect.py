@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.backend.base import StoreConnection
-from engine.model.queue import QueueName
+from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta, QueueName, quoted
 from engine.store.catalog import TableInfo
 from engine.store.gate import Gate
 
@@ -34,7 +34,8 @@ class Dialect:
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
     `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
     `adds_columns`: adds a column of that definition to a table without holding anybody up, or raises; None where
-    MySQL's own words do.
+    MySQL's own words do. `moment`: a TIMESTAMP column, by its name, as seconds since the epoch. `zone_offsets`: by how
+    many seconds the clocks of a time zone are ahead of UTC at such moments.
     """
 
     name: str
@@ -47,7 +48,16 @@ class Dialect:
     make_limits: str
     add_limits: str
     list_tables: ListTables
+    moment: str
+    zone_offsets: Callable[[StoreConnection, str, Sequence[int]], Sequence[int]]
     partitions: bool = False
     checks_values: bool = True
     table_bytes: str = ""
     adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None
+
+    def selected(self, columns: Iterable[ColumnMeta]) -> str:
+        """A select list of whole rows for receivers, in whose time zones a TIMESTAMP is shown."""
+        return ", ".join(
+            self.moment.format(quoted(column.name)) if column.type == TIMESTAMP_TYPE else quoted(column.name)
+            for column in columns
+        )

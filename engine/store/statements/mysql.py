@@ -149,6 +149,14 @@ def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[In
     return tuple(IndexInfo(tuple(names), unique[index], index, index not in cut) for index, names in columns.items())
 
 
+def zone_offsets(connection: StoreConnection, zone: str, moments: Sequence[int]) -> Sequence[int]:
+    """See Dialect."""
+    shown = ", ".join(f"TIMESTAMPDIFF(SECOND, '1970-01-01', FROM_UNIXTIME({int(moment)}))" for moment in moments)
+    with connection.reading((("time_zone", zone),)):
+        (row,) = connection.query(f"SELECT {shown}")
+    return [int(clock) - moment for clock, moment in zip(row, moments, strict=True)]
+
+
 MYSQL = Dialect(
     name="mysql",
     gate=Gate("IGNORE INDEX FOR GROUP BY ({indexes})"),
@@ -164,6 +172,8 @@ MYSQL = Dialect(
     ),
     add_limits="INSERT IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
+    moment="UNIX_TIMESTAMP({})",
+    zone_offsets=zone_offsets,
     partitions=True,
     table_bytes=TABLE_BYTES,
     adds_columns=add_column,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from engine.model.epochs import highest_epoch, next_epoch_sql
 from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
-from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
+from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, not_set_aside
 from engine.store.statements.archive import archived_until
 from engine.store.statements.dialect import Dialect
@@ -31,7 +31,7 @@ class QueueStatements:
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
-        self._columns = ", ".join(quoted(column.name) for column in queue.columns)
+        self._columns = dialect.selected(queue.columns)
         self._next_epoch = next_epoch_sql(highest_epoch(queue))
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"

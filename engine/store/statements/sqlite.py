@@ -6,7 +6,9 @@ comment, definition). Its only database is called `main`. Times have millisecond
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from engine.backend.base import StoreConnection
 from engine.model.queue import QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
@@ -100,6 +102,13 @@ def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:
     )
 
 
+def zone_offsets(connection: StoreConnection, zone: str, moments: Sequence[int]) -> Sequence[int]:
+    """See Dialect: the machine's own zones."""
+    known = None if zone.upper() == "SYSTEM" else ZoneInfo(zone)
+    shown = (datetime.fromtimestamp(moment, UTC).astimezone(known).utcoffset() for moment in moments)
+    return [0 if offset is None else int(offset.total_seconds()) for offset in shown]
+
+
 SQLITE = Dialect(
     name="sqlite",
     gate=Gate(""),
@@ -114,5 +123,7 @@ SQLITE = Dialect(
     ),
     add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
+    moment="{}",  # what reads rows makes the seconds
+    zone_offsets=zone_offsets,
     checks_values=False,
 )

@@ -54,3 +54,39 @@ def test_no_character_set_of_mysql_is_too_much(charset: str) -> None:
     packet = form((b"1", "plain äя".encode(), b"\xff"))
     assert b"plain " in packet and packet.endswith(b"\x01\xff")
     codecs.lookup(encoding_named(charset))
+
+
+class _Zone:
+    def __init__(self) -> None:
+        self.learned: set[int] = set()
+
+    async def learn(self, moments) -> None:
+        self.learned |= set(moments)
+
+    def offset(self, moment: int) -> int:
+        assert moment in self.learned
+        return 20700
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"1767225600", b"2026-01-01 05:45:00"),
+        (b"1767225600.250", b"2026-01-01 05:45:00.250"),
+        (b"1.000001", b"1970-01-01 05:45:01.000001"),
+        (b"4294967295", b"2106-02-07 12:13:15"),
+        (b"0", b"0000-00-00 00:00:00"),
+        (b"0.000", b"0000-00-00 00:00:00.000"),
+        (b"no moment", b"no moment"),
+        (None, None),
+    ],
+)
+async def test_a_moment_is_what_the_clients_clock_shows(value, shown) -> None:
+    column = ColumnMeta("at", 7, charset=63)
+    form = RowForm((NUMBER, column), None, binary=False, zone=_Zone())
+    await form.ready([(b"1", value)])
+    assert form((b"1", value)) == replies.text_row((b"1", shown))
+    if shown != b"no moment":
+        binary = RowForm((NUMBER, column), None, binary=True, zone=_Zone())
+        await binary.ready([(b"1", value)])
+        assert binary((b"1", value)) == replies.binary_row_from_text((b"1", shown), (NUMBER, column))
