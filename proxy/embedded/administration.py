@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from engine.backend.sqlite.connection import SqliteConnection
@@ -73,7 +74,7 @@ class Administration:
                 return await self._maintain(command)
             case commands.NoOperation():
                 pass
-        return OkResult()
+        return OkResult(warnings=self.state.diagnostics.warning_count)
 
     async def show(self, show: Show) -> Result:
         """Answer a SHOW, DESCRIBE or EXPLAIN."""
@@ -124,7 +125,10 @@ class Administration:
             if one.scope == "user":
                 users[one.name] = value
                 variables.check_size(users)
-            checked.append((one, value if one.scope == "user" else variables.check(one.name, value)))
+            kept = value if one.scope == "user" else variables.check(one.name, value)
+            if one.scope != "user" and isinstance(value, int | Decimal) and kept != value:
+                self.state.diagnostics.add("Warning", 1292, f"Truncated incorrect {one.name} value: '{value}'")
+            checked.append((one, kept))
         for one, value in checked:
             if one.scope == "global" and one.name == "sql_mode" and status_of(value):
                 # Clients escape their first statement by what the greeting says, which comes before the account.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from rewriter.sqlite.functions.dates import time_zone
 from rewriter.sqlite.plan import Bind
 from rewriter.sqlite.queries.information_schema import INFORMATION_SCHEMA
 from rewriter.sqlite.schema import DATABASE, Schema, Table
+from rewriter.sqlite.text.literal_lifting import Unsigned
 from rewriter.sqlite.text.modes import Modes
 
 _NUMBERS = "SELECT name, seq + 1 FROM main.sqlite_sequence"
@@ -82,9 +84,15 @@ class State:
             "version_compile_machine": platform.machine(),
             "system_time_zone": utc_now().astimezone().tzname() or "UTC",
         }
-        shared.global_variables.setdefault("innodb_lock_wait_timeout", database.lock_wait_seconds)
-        variables = Variables(shared.global_variables, constants)
-        transaction = Transaction(database, lambda: float(variables.get("innodb_lock_wait_timeout")))
+        # A server counts whole seconds; what the configuration says is kept to the millisecond all the same.
+        settings = {"innodb_lock_wait_timeout": math.ceil(database.lock_wait_seconds)}
+        variables = Variables(shared.global_variables, constants, settings)
+
+        def wait() -> float:
+            chosen = variables.chosen("innodb_lock_wait_timeout")
+            return database.lock_wait_seconds if chosen is None else float(chosen)
+
+        transaction = Transaction(database, wait)
         state = cls(shared, identity, found_rows, processes, variables, transaction)
         state._take_charset()
         return state
@@ -208,11 +216,11 @@ class State:
         """`@name` and `@@name` in a statement."""
         match text.lower().removeprefix("@@").removeprefix("session."):
             case "last_insert_id" | "identity" if text.startswith("@@"):
-                return self.diagnostics.last_insert_id
+                return Unsigned(self.diagnostics.last_insert_id)
             case "warning_count" if text.startswith("@@"):
-                return self.diagnostics.warning_count
+                return Unsigned(self.diagnostics.warning_count)
             case "error_count" if text.startswith("@@"):
-                return self.diagnostics.count(errors=True)
+                return Unsigned(self.diagnostics.count(errors=True))
         return self.variables.look_up(text)
 
     @property

@@ -8,37 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from proxy.embedded.binding import utc_now
+from proxy.embedded.variable_values import DEFAULT_SQL_MODE, checked, shown, typed
 from proxy.wire.status_flags import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.functions.dates import time_zone
-from rewriter.sqlite.text.keywords import keywords
 from rewriter.sqlite.text.literal_lifting import LexicalModes
 from rewriter.sqlite.values.types import DEFAULT_COLLATION
-
-DEFAULT_SQL_MODE = (
-    "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
-    "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
-)
-_SQL_MODES = frozenset(
-    (
-        *DEFAULT_SQL_MODE.split(","),
-        *("ALLOW_INVALID_DATES", "ANSI_QUOTES", "HIGH_NOT_PRECEDENCE", "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO"),
-        *("NO_BACKSLASH_ESCAPES", "NO_DIR_IN_CREATE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH"),
-        *("PIPES_AS_CONCAT", "REAL_AS_FLOAT", "STRICT_ALL_TABLES", "TIME_TRUNCATE_FRACTIONAL", "NO_AUTO_CREATE_USER"),
-        *("TRADITIONAL", "ANSI", "NO_KEY_OPTIONS", "NO_FIELD_OPTIONS", "NO_TABLE_OPTIONS"),
-    )
-)
-_REFUSED_MODES = frozenset(("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH"))
-_COMBINED_MODES = {
-    "ANSI": ("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "ONLY_FULL_GROUP_BY", "ANSI"),
-}
-_LEVELS = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
-IDLE_MAX = 31_536_000  # seconds, a year: MySQL's own bound of wait_timeout
-_MAX_LOCK_WAIT = 3600  # seconds; longer than this nobody waits for a row
 
 # Name to default. A tuple (value,) is read-only.
 _CONSTANTS: dict[str, Any] = {
@@ -148,14 +126,10 @@ _CONSTANTS: dict[str, Any] = {
     "version_compile_os": ("",),
     "wait_timeout": 28800,
 }
+NAMES = tuple(_CONSTANTS)
+"""All that there are."""
+
 _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
-_BOOLEAN = keywords(
-    "autocommit foreign_key_checks unique_checks sql_notes sql_warnings sql_auto_is_null sql_safe_updates "
-    "sql_big_selects sql_log_bin sql_log_off sql_buffer_result sql_quote_show_create big_tables "
-    "transaction_read_only profiling explicit_defaults_for_timestamp sql_require_primary_key "
-    "session_track_schema old_passwords lower_case_file_system local_infile log_bin read_only super_read_only "
-    "performance_schema innodb_read_only automatic_sp_privileges"
-)
 # Variables that act only in a real server: any other value would promise what is not kept.
 _FIXED = {
     "sql_auto_is_null": "IS NULL does not find the last inserted row here",
@@ -180,10 +154,12 @@ _LARGE = 4096  # of a value that is looked at
 
 @dataclass(eq=False, slots=True)
 class Variables:
-    """A session's variables over the database's global ones. `constants` are what this server is."""
+    """A session's variables over the database's global ones. `constants` are what this server is, `settings` what its
+    configuration says of variables that clients may set."""
 
     shared: dict[str, Any]
     constants: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     session: dict[str, Any] = field(default_factory=dict)
     user: dict[str, Any] = field(default_factory=dict)
 
@@ -200,8 +176,17 @@ class Variables:
             raise SqlError(1193, f"Unknown system variable '{name}'")
         if scope != "global" and key in self.session:
             return self.session[key]
-        default = _CONSTANTS[key]
-        return self.shared.get(key, default[0] if isinstance(default, tuple) else default)
+        return self.shared.get(key, self._default(key))
+
+    def _default(self, key: str) -> Any:
+        if key == "timestamp":
+            return utc_now().timestamp()
+        default = self.settings.get(key, _CONSTANTS[key])
+        return default[0] if isinstance(default, tuple) else default
+
+    def chosen(self, name: str) -> Any:
+        """What a client has set it to, None where none has."""
+        return self.session.get(name, self.shared.get(name))
 
     def look_up(self, text: str) -> Any:
         """What `@name` or `@@[scope.]name` stands for in a statement."""
@@ -209,7 +194,7 @@ class Variables:
             return self.user.get(text[1:].strip("`'\"").lower())
         name = text[2:].replace("`", "").replace(" ", "")
         scope, _, rest = name.rpartition(".")
-        return self.get(rest, scope.lower())
+        return typed(rest.lower(), self.get(rest, scope.lower()))
 
     def check(self, name: str, value: Any) -> Any:
         """The value as it will be kept.
@@ -223,13 +208,11 @@ class Variables:
         if key not in _CONSTANTS:
             raise SqlError(1193, f"Unknown system variable '{name}'")
         if isinstance(value, str) and value.upper() == "DEFAULT":
-            return self.shared.get(key, _CONSTANTS[key])
-        if key in _BOOLEAN:
-            value = _boolean(name, value)
-        checked = _CHECKS[key](name, value) if key in _CHECKS else _typed(name, key, value)
-        if key in _FIXED and checked != _CONSTANTS[key]:
-            raise unsupported(f"SET {name} = {checked}", _FIXED[key])
-        return checked
+            return self.shared.get(key, self.settings.get(key, _CONSTANTS[key]))
+        kept = checked(key, _CONSTANTS[key], value)
+        if key in _FIXED and kept != _CONSTANTS[key]:
+            raise unsupported(f"SET {name} = {kept}", _FIXED[key])
+        return kept
 
     def assign(self, scope: str, name: str, value: Any) -> None:
         """Keep a value that was checked."""
@@ -255,7 +238,7 @@ class Variables:
     def all(self, scope: str) -> list[tuple[str, str]]:
         """Every variable with its value as SHOW VARIABLES prints it."""
         names = sorted({*_CONSTANTS, *self.constants})
-        return [(name, shown(name, self.get(name, scope))) for name in names]
+        return [(name, shown(name, typed(name, self.get(name, scope)))) for name in names]
 
     def reset(self) -> None:
         self.session.clear()
@@ -291,98 +274,3 @@ def status_of(sql_mode: str) -> int:
     """The protocol's status flags for an sql_mode."""
     modes = sql_mode.split(",")
     return NO_BACKSLASH_ESCAPES * ("NO_BACKSLASH_ESCAPES" in modes) | ANSI_QUOTES * ("ANSI_QUOTES" in modes)
-
-
-def shown(name: str, value: Any) -> str:
-    """A variable's value as text; switches read ON and OFF."""
-    if name in _BOOLEAN and value in (0, 1):
-        return "ON" if value else "OFF"
-    return str(value)
-
-
-def _boolean(name: str, value: Any) -> int:
-    text = str(value).upper()
-    if text in ("1", "ON", "TRUE", "YES"):
-        return 1
-    if text in ("0", "OFF", "FALSE", "NO"):
-        return 0
-    raise _wrong(name, value)
-
-
-def _wrong(name: str, value: Any) -> SqlError:
-    return SqlError(1231, f"Variable '{name}' can't be set to the value of '{'NULL' if value is None else value}'")
-
-
-def _typed(name: str, key: str, value: Any) -> Any:
-    if isinstance(_CONSTANTS[key], int) and not isinstance(value, int):
-        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
-    return "" if value is None and isinstance(_CONSTANTS[key], str) else value
-
-
-def _check_mode(name: str, value: Any) -> str:
-    modes = [mode.strip().upper() for mode in str(value or "").split(",") if mode.strip()]
-    for mode in modes:
-        if mode not in _SQL_MODES:
-            raise _wrong(name, mode)
-        if mode in _REFUSED_MODES:
-            raise unsupported(f"sql_mode {mode}", "leave it out")
-    return ",".join(dict.fromkeys(each for mode in modes for each in _COMBINED_MODES.get(mode, (mode,))))
-
-
-def _check_zone(name: str, value: Any) -> str:
-    if time_zone(str(value)) is None:
-        raise SqlError(1298, f"Unknown or incorrect time zone: '{value}'")
-    return str(value)
-
-
-def _check_level(name: str, value: Any) -> str:
-    level = str(value).upper().replace(" ", "-")
-    if level not in _LEVELS:
-        raise _wrong(name, value)
-    return level
-
-
-def _check_wait(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or value < 0:
-        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
-    return min(value, _MAX_LOCK_WAIT)
-
-
-def _check_idle(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
-    return min(max(value, 1), IDLE_MAX)
-
-
-def _check_charset(name: str, value: Any) -> str:
-    charset = str(value or "utf8mb4").lower()
-    if charset not in ("utf8mb4", "utf8mb3", "utf8", "binary", "ascii", "latin1"):
-        raise SqlError(1115, f"Unknown character set: '{value}'")
-    return charset
-
-
-def _check_milliseconds(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
-    return min(max(value, 0), 0xFFFFFFFF)
-
-
-def _check_seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
-    return min(max(float(value), 0.0), float(IDLE_MAX))
-
-
-_CHECKS = {
-    "max_execution_time": _check_milliseconds,
-    "max_statement_time": _check_seconds,
-    "sql_mode": _check_mode,
-    "time_zone": _check_zone,
-    "transaction_isolation": _check_level,
-    "innodb_lock_wait_timeout": _check_wait,
-    "interactive_timeout": _check_idle,
-    "wait_timeout": _check_idle,
-    "character_set_client": _check_charset,
-    "character_set_connection": _check_charset,
-    "character_set_results": _check_charset,
-}

@@ -28,7 +28,7 @@ from proxy.embedded.shared_database import Shared
 from proxy.embedded.state import Identity
 from proxy.embedded.statement_limits import UNBOUNDED, Bounds
 from proxy.embedded.upstream import EmbeddedUpstream
-from proxy.embedded.variables import IDLE_MAX
+from proxy.embedded.variable_values import IDLE_MAX
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Gateway, Opened, identity_of
 from proxy.login.carried_login import Admit, LoginResult, user_of

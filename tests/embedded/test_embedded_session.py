@@ -344,8 +344,8 @@ async def test_session_variables_and_their_scopes(client, connect):
     await client("SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ANSI_QUOTES'")
     assert await client.value('SELECT "quoted" FROM (SELECT 1 AS quoted) AS "t"') == 1
     assert await connect().value('SELECT "text"') == "text"
-    await client("SET GLOBAL max_connections = 7")
-    assert await connect().value("SELECT @@max_connections") == 7
+    await client("SET GLOBAL max_connections = 70")
+    assert await connect().value("SELECT @@max_connections") == 70
     await client("SET NAMES utf8mb4 COLLATE utf8mb4_bin")
     assert await client.value("SELECT @@collation_connection") == "utf8mb4_bin"
     assert await client.errno("SET NAMES klingon") == 1115

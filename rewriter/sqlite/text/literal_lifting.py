@@ -294,6 +294,12 @@ def literal_text(value: SqlValue) -> str:
             return string_literal(str(value))
 
 
+class Unsigned(int):
+    """A whole number that is UNSIGNED whatever its size, as most of a server's variables are."""
+
+    __slots__ = ()
+
+
 def parameter_kind(value: SqlValue) -> tuple[str, SqlValue]:
     """Kind mark and value of a bound parameter."""
     match value:
@@ -301,6 +307,8 @@ def parameter_kind(value: SqlValue) -> tuple[str, SqlValue]:
             return "n", None
         case bool():
             return "i", int(value)
+        case Unsigned():
+            return "u", int(value)
         case int():
             return ("i" if -_INT64 <= value < _INT64 else "u"), value
         case float():
