@@ -70,6 +70,103 @@ POOL_JARS = (
 """HikariCP, and what it logs with."""
 
 
+REACTIVE_JARS = (
+    Jar(
+        "com.fasterxml.jackson.core", "jackson-core", "2.18.6",
+        "e7e1bfa50f0a79db37e6aa37db111cf03aebf4a484b359d21127ab43ab2398c6",
+    ),
+    Jar(
+        "io.netty", "netty-buffer", "4.1.133.Final",
+        "386d560b5eb8fa5317190c67be1b657e33163eeecd0b25ab36a15bdf235ff204",
+    ),
+    Jar(
+        "io.netty", "netty-codec", "4.1.133.Final",
+        "65d9fd0b5ae80ddda532b3a98bf5adbd4f34ec6ae19ba2439eab2ed3d6d79c5a",
+    ),
+    Jar(
+        "io.netty", "netty-codec-dns", "4.1.133.Final",
+        "b0ad104c6281ed101ea5d9b511f9bd5ba7ff92e9b240ca799f4597f7b8ce4d92",
+    ),
+    Jar(
+        "io.netty", "netty-codec-http", "4.1.133.Final",
+        "cb82f9fd12d9cd3c3bf2306080e2230a29fcddaab388fc8a36bd7b2c7e1e49ec",
+    ),
+    Jar(
+        "io.netty", "netty-codec-http2", "4.1.133.Final",
+        "0e07715264db137a41b75aa3733b7bb5ab597403abb9668385ea776692ee41d0",
+    ),
+    Jar(
+        "io.netty", "netty-codec-socks", "4.1.133.Final",
+        "83a031b42f7b577cd38726ebcc769a3dfc0a904a1b426041c34f2c9784a2a682",
+    ),
+    Jar(
+        "io.netty", "netty-common", "4.1.133.Final",
+        "799930f8e36ea3611f90372f1ed54c212aee8ae70bf38bdf082417d6db672b0a",
+    ),
+    Jar(
+        "io.netty", "netty-handler", "4.1.133.Final",
+        "b468863c1b0fd13ba20f8b1a2b04f8f23d3d6bb50ee3003d372fd8ec7eb87265",
+    ),
+    Jar(
+        "io.netty", "netty-handler-proxy", "4.1.133.Final",
+        "562c8c851983a0913bcfe2044da774c677dc98afb910891a66b01401eadf0c3c",
+    ),
+    Jar(
+        "io.netty", "netty-resolver", "4.1.133.Final",
+        "8b9ee3129bd6f8d0b5b09007b4e41e78c6ea63f18a8d33cb171455ffabcda10e",
+    ),
+    Jar(
+        "io.netty", "netty-resolver-dns", "4.1.133.Final",
+        "16ea68b2ae21e0181e9bb30e71424c189a28648ab880e86d0934b3da7481228f",
+    ),
+    Jar(
+        "io.netty", "netty-transport", "4.1.133.Final",
+        "9895abfebf5cb8c185e4534f3936759d7ecd133353cef18d2ae9ae3c58845142",
+    ),
+    Jar(
+        "io.netty", "netty-transport-classes-epoll", "4.1.133.Final",
+        "d21448bca3a3691437e88e974f24a36270783a62a79eff3a615fb6f730d6714b",
+    ),
+    Jar(
+        "io.netty", "netty-transport-native-unix-common", "4.1.133.Final",
+        "75681c3be01ff3c5bb6a39a7583e70289f64fd926e4fc29859ce9cf223ad99fc",
+    ),
+    Jar(
+        "io.asyncer", "r2dbc-mysql", "1.4.3",
+        "ba6056769982a1f8c3ba3b8d6f8ecaa54d9992917df82ac720595cf1ca3b3a74",
+    ),
+    Jar(
+        "io.r2dbc", "r2dbc-spi", "1.0.0.RELEASE",
+        "a5846c59fea336431a4ae72ca14edbf5299b78486fa308eafb383f4ae0ea74e5",
+    ),
+    Jar(
+        "org.reactivestreams", "reactive-streams", "1.0.4",
+        "f75ca597789b3dac58f61857b9ac2e1034a68fa672db35055a8fb4509e325f28",
+    ),
+    Jar(
+        "io.projectreactor", "reactor-core", "3.7.3",
+        "47f446f44bd1b6816ef9bf5c3ba9eae55441fbb089828f1307a39504455749a8",
+    ),
+    Jar(
+        "io.projectreactor.netty", "reactor-netty-core", "1.2.3",
+        "e36fb3d2acf48c6194ac3f037249bc021ef9773eecda5b0ad76809e0176f3d06",
+    ),
+    Jar(
+        "io.vertx", "vertx-core", "4.5.27",
+        "8f411bfed688e27a9fdd01a0d86f19e37b91845af76f1a4a6810cabc61f3cd46",
+    ),
+    Jar(
+        "io.vertx", "vertx-mysql-client", "4.5.27",
+        "c8e35a53aad6ab7ed724629f74a80deab1847c7d6c7280c3af32db968ecf9768",
+    ),
+    Jar(
+        "io.vertx", "vertx-sql-client", "4.5.27",
+        "99a88f2f6c3db5c87f03b2e25ac54db405a9133643466225feda2b1bd4957871",
+    ),
+)  # fmt: skip
+"""r2dbc-mysql and Vert.x's client, with what they are built on."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A client program, ready to run: its command line without the arguments that every program takes."""
@@ -112,22 +209,41 @@ def java(folder: Path) -> Program:
     return Program((machine, *_JAVA_OPTIONS, "-cp", os.pathsep.join([str(folder), *drivers]), "Main"))
 
 
+def reactive(folder: Path) -> Program:
+    """The reactive Java client with both drivers on its class path. What they log goes to stderr from WARNING on."""
+    compiler, machine = tool("javac", "default-jdk-headless"), tool("java", "default-jdk-headless")
+    drivers = [str(path) for path in map(fetched, REACTIVE_JARS)]
+    sources = [str(path) for path in sorted((PROGRAMS / "reactive").glob("*.java"))]
+    options = ["-encoding", "UTF-8", "-Xlint:all,-classfile", "-Werror", "-cp", os.pathsep.join(drivers)]
+    _run([compiler, *options, "-d", str(folder), *sources], "the reactive client does not compile", BUILD_SECONDS)
+    logging = f"-Djava.util.logging.config.file={PROGRAMS / 'reactive' / 'logging.properties'}"
+    class_path = os.pathsep.join([str(folder), *drivers])
+    return Program((machine, *_JAVA_OPTIONS, logging, "-cp", class_path, "Main"))
+
+
 def jdbc_drivers() -> list[Path]:
     """The files of both JDBC drivers: MySQL Connector/J and MariaDB Connector/J."""
     return [fetched(jar) for jar in JARS]
 
 
-def go(folder: Path) -> Program:
+def go(folder: Path, source: Path = PROGRAMS / "go") -> Program:
     """The Go client; its module's go.sum pins the driver."""
     compiler = tool("go", "golang-go")
     environment = {"GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    source = PROGRAMS / "go"
     _fetch([compiler, "mod", "download"], source, environment)
     _run(
         [compiler, "build", "-o", str(folder / "client"), "."],
         "the Go client does not compile", BUILD_SECONDS, source, environment,
     )  # fmt: skip
     return Program((str(folder / "client"),))
+
+
+def go_compressed(folder: Path) -> Program:
+    """The Go client that asks for compression. Its driver wants Go 1.21, which Debian 12 lacks."""
+    version = _call([tool("go", "golang-go"), "env", "GOVERSION"], FETCH_SECONDS, folder, None).stdout.strip()
+    if tuple(int(part) for part in version.removeprefix("go").split(".")[:2]) < (1, 21):
+        pytest.skip(f"{version} is too old for a driver of Go's that compresses")
+    return go(folder, PROGRAMS / "go_compressed")
 
 
 def node(folder: Path) -> Program:

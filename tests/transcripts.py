@@ -86,9 +86,11 @@ class Transcripts:
 
 
 def run(program: Program, arguments: Sequence[str], address: Address, sections: Sequence[str]) -> Sections:
-    """Run a program and cut up what it printed. What a section's end lacks is told in its last lines."""
+    """Run a program and cut up what it printed. What a section's end lacks is told in its last lines, and what a driver
+    wrote to stderr."""
     where = [address.host, str(address.port), address.user, address.database]
     command = [*program.command, *arguments, *where, *sections]
+    done = None
     try:
         done = subprocess.run(
             command, env={**os.environ, **program.environment}, timeout=RUN_SECONDS, stdin=subprocess.DEVNULL,
@@ -101,6 +103,9 @@ def run(program: Program, arguments: Sequence[str], address: Address, sections: 
             f"did not end in {RUN_SECONDS} s\n{(error.stderr or b'').decode('utf-8', 'backslashreplace')[-6000:]}"
         )
     found = cut(printed)
+    if done is not None and done.returncode == 0 and done.stderr:
+        # A driver that finds something odd in what it reads says so there, and goes on.
+        return {name: [*found.get(name, []), *f"stderr:\n{done.stderr[-6000:]}".splitlines()] for name in sections}
     return {name: ended(found.get(name, []), complaints) for name in sections}
 
 

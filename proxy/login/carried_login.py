@@ -209,9 +209,10 @@ async def _log_in(
     backend.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
     status = await exchange.run()
     client.reset_seq()
+    result = login_result(credentials, greeting, status, nonce=exchange.nonce, stands_in=exchange.stands_in)
     if credentials.capabilities & COMPRESS:
-        client.start_compression()  # the server's connection is already: see AuthExchange
-    return login_result(credentials, greeting, status, nonce=exchange.nonce, stands_in=exchange.stands_in)
+        client.start_compression(result.capabilities)  # the server's connection is already: see AuthExchange
+    return result
 
 
 async def _encrypt(client: ClientSocket, backend: BackendSocket, tls: BackendTls, *, announced: bool) -> None:

@@ -130,9 +130,10 @@ async def log_in_with_own_account(
             await _verify(client, identities, credentials, nonce)
             await _admitted(client, credentials, rules, server.status)
     client.reset_seq()
+    result = login_result(credentials, greeting, server.status)
     if credentials.capabilities & COMPRESS:
-        client.start_compression()
-    return login_result(credentials, greeting, server.status)
+        client.start_compression(result.capabilities)
+    return result
 
 
 async def _admitted(client: ClientSocket, credentials: Credentials, rules: LoginRules, status: int) -> None:

@@ -221,7 +221,7 @@ class BackendSocket(asyncio.Protocol):
         self.compressed = True
         early = bytes(self._buffer)
         self._buffer.clear()
-        line = CompressedTransport(self._transport, self, serving=False, on_fault=self._garbled)
+        line = CompressedTransport(self._transport, self, serving=False, capabilities=0, on_fault=self._garbled)
         self._transport, self.writer = line, line.write
         line.data_received(early)
 

@@ -438,14 +438,17 @@ class ClientSocket(ClientOutput):
         self._transport, self.writer, self.encrypted = transport, tcp.by_records(transport.write), True
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
-    def start_compression(self) -> None:
-        """The client has its OK: from now on packets are inside compressed ones."""
+    def start_compression(self, capabilities: int) -> None:
+        """The client has its OK: from now on packets are inside compressed ones. `capabilities`: what it and we have
+        agreed on."""
         if self._transport is None or self._transport.is_closing():
             return
         self._flush()
         early = bytes(self._buffer)
         self._forget_unread()
-        line = CompressedTransport(self._transport, self, serving=True, on_fault=self._give_up)
+        line = CompressedTransport(
+            self._transport, self, serving=True, capabilities=capabilities, on_fault=self._give_up
+        )
         self._transport, self.writer = line, line.write
         line.data_received(early)
 

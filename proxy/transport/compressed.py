@@ -14,6 +14,7 @@ from typing import Any
 
 from proxy.errors import FatalProtocolError, NotUncompressed
 from proxy.wire.compression import NotCompressed, Numbers, Packer, PacketHeads, Unpacker
+from proxy.wire.packets import HEADER_BYTES
 
 
 class CompressedTransport(asyncio.Transport, asyncio.Protocol):
@@ -23,6 +24,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         below: the socket's transport, or TLS's.
         above: who reads and writes plain packets.
         serving: whether we are the server's end of this connection.
+        capabilities: what both ends have agreed on.
         on_fault: called once if something else than compressed packets comes. Nothing is handed on after it.
     """
 
@@ -32,6 +34,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         above: asyncio.Protocol,
         *,
         serving: bool,
+        capabilities: int,
         on_fault: Callable[[FatalProtocolError], None],
     ) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         self._numbers = Numbers(serving=serving)
         self._unpacker = Unpacker(self._numbers.outer_came)
         self._heads = PacketHeads()
-        self._packer = Packer(self._numbers)
+        self._packer = Packer(self._numbers, capabilities)
         self._paused = self._faulty = False
         self._loop = asyncio.get_running_loop()
         below.set_protocol(self)
@@ -70,7 +73,8 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
     def _renumbered(self, piece: bytes) -> bytes:
         data = self._heads.joined(piece)
         for at in self._heads.offsets(data):
-            data[at + 3] = self._numbers.inner_came(data[at + 3])
+            first = data[at + HEADER_BYTES] if at + HEADER_BYTES < len(data) else None
+            data[at + 3] = self._numbers.inner_came(data[at + 3], first)
         return self._heads.whole(data)
 
     def eof_received(self) -> bool | None:

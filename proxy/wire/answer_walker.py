@@ -367,7 +367,7 @@ def status_position(chunk: bytes | bytearray, start: int, length: int) -> int:
     return position
 
 
-def end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
+def end_of(chunk: bytes | bytearray, start: int, length: int) -> tuple[int, int]:
     """Status flags and affected rows of an OK or EOF packet.
 
     Raises:

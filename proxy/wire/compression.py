@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from proxy.wire.packets import HEADER_BYTES
+from proxy.wire.result_ends import ResultEnds
 
 PACKET_HEADER_BYTES = 7  # compressed length, sequence id, length before compression (0: not compressed)
 PORTION_BYTES = 64 * 1024  # unpacked or packed at once: less than a millisecond of the loop's time
@@ -137,9 +138,10 @@ def _length(data: bytes | bytearray, at: int) -> int:
 class Numbers:
     """The sequence ids of one line, of packets and of the compressed packets around them, in both directions.
 
-    Towards those above, packets count as they do on lines without compression. Towards a client, the first in a
-    compressed packet has that one's number: a server sees to it where it flushes, and clients that look (mysql_common)
-    expect it after each result, and allow it anywhere, but for packets that are in two compressed ones.
+    Towards those above, packets count as they do on lines without compression. Towards a client they count on as well,
+    however many compressed packets they are in: mysql2 and go-sql-driver complain of anything else. Only the first
+    packet after a result has the number of its compressed packet, if it begins one: a server sees to it where it
+    flushes, and clients that look (mysql_common) expect it there.
 
     Args:
         serving: we are the server's end: commands come in, counting from 0, and answers go out, counting on from there.
@@ -147,6 +149,8 @@ class Numbers:
 
     def __init__(self, *, serving: bool) -> None:
         self._serving = serving
+        self.command: int | None = None
+        """The command that came last, None where that is not known."""
         self._outer_in = self._outer_out = -1
         self._inner_in = self._inner_out = -1
         self._anew = False  # the next packet to come begins a command, or an answer if those are what comes
@@ -164,12 +168,15 @@ class Numbers:
         self._outer_in = sequence
         self._heard = True
 
-    def inner_came(self, sequence: int) -> int:
-        """A packet has come; returns the number that it must have. Its own only counts where a command begins: with a
-        compressed packet, or after a command that has no answer in the same one (libmariadb's COM_STMT_CLOSE)."""
+    def inner_came(self, sequence: int, first: int | None = None) -> int:
+        """A packet has come, and its payload begins so; returns the number that it must have. Its own only counts where
+        a command begins: with a compressed packet, or after a command that has no answer in the same one (libmariadb's
+        COM_STMT_CLOSE)."""
         if self._serving and sequence == 0 and self._own_in != 0xFF and not self._wrapped:
             self._anew = True
         self._own_in, self._wrapped = sequence, False
+        if self._anew:
+            self.command = first
         if not (self._anew and self._serving):
             sequence = (self._inner_out if self._spoken or self._anew else self._inner_in) + 1 & 0xFF
         self._anew = self._spoken = False
@@ -204,10 +211,14 @@ class Packer:
 
     A compressed packet holds whole packets, and a packet is in two of them at most: mysql-connector-python reads no
     others. So a large packet is held, compressed, until its end has come.
+
+    Args:
+        capabilities: what client and server have agreed on.
     """
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, capabilities: int = 0) -> None:
         self._numbers = numbers
+        self._ends = ResultEnds(capabilities)
         self._held = b""  # the beginning of a packet that is not large
         self._large: _LargePacket | None = None
         self._next = 0  # the number of the next packet
@@ -228,9 +239,11 @@ class Packer:
                 start = at
             if fresh:
                 self._numbers.begin(sequence)
-            if fresh or (at == start and not large):
+                self._ends.begin(self._numbers.command)
+            if fresh or (at == start and self._ends.flushed):
                 self._next = self._numbers.aligned(sequence)
             data[at + 3], self._next = self._next, self._next + 1 & 0xFF
+            self._ends.passed(data, at + HEADER_BYTES, end - at - HEADER_BYTES)
             if large:
                 self._large = _LargePacket(end - at)
                 start = at = at + (yield from self._more_of_large(self._large, data[at:end]))

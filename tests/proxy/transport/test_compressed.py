@@ -72,7 +72,7 @@ class Above(asyncio.Protocol):
 
 def line_between(above: Above, below: Below, *, serving: bool = True) -> CompressedTransport:
     above.line = CompressedTransport(
-        below, above, serving=serving, on_fault=lambda fault: above.told.append(str(fault.errno))
+        below, above, serving=serving, capabilities=0, on_fault=lambda fault: above.told.append(str(fault.errno))
     )
     assert below.protocol is above.line
     return above.line

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.wire.compression import (
@@ -20,6 +21,7 @@ from proxy.wire.compression import (
     PacketHeads,
     Unpacker,
 )
+from proxy.wire.flags import DEPRECATE_EOF
 
 Packet = tuple[int, int, bytes]  # sequence id, length before compression (0: not compressed), body
 
@@ -166,7 +168,7 @@ def test_the_largest_packet_is_in_two_compressed_ones_whose_lengths_can_be_writt
     wire = b"".join(packer.pack(packet(largest, 1))) + b"".join(packer.pack(packet(b"", 2)))
     found = taken_apart(wire)
     assert [len(plain_of(one)) for one in found] == [PLAIN_MAX, len(largest) + 4 - PLAIN_MAX, 4]
-    assert unpacked(wire) == packet(largest, 1) + packet(b"", 3)
+    assert unpacked(wire) == packet(largest, 1) + packet(b"", 2)
 
 
 def test_small_packets_and_those_that_do_not_shrink_are_not_compressed() -> None:
@@ -208,14 +210,14 @@ def test_the_answer_to_a_command_of_several_packets_begins_behind_them() -> None
     assert sent(packer, packet(b"b", 2)) == [5]
 
 
-def test_the_first_packet_in_a_compressed_one_has_its_number_unless_it_may_be_in_two() -> None:
+def test_the_first_packet_of_an_answer_has_the_number_of_its_compressed_one_and_the_others_count_on() -> None:
     numbers = answering()
     for sequence in (0, 1, 2):
         numbers.outer_came(sequence)
     assert [numbers.inner_came(number) for number in (0, 1)] == [0, 1]
     packer, large = Packer(numbers), bytes(PORTION_BYTES)
     wire = b"".join(packer.pack(packet(b"a", 2) + packet(b"b", 3) + packet(large, 4) + packet(b"c", 5)))
-    assert unpacked(wire) == packet(b"a", 3) + packet(b"b", 4) + packet(large, 5) + packet(b"c", 5)
+    assert unpacked(wire) == packet(b"a", 3) + packet(b"b", 4) + packet(large, 5) + packet(b"c", 6)
     assert [sequence for sequence, _, _ in taken_apart(wire)] == [3, 4, 5]
     numbers.outer_came(0)
     numbers.inner_came(0)
@@ -345,3 +347,98 @@ def test_a_packet_that_is_damaged_is_never_handed_on_whole(pieces: int) -> None:
             while piece := unpacker.portion():
                 plain += piece
     assert len(plain) < 4 + int.from_bytes(plain[:3].ljust(3, b"\xff"), "little")
+
+
+# --- answers of several results
+
+
+MORE_RESULTS, QUERY, FETCH = 0x0008, 0x03, 0x1C
+
+
+def result(rows: list[int], more: bool, deprecate_eof: bool) -> list[bytes]:
+    """The payloads of a result of two columns, whose rows have these sizes."""
+    status = (0x0002 | (MORE_RESULTS if more else 0)).to_bytes(2, "little")
+    eof = b"\xfe\0\0" + status
+    end = b"\xfe\0\0" + status + b"\0\0" if deprecate_eof else eof
+    definitions = [b"\x03def" + bytes(20)] * 2
+    return [b"\x02", *definitions, *([] if deprecate_eof else [eof]), *(bytes(size) for size in rows), end]
+
+
+def ok(more: bool) -> list[bytes]:
+    return [b"\0\1\0" + (MORE_RESULTS if more else 0).to_bytes(2, "little") + b"\0\0"]
+
+
+class LikeMysqlCommon:
+    """Counts as Rust's mysql_common does: a packet has the next number, or that of the compressed packet read last; and
+    where a result ends with a compressed packet, the next number is that of the next compressed packet."""
+
+    def __init__(self) -> None:
+        self.next_inner = self.next_outer = 1
+        self.unread = b""
+        self.numbers: list[list[int]] = [[]]
+
+    def read(self, found: list[tuple[int, int, bytes]], ends: set[int]) -> None:
+        """`ends`: after how many packets results end."""
+        count = 0
+        for one in found:
+            assert one[0] == self.next_outer
+            self.next_outer = self.next_outer + 1 & 0xFF
+            self.unread += plain_of(one)
+            while len(self.unread) >= 4 and len(self.unread) >= 4 + int.from_bytes(self.unread[:3], "little"):
+                number, size = self.unread[3], 4 + int.from_bytes(self.unread[:3], "little")
+                assert number in (self.next_inner, self.next_outer - 1 & 0xFF), "packets out of sync"
+                self.next_inner, self.unread, count = number + 1 & 0xFF, self.unread[size:], count + 1
+                self.numbers[-1].append(number)
+                if count in ends:
+                    self.numbers.append([])
+                    if not self.unread:
+                        self.next_inner = self.next_outer
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.none(), st.lists(st.sampled_from([1, 60, 3000, 100_000]), max_size=12)), min_size=1, max_size=5
+    ),
+    st.lists(st.integers(1, 40), max_size=5),
+    st.booleans(),
+)
+@example([[100_000], [1], None], [], False)
+@example([[1] * 300, None, [1]], [302], True)
+def test_results_are_numbered_as_a_server_does(results: Any, cuts: list[int], deprecate_eof: bool) -> None:
+    """Within a result packets count on, however many compressed ones they are in (mysql2, go-sql-driver); after one the
+    count is that of the compressed packets, if it ended with one (mysql_common)."""
+    payloads, ends = [], set()
+    for number, rows in enumerate(results):
+        more = number + 1 < len(results)
+        payloads += ok(more) if rows is None else result(rows, more, deprecate_eof)
+        ends.add(len(payloads))
+    numbers = Numbers(serving=True)
+    numbers.outer_came(0)
+    numbers.inner_came(0, QUERY)
+    packer, wire = Packer(numbers, DEPRECATE_EOF if deprecate_eof else 0), b""
+    pieces = [packet(payload, number & 0xFF) for number, payload in enumerate(payloads, 1)]
+    last = 0
+    for cut in (*sorted({min(cut, len(pieces)) for cut in cuts}), len(pieces)):
+        wire += b"".join(packer.pack(b"".join(pieces[last:cut])))
+        last = cut
+    client = LikeMysqlCommon()
+    client.read(taken_apart(wire), ends)
+    assert client.unread == b"" and sum(map(len, client.numbers)) == len(payloads)
+    for some in client.numbers:
+        assert some == [some[0] + at & 0xFF for at in range(len(some))] if some else True
+
+
+def test_rows_alone_are_never_taken_for_the_end_of_a_result() -> None:
+    """A row of a fetch that reads like an OK packet with another result behind it."""
+    numbers = Numbers(serving=True)
+    numbers.outer_came(0)
+    numbers.inner_came(0, FETCH)
+    packer, row = Packer(numbers), ok(more=True)[0]
+    wire = b"".join(packer.pack(packet(bytes(PORTION_BYTES), 1) + packet(row, 2)))
+    wire += b"".join(packer.pack(packet(row, 3) + packet(row, 4)))
+    inner, plain = [], unpacked(wire)
+    while plain:
+        inner.append(plain[3])
+        plain = plain[4 + int.from_bytes(plain[:3], "little") :]
+    assert inner == [1, 2, 3, 4]
