@@ -6,7 +6,7 @@ is in each backend's own dialect with `?` placeholders; a backend that needs ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -46,6 +46,11 @@ class StoreConnection(Protocol):
     @property
     def replicates(self) -> bool:
         """Whether the server is a node of a Galera cluster: others give ids and commit, too, and it sees that late."""
+        ...
+
+    @property
+    def shards(self) -> Mapping[str, int] | None:
+        """Of a Vitess: how many each keyspace has. None at any other server."""
         ...
 
     @property

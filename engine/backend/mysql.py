@@ -32,6 +32,7 @@ from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
+from engine.backend.vitess import SHARDS, shards_of, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue
 
@@ -132,8 +133,11 @@ class MySQLStoreConnection:
         met = self.environment = Environment.of(self.query(SERVER_VARIABLES))
         if (reason := met.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
+        keyspace = (url.database or "").partition(":")[0].partition("@")[0]
+        if (reason := unfit_keyspaces(self.shards or {}).get(keyspace)) is not None:
+            raise BackendUnavailable(f"cannot serve {url}: {reason}")
         self._replicates = met.replicates
-        self._pin(pins(met.version, replicates=self._replicates, told=met.told))
+        self._pin(pins(met.version, replicates=self._replicates, told=met.told, vitess=met.vitess))
         if met.statement_binlog:
             try:
                 self.execute(ROW_BINLOG)
@@ -162,6 +166,10 @@ class MySQLStoreConnection:
     @property
     def replicates(self) -> bool:
         return self._replicates
+
+    @property
+    def shards(self) -> Mapping[str, int] | None:
+        return shards_of(self.query(SHARDS)) if self.environment.vitess else None
 
     @property
     def without_waiting(self) -> str:

@@ -64,14 +64,21 @@ class Pin:
     needed: bool = True
 
 
+_NOT_OF_VITESS = ("sql_select_limit",)
+"""A vtgate has a limit of its own, which is none by default, and takes no number of 64 bits for it."""
+
 UNLIMITED = Pin(f"SET SESSION sql_select_limit = {ALL_ROWS}, SESSION sql_big_selects = 1", needed=False)
 """Comes before the server is asked for anything: SHOW has these limits, too."""
 
 
-def pins(version: str, *, replicates: bool, told: Mapping[str, str] | None = None) -> tuple[Pin, ...]:
+def pins(
+    version: str, *, replicates: bool, told: Mapping[str, str] | None = None, vitess: bool = False
+) -> tuple[Pin, ...]:
     """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node; `told`:
     what the session begins with."""
-    return tuple(_pins(is_mariadb(version), replicates, told or {}))
+    apart = _NOT_OF_VITESS if vitess else ()
+    begins = {name: value for name, value in (told or {}).items() if name not in apart}
+    return tuple(_pins(is_mariadb(version), replicates, begins))
 
 
 def _pins(mariadb: bool, replicates: bool, told: Mapping[str, str]) -> Iterator[Pin]:

@@ -357,6 +357,10 @@ class QueueCatalog:
     unread_topics: frozenset[QueueName] = frozenset()
     schedules: frozenset[str] = frozenset()
     """The databases that have a table of schedules."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """The databases that cannot have queues, and why."""
+    keyspaces: tuple[str, ...] = ()
+    """Of a Vitess, its databases."""
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

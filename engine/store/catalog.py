@@ -7,8 +7,9 @@ rejected with a reason that names what is missing, and is not served.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.backend.vitess import unfit_keyspaces
 from engine.model.epochs import integer_bounds
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
@@ -71,7 +72,7 @@ class TableInfo:
 def queue_spec(table: TableInfo) -> QueueSpec:
     """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""
     assert QUEUE_MARK in table.comment
-    _check_engine(table)
+    _check_fit(table)
     by_name = {column.name.lower(): column for column in table.columns}
     layout = layout_of(by_name)
     for required in REQUIRED_COLUMNS if layout is Layout.CURRENT else _LEGACY_REQUIRED:
@@ -88,8 +89,6 @@ def queue_spec(table: TableInfo) -> QueueSpec:
         raise InvalidQueueTable(
             f"id of message table {table.name.table} must be an integer, a string or a binary string"
         )
-    if table.unfit is not None:
-        raise InvalidQueueTable(f"{table.unfit} (table {table.name.table})")
     options = from_comment(table.comment, table.name.table)
     if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
@@ -114,8 +113,11 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     )
 
 
-def unfit_engine(table: TableInfo) -> str | None:
-    """Why its storage engine does not do: what is rolled back would be delivered. None where it does."""
+def _unfit(table: TableInfo) -> str | None:
+    """Why its database cannot serve it; or its storage engine, of which what is rolled back would be delivered. None
+    where it can."""
+    if table.unfit is not None:
+        return f"{table.unfit} (table {table.name.table})"
     if table.engine is None or table.engine.lower() == _TRANSACTIONAL:
         return None
     return (
@@ -124,8 +126,8 @@ def unfit_engine(table: TableInfo) -> str | None:
     )
 
 
-def _check_engine(table: TableInfo) -> None:
-    if (reason := unfit_engine(table)) is not None:
+def _check_fit(table: TableInfo) -> None:
+    if (reason := _unfit(table)) is not None:
         raise InvalidQueueTable(reason)
 
 
@@ -147,12 +149,12 @@ def is_marked(comment: str) -> bool:
 def is_schedules(table: TableInfo) -> bool:
     """Whether it holds the schedules of its database."""
     marked = table.name.table == SCHEDULES_TABLE and table.comment.startswith(SCHEDULES_MARK)
-    return marked and unfit_engine(table) is None
+    return marked and _unfit(table) is None
 
 
 def topic_spec(table: TableInfo) -> TopicSpec:
     """The topic that a table is. Raises InvalidQueueTable where it cannot be one."""
-    _check_engine(table)
+    _check_fit(table)
     by_name = {column.name.lower(): column for column in table.columns}
     for required in TOPIC_COLUMNS:
         if required not in by_name:
@@ -229,17 +231,21 @@ def _options_or_default(table: TableInfo) -> QueueOptions:
 
 
 def next_catalog(
-    previous: QueueCatalog, tables: Sequence[TableInfo], unchanged: Container[QueueName] = ()
+    previous: QueueCatalog,
+    tables: Sequence[TableInfo],
+    unchanged: Container[QueueName] = (),
+    shards: Mapping[str, int] | None = None,
 ) -> QueueCatalog:
     """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
-    as it was, and so are those that are known to be `unchanged`."""
+    as it was, and so are those that are known to be `unchanged`. `shards`: of a
+    Vitess, how many each keyspace has."""
     queues: dict[QueueName, QueueSpec] = {}
     topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
     schedules = frozenset(table.name.database for table in tables if is_schedules(table))
     for table in tables:
         if table.comment.startswith(SCHEDULES_MARK):
-            if (reason := unfit_engine(table)) is not None:
+            if (reason := _unfit(table)) is not None:
                 rejected[table.name] = reason
             continue
         if table.locked or table.unreadable is not None or table.name in unchanged:
@@ -260,7 +266,7 @@ def next_catalog(
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
-    before = (previous.queues, previous.rejected, previous.topics, previous.unread_topics, previous.schedules)
-    if (queues, rejected, topics, unread, schedules) == before:
-        return previous
-    return QueueCatalog(previous.version + 1, queues, rejected, topics, unread, schedules)
+    keyspaces = () if shards is None else tuple(sorted(shards))
+    unfit = unfit_keyspaces(shards or {})
+    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, unfit, keyspaces)
+    return previous if read == previous else replace(read, version=previous.version + 1)

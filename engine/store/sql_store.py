@@ -166,10 +166,12 @@ class SqlMessageStore:
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         last, known = self._read
-        tables = await self._pool.read(lambda connection: self._dialect.list_tables(connection, known))
+        tables, shards = await self._pool.read(
+            lambda connection: (self._dialect.list_tables(connection, known), connection.shards)
+        )
         changed = [table for table in tables if known.get(table.name) is not table]
         unchanged = known.keys() - {table.name for table in changed} if previous is last else ()
-        catalog = next_catalog(previous, tables, unchanged)
+        catalog = next_catalog(previous, tables, unchanged, shards)
         self._read = (catalog, {table.name: table for table in tables})
         if catalog is not previous:
             self._texts = {name: entry for name, entry in self._texts.items() if name in catalog.queues}

@@ -77,6 +77,7 @@ from rewriter.plan import (
     TraceInQueue,
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
+from rewriter.text.literals import plain_literal
 
 UNMATCHED_MAX = 500
 """Ready messages of a queue that are looked at for whether they fit a stream."""
@@ -427,9 +428,19 @@ class QueueViews:
             return self._session.rights.sees
         if not self._traits.accounts:
             return lambda name: True
+        if keyspaces := self._engine.catalog.keyspaces:
+            return (await self._in_keyspaces(keyspaces)).__contains__
         rows = (await self._collect(_VISIBLE)).each(2)
         names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
         return names.__contains__
+
+    async def _in_keyspaces(self, keyspaces: Sequence[str]) -> set[QueueName]:
+        """Of a Vitess, whose tables are listed by keyspace, under another name (engine.backend.vitess)."""
+        names = set()
+        for keyspace in keyspaces:
+            rows = (await self._collect(f"{_VISIBLE} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
+            names |= {QueueName(keyspace, self._text(table)) for _, table in rows}
+        return names
 
     async def _visible_streams(self, streams: Sequence[SubscriptionStatus]) -> list[SubscriptionStatus]:
         """Its own; others' as far as the process list shows them to this account."""

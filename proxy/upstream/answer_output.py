@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.answer_walker import AnswerWalker
-from proxy.wire.reframer import Reframer, reworded
+from proxy.wire.reframer import Reframer, renumbered, reworded
 
 HELD_MAX_BYTES = 16 << 20
 """Of an answer kept in memory: what SHOW statements and DDL answer is far smaller; beyond it nothing is collected."""
@@ -41,6 +41,8 @@ class AnswerOutput:
 
     def emit(self, chunk: bytes) -> None:
         """A chunk of the answer, which the walker has seen."""
+        if self._walker.done and not self._walker.outcome.ok:
+            chunk = renumbered(chunk, self._walker.outcome.errno)
         if self.reframer is not None:
             done, failed = self._walker.done, not self._walker.outcome.ok
             chunk = self.reframer.feed(chunk, ended=done and not failed)

@@ -46,12 +46,13 @@ from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, p
 from proxy.wire.collected_answer import decode_answer
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
-from proxy.wire.reframer import Reframer
+from proxy.wire.reframer import Reframer, renumbered
 from proxy.wire.whole_answer import WholeAnswers, with_insert_id
 
 QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
 
 _ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
+_ERR = 0xFF
 _unpack_command = struct.Struct("<IB").unpack_from
 _DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
 _IDLE, _FAST = Mode.IDLE, Mode.FAST  # for the fast path, which does not look at the table
@@ -333,6 +334,8 @@ class RelayUpstream:
         # The client first: what the bytes mean is looked at while they are on their way.
         client = self._client
         if client.writer is not None:
+            if len(chunk) > HEADER_BYTES + 2 and chunk[HEADER_BYTES] == _ERR and not self.output.begun:
+                chunk = renumbered(chunk, chunk[HEADER_BYTES + 1] | chunk[HEADER_BYTES + 2] << 8)
             client.writer(chunk)
         if not self.output.begun:
             outcome = self._recognise(chunk)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.model.sqlstates import sqlstate_of
+from proxy.errors import server_number
 from proxy.wire.answer_walker import status_position
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.packet_reader import PayloadReader
@@ -18,6 +20,7 @@ from proxy.wire.status_flags import MORE_RESULTS
 _EOF, _ERR = 0xFE, 0xFF
 _NO_RESULT_SET = (0x00, 0xFB, _EOF, _ERR)
 _EOF_BELOW = 9
+_SQLSTATE_BYTES = 5
 
 
 class Reframer:
@@ -82,6 +85,20 @@ class _DefinitionsEnd:
         reader = PayloadReader(packet, "a column count")
         count = reader.lenenc()
         return 0 if self._flagged and reader.remaining and not reader.u8() else count
+
+
+_ERROR_MARK = b"\xff%s#"  # an ERR packet, its number, what comes before its SQLSTATE
+
+
+def renumbered(packets: bytes, errno: int) -> bytes:
+    """An answer that ends with an ERR packet of that number, as the client gets it: a vtgate sends numbers that are
+    client libraries' own (2006), where its database has gone."""
+    number = server_number(errno)
+    start = -1 if number == errno else packets.rfind(_ERROR_MARK % errno.to_bytes(2, "little"))
+    if start < 0:
+        return packets
+    rest = packets[start + 4 + _SQLSTATE_BYTES :]
+    return packets[: start + 1] + number.to_bytes(2, "little") + b"#" + sqlstate_of(number).encode() + rest
 
 
 def reworded(packets: bytes, reword: Callable[[bytes], bytes]) -> bytes:

@@ -244,6 +244,8 @@ class Passes:
         queue = self._qualified(name, context)
         if not is_name(queue.table):
             raise IncorrectName(queue.table)
+        if (reason := self._catalog.unfit.get(queue.database)) is not None:
+            raise UnsupportedSql(reason)
         return queue
 
     def _perhaps_topic(self, name: Name, context: PlanContext) -> TopicSpec | None:

@@ -77,6 +77,10 @@ class StoreView:
         return False
 
     @property
+    def shards(self) -> None:
+        return None
+
+    @property
     def without_waiting(self) -> str:
         return ""
 

@@ -41,6 +41,10 @@ class SqliteStoreConnection:
         return False
 
     @property
+    def shards(self) -> None:
+        return None
+
+    @property
     def without_waiting(self) -> str:
         return ""  # a writing transaction is alone
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.backend.base import Answer, Statement, StoreConnection
+from engine.backend.vitess import is_not_known_yet, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
@@ -17,15 +20,19 @@ from engine.store.statements.dialect import Dialect
 _NO_SUCH_TABLE = 1146
 _NOT_INSTANT = (1845, 1846)  # a full-text index, say: then it takes a copy of the rows, beside which others write
 _TOGETHER = 100  # statements in one packet
+_KNOWN_TRIES, _KNOWN_SECONDS = 100, 0.1  # until a vtgate knows a new table; a second is usual
 _NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
-MARKED_TABLES = (
+_MARKED = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT, ENGINE FROM information_schema.TABLES"
     " WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ?)"
-    " AND TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
-    " ORDER BY TABLE_SCHEMA, TABLE_NAME"
+    " AND TABLE_SCHEMA {which} ORDER BY TABLE_SCHEMA, TABLE_NAME"
 )
+MARKED_TABLES = _MARKED.format(which="NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')")
 """Every table, of any database we may see, whose comment carries the mark."""
+
+_MARKED_IN_KEYSPACE = _MARKED.format(which="= ?")
+"""The same in one keyspace of a Vitess, see engine.backend.vitess."""
 
 WITHOUT_WAITING = (
     "SET @queuegate_lock_wait = @@lock_wait_timeout,"
@@ -63,14 +70,52 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
-        marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%"))
+        shards = connection.shards
+        unfit = unfit_keyspaces(shards or {})
         # LIKE compares without case and takes '_' for any character.
-        tables = [(QueueName(*name), comment, engine) for *name, comment, engine in marked if is_marked(comment)]
+        marked = [
+            (QueueName(*map(str, name)), comment, engine)
+            for *name, comment, engine in _marked(connection, shards)
+            if is_marked(comment)
+        ]
+        tables = [table for table in marked if table[0].database not in unfit]
+        if shards is not None:
+            _wait_until_known(connection, [name for name, _, _ in tables if name not in known])
         definitions = _definitions(connection, [name for name, _, _ in tables])
         read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
+        read += [TableInfo(n, text, unfit=unfit[n.database]) for n, text, _ in marked if n.database in unfit]
     finally:
         connection.execute(AS_BEFORE)
     return [table for table in read if table is not None]
+
+
+def _marked(connection: StoreConnection, shards: Mapping[str, int] | None) -> list[tuple[Any, ...]]:
+    marks = (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%")
+    if shards is None:
+        return connection.query(MARKED_TABLES, marks)
+    return [
+        (keyspace, *table)
+        for keyspace in shards
+        for _, *table in connection.query(_MARKED_IN_KEYSPACE, (*marks, keyspace))
+    ]
+
+
+def pause(seconds: float) -> None:
+    """Of this thread."""
+    threading.Event().wait(seconds)
+
+
+def _wait_until_known(connection: StoreConnection, names: Sequence[QueueName]) -> None:
+    """A vtgate hears of a table some time after it was made, and knows none of that name until then."""
+    for name in names:
+        for _ in range(_KNOWN_TRIES):
+            try:
+                connection.query(f"SELECT 1 FROM {name.sql} LIMIT 0")
+                break
+            except BackendError as error:
+                if not is_not_known_yet(error.errno, error.message):
+                    break
+            pause(_KNOWN_SECONDS)
 
 
 def add_column(connection: StoreConnection, table: QueueName, definition: str) -> None:

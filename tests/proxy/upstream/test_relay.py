@@ -476,3 +476,14 @@ async def test_nothing_is_written_to_a_client_that_has_ended_its_tls() -> None:
     assert relay.stream.eof_received() is False
     relay.link.data_received(answer(result(DEPRECATE_EOF))[30:])
     assert (await task).ok and relay.client.take() == b""
+
+
+async def test_an_error_of_a_clients_own_number_has_a_servers() -> None:
+    """As on the fast path; also after a result of another statement."""
+    relay = Relay()
+    gone = replies.err_packet(0, 0, "HY000", "gone").replace(b"\x00\x00#", b"\xd6\x07#", 1)
+    for before in ([], [ok(8)]):
+        task = await relay.begin()
+        relay.link.data_received(answer([*before, gone]))
+        assert (await task).errno == 2006
+        assert relay.client.take() == answer([*before, replies.err_packet(0, 1218, "08S01", "gone")])

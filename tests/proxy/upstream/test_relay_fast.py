@@ -9,6 +9,7 @@ from relay_peers import BEGUN, QUERY, Relay, answer, mark, ok, result
 from wire_peers import packet, packets_of, settle
 
 from proxy.errors import StreamClosed
+from proxy.wire import replies
 from proxy.wire.flags import DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
 
@@ -206,3 +207,25 @@ async def test_file_with_a_wrong_sequence_id_is_refused() -> None:
     assert relay.server.aborted and not relay.upstream.alive
     with pytest.raises(StreamClosed):
         await task
+
+
+async def test_an_error_of_a_clients_own_number_has_a_servers() -> None:
+    """A vtgate sends 2006 where its database has gone; libmariadb takes that for a malformed packet."""
+    relay = Relay(fast=True)
+    reader = await relay.parked()
+    relay.stream.data_received(packet(QUERY))
+    relay.link.data_received(answer([replies.err_packet(0, 0, "HY000", "gone").replace(b"\x00\x00#", b"\xd6\x07#", 1)]))
+    assert relay.client.take() == answer([replies.err_packet(0, 1218, "08S01", "gone")])
+    reader.cancel()
+
+
+async def test_rows_that_look_like_such_an_error_pass_untouched() -> None:
+    relay = Relay(fast=True)
+    reader = await relay.parked()
+    relay.stream.data_received(packet(QUERY))
+    data = answer(result(DEPRECATE_EOF, [b"\x0a\xff\xd6\x07#HY000"]))
+    at = data.index(b"\xff\xd6")
+    for chunk in (data[: at - 4], data[at - 4 :]):
+        relay.link.data_received(chunk)
+    assert relay.client.take() == data
+    reader.cancel()

@@ -1,0 +1,99 @@
+"""A Vitess, whose databases go by other names in information_schema: a fake that answers as vtgate does.
+
+vtgate puts the tablet's name in the place of the keyspace's in `TABLE_SCHEMA = 'keyspace'`, and shows the tablet's. It
+hears of a new table late. `tests/integration/test_on_vitess.py` has the same on a real one, where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engine.backend.base import Answer
+from engine.backend.vitess import shards_of, unfit_keyspaces
+from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.queue import ColumnMeta, QueueCatalog, QueueName
+from engine.store.catalog import next_catalog, queue_spec
+from engine.store.statements import mysql
+from engine.store.statements.mysql import list_tables
+
+COMMENT = "vitess_message,vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=30"
+COLUMNS = tuple(
+    ColumnMeta(name, 8, charset=63, flags=0x0001) for name in ("id", "priority", "epoch", "time_next", "time_acked")
+)
+
+
+@dataclass
+class Vtgate:
+    """`tables`: by keyspace. `unknown`: of those it has yet to hear, how often it says so."""
+
+    shards: dict[str, int] | None
+    tables: dict[str, list[str]]
+    unknown: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def query(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        self.asked.append(sql)
+        if "information_schema.TABLES" in sql:
+            assert "TABLE_SCHEMA = ?" in sql, "it would be asked of some keyspace"
+            *_, keyspace = params
+            return [(f"vt_{keyspace}", table, COMMENT, "InnoDB") for table in self.tables[keyspace]]
+        if "information_schema.STATISTICS" in sql:
+            assert params[0] in self.tables
+            return [("PRIMARY", 0, "id", None), ("q", 1, "time_acked", None)]
+        for table in self.unknown:
+            if f"`{table}`" in sql and self.unknown[table]:
+                self.unknown[table] -= 1
+                raise BackendError(f"table {table} not found", 1105)
+        return []
+
+    def execute(self, sql: str, params: Any = ()) -> int:
+        return 0
+
+    def run(self, statements: Any, **_: Any) -> list[Answer]:
+        return [Answer([(b"t", b"CREATE TABLE t")], 0) for _ in statements]
+
+    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+        assert table in self.tables[database], "not the tablet's name"
+        if self.unknown.get(table):
+            raise BackendError(f"table {table} not found", 1105)
+        return COLUMNS
+
+
+def test_tables_have_their_keyspaces_name():
+    vtgate = Vtgate({"main": 1, "other": 1}, {"main": ["a", "b"], "other": ["c"]})
+    tables = list_tables(vtgate, {})
+    assert [table.name for table in tables] == [QueueName("main", "a"), QueueName("main", "b"), QueueName("other", "c")]
+    assert queue_spec(tables[0]).name == QueueName("main", "a")
+
+
+def test_a_new_table_is_waited_for(monkeypatch):
+    slept: list[float] = []
+    monkeypatch.setattr(mysql, "pause", slept.append)
+    vtgate = Vtgate({"main": 1}, {"main": ["a", "fresh"]}, {"fresh": 5})
+    (a, fresh) = list_tables(vtgate, {})
+    assert fresh.unreadable is None and len(slept) == 5
+    vtgate.unknown["a"] = 1000  # it was known: something else is wrong, and nobody waits
+    (a, fresh) = list_tables(vtgate, {table.name: table for table in (a, fresh)})
+    assert len(slept) == 5
+
+
+def test_a_sharded_keyspace_is_refused_in_a_line():
+    vtgate = Vtgate({"main": 1, "wide": 2}, {"main": ["a"], "wide": ["b"]})
+    tables = list_tables(vtgate, {})
+    catalog = next_catalog(QueueCatalog(), tables, shards=vtgate.shards)
+    assert set(catalog.queues) == {QueueName("main", "a")} and catalog.keyspaces == ("main", "wide")
+    told = "the keyspace 'wide' has 2 shards, and a queue needs one that is not sharded"
+    assert catalog.unfit == {"wide": told}
+    assert catalog.rejected == {QueueName("wide", "b"): f"{told} (table b)"}
+    assert next_catalog(catalog, tables, shards=vtgate.shards) is catalog
+    with pytest.raises(InvalidQueueTable, match="2 shards"):
+        queue_spec(tables[1])
+
+
+def test_rows_of_shards():
+    rows = [("main/0",), (b"wide/-80",), ("wide/80-",)]
+    assert shards_of(rows) == {"main": 1, "wide": 2}
+    assert list(unfit_keyspaces(shards_of(rows))) == ["wide"]

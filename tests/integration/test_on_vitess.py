@@ -1,0 +1,58 @@
+"""On a real Vitess, where QUEUEGATE_TEST_VITESS has one: the URL of an unsharded keyspace, whose database has another
+name (`vt_` before it), besides a sharded keyspace `test`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+from servers import ROOT, Gate, Sql, wait_until
+
+URL = os.environ.get("QUEUEGATE_TEST_VITESS", "")
+pytestmark = pytest.mark.skipif(not URL, reason="QUEUEGATE_TEST_VITESS names no Vitess")
+
+
+@pytest.fixture
+def place():
+    return "vitess"
+
+
+@pytest.fixture(scope="module")
+def vitess(tmp_path_factory):
+    gate = Gate(URL, tmp_path_factory.mktemp("vitess"), database=URL.rpartition("/")[2]).start()
+    yield gate
+    gate.stop()
+
+
+def test_each_verb(vitess):
+    sql, q = Sql(vitess.connect()), f"q{uuid.uuid4().hex[:8]}"
+    sql(f"CREATE QUEUE {q} (body VARCHAR(20), at TIMESTAMP(3) NULL) WITH (max_attempts = 3)")
+    sql(f"INSERT INTO {q} (body, at) VALUES ('a', '2026-07-01 00:00:00.5'), ('b', NULL), ('c', NULL)")
+    assert sql.column(f"SELECT body FROM STREAM {q} LIMIT 3 WAIT 10") == ["a", "b", "c"]
+    assert sql(f"ACK {q} 1") == sql(f"NACK {q} 2 DELAY 0") == sql(f"REJECT {q} 3 REASON 'bad'") == 1
+    assert sql.column(f"SELECT body FROM STREAM {q} LIMIT 1 WAIT 10") == ["b"]
+    wait_until(lambda: f"{q}_dead" in sql.column("SHOW QUEUES"), what="the dead letter")
+    assert q in sql.column("SHOW QUEUE STATUS")
+    sql.close()
+
+
+def test_a_sharded_keyspace_is_refused_at_create(vitess):
+    sql = Sql(vitess.connect())
+    sql("USE test")
+    for what in ("QUEUE", "TOPIC"):
+        errno, text = sql.error(f"CREATE {what} wide (body TEXT)")
+        assert errno == 1235 and "shards" in text
+    sql.close()
+
+
+def test_a_sharded_keyspace_is_refused_at_the_start(tmp_path):
+    (tmp_path / "config.yaml").write_text(f"backend: {URL.rpartition('/')[0]}/test\nlisten: 127.0.0.1:0\nworkers: 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy", "serve", "--config", str(tmp_path / "config.yaml")], cwd=ROOT,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]
+    assert done.returncode == 1 and "the keyspace 'test' has" in line
