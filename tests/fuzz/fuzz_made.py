@@ -17,7 +17,8 @@ _DOUBLED_WITH_JITTER = rb"\(" + _DOUBLED + rb" \* \(683 \+ CRC32\(CONCAT\(id, ':
 _BOUNDED = rb"GREATEST\(\d+, LEAST\(\d+, (?:" + _DOUBLED + rb"|" + _DOUBLED_WITH_JITTER + rb")\)\)"
 _LADDER = rb"(?:IF\(epoch = \d+, \d+, )*\d+\)*"
 _BACKOFF = rb"(?:IF\(epoch >= \d+, 0, )?(?:" + _BOUNDED + rb"|" + _LADDER + rb") \* 1000\)?"
-_DELAY = rb"(?: \+ (?:\d+|" + _BACKOFF + rb"))?"
+_RENEWED = rb"IF\(time_next % 1000 = 3, \d+, \d+\)"  # what is held beside others stays marked
+_DELAY = rb"(?: \+ (?:\d+|" + _BACKOFF + rb"|" + _RENEWED + rb"))?"
 _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
 _TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
@@ -58,7 +59,8 @@ _VISIBLE = (  # which queues the database shows to the client's account
 )
 _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
 _TRACES = rb"trace.*message"
-_OF_A_QUEUE = rb"queue|topic|schedule|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
+_OF_A_QUEUE = rb"queue|topic|schedule|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|consumers"
+_OF_A_QUEUE += rb"|update|delete"
 
 _KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
 _KEEPS += rb"(?:,trace=[\w%]+)?(?:,trace_keep=[\d.]+s)?(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
@@ -187,6 +189,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (_TRACES, _EXPLAINED + rb" WHERE \(id IN \((?P<ids>[^()]*)\)\) ORDER BY id LIMIT 1"),
     (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
     (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
+    (_TRACES + rb"|" + _EXPLAINS, rb"SELECT COALESCE\(source_id, id\) FROM " + _TABLE + rb" WHERE " + _FREE
+     + rb" AND \(\(source_id IS NULL AND id IN \((?P<ids>[^()]*)\)\) OR source_id IN \((?:" + _TEXT + rb"(?:, )?)+\)\)"
+     rb"(?: AND \(source IS NULL OR source = " + _TEXT + rb"\))?"),
     # before an error of a statement on a queue: whether the account may know of it, or what the database says to it
     (_OF_A_QUEUE, rb"UPDATE " + _TABLE + rb" SET time_next = 0 WHERE 1 = 0"),
     # groups

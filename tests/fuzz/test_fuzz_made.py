@@ -108,6 +108,18 @@ MADE = [
      " (SELECT there.id FROM `main`.`fe_group_g` AS there)"),
     ("DROP TOPIC fe", "DROP TABLE `main`.`fe`"),
     ("DROP TOPIC nowhere", "UPDATE `main`.`nowhere` SET time_next = 0 WHERE 1 = 0"),
+    ("SHOW CONSUMERS ON ft", "UPDATE `main`.`ft` SET time_next = 0 WHERE 1 = 0"),
+    (
+        "RENEW fo 2 FOR 30",
+        f"UPDATE `main`.`fo` SET time_next = {NOW} + IF(time_next % 1000 = 3, 30000000003, 30000000001) WHERE"
+        f" (id IN (2)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
+    ),
+    (
+        "EXPLAIN DELIVERY FOR fq LIMIT 1",
+        "SELECT COALESCE(source_id, id) FROM `main`.`fq_dead` WHERE time_acked IS NULL AND ((source_id IS NULL AND"
+        " id IN (1, 2)) OR source_id IN (_utf8mb4 X'31', _utf8mb4 X'32')) AND (source IS NULL OR source ="
+        " _utf8mb4 X'6671')",
+    ),
     ("ACK fe 7 GROUP g", f"DELETE FROM `main`.`fe_group_g` WHERE (id IN (7)) AND {_DELIVERED}"),
     ("ACK fe WHERE payload = 'a'", f"DELETE FROM `main`.`fe_group_g` WHERE (payload = 'a') AND {_DELIVERED}"),
     ("SELECT * FROM STREAM fe SINCE EARLIEST", f"{_SINCE} {NOW} ORDER BY id"),

@@ -130,7 +130,7 @@ class MemoryTopics:
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
-        assert condition is None, "the fake reads no SQL"
+        _refuse(condition)
         return await self._call("rows", lambda: self._rows(topic.name, ids))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
@@ -166,7 +166,7 @@ class MemoryTopics:
     async def read(
         self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
     ) -> LogPage:
-        assert condition is None, "the fake reads no SQL"
+        _refuse(condition)
 
         def work() -> LogPage:
             ids, now_ns = self._visible(topic.name), self.clock.now_ns()
@@ -225,3 +225,9 @@ class MemoryTopics:
         if self.latency:
             await pass_time(self.latency)
         return result
+
+
+def _refuse(condition: Condition | None) -> None:
+    """This store evaluates no SQL: a condition fails as one that a database cannot read."""
+    if condition is not None:
+        raise BackendError("the store in memory evaluates no condition", 1064, "42000")
