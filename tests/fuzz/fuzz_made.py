@@ -190,7 +190,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
     (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
     (_TRACES + rb"|" + _EXPLAINS, rb"SELECT COALESCE\(source_id, id\) FROM " + _TABLE + rb" WHERE " + _FREE
-     + rb" AND \(\(source_id IS NULL AND id IN \((?P<ids>[^()]*)\)\) OR source_id IN \((?:" + _TEXT + rb"(?:, )?)+\)\)"
+     + rb" AND \(\(source_id IS NULL AND id IN \([-\d, ]+\)\) OR source_id IN \((?:" + _TEXT + rb"(?:, )?)+\)\)"
      rb"(?: AND \(source IS NULL OR source = " + _TEXT + rb"\))?"),
     # before an error of a statement on a queue: whether the account may know of it, or what the database says to it
     (_OF_A_QUEUE, rb"UPDATE " + _TABLE + rb" SET time_next = 0 WHERE 1 = 0"),
