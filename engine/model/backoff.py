@@ -104,7 +104,7 @@ def _doubled_sql(least_us: int, most_us: int, *, jitter: bool) -> str:
         doublings += 1
     delay = f"({least_us} << LEAST(epoch - 1, {doublings}))"
     if jitter:
-        spread = f"{_JITTER_LEAST} + CRC32(CONCAT(id, ':', epoch)) % {_JITTER_SPREAD}"
+        spread = f"{_JITTER_LEAST} + MOD(CRC32(CONCAT(id, ':', epoch)), {_JITTER_SPREAD})"
         delay = f"({delay} * ({spread}) >> {_JITTER_BITS})"
     return f"GREATEST({least_us}, LEAST({most_us}, {delay}))"
 

@@ -13,7 +13,8 @@ hand.
     scheduled   unacked, epoch 0, time_next in the future
     ready       unacked, time_next NULL or past
 
-The conditions are SQL that every database we serve reads alike; `now_sql` is its time in nanoseconds, as an expression.
+The conditions are SQL that every database we serve reads alike, but for the `mark`; `now_sql` is its time in
+nanoseconds, as an expression.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ _STEP_NS = 1000  # databases count microseconds
 _LEASE_MARK, _ALONE_MARK, _BESIDE_MARK = 1, 2, 3
 _LEASE_MARKS = (_LEASE_MARK, _BESIDE_MARK)
 _MARKS = (_LEASE_MARK, _ALONE_MARK, _BESIDE_MARK)
+
+MARK = f"MOD(time_next, {_STEP_NS})"
+"""What a row is marked with, in MySQL's words: the function, for in sql_mode ORACLE the operator is none."""
+
+MARK_OF_SQLITE = f"time_next % {_STEP_NS}"
+"""SQLite's function of that name counts in floating point."""
 
 PARKED_NS = (1 << 63) - 1
 """time_next of a message that somebody parked by hand (Vitess's users do): never due, never touched."""
@@ -88,19 +95,19 @@ def due(now_sql: str) -> str:
     return f"(time_next IS NULL OR time_next <= {now_sql})"
 
 
-def in_flight(now_sql: str) -> str:
+def in_flight(now_sql: str, mark: str) -> str:
     """Held by a receiver."""
-    return f"(time_acked IS NULL AND epoch > 0 AND time_next > {now_sql} AND {leased()})"
+    return f"(time_acked IS NULL AND epoch > 0 AND time_next > {now_sql} AND {leased(mark)})"
 
 
-def leased() -> str:
+def leased(mark: str) -> str:
     """Whether time_next is a lease's, running or run out."""
-    return f"time_next % {_STEP_NS} IN ({_LEASE_MARK}, {_BESIDE_MARK})"
+    return f"{mark} IN ({_LEASE_MARK}, {_BESIDE_MARK})"
 
 
 def held_beside() -> str:
     """Whether time_next is that of a lease of a message that was held beside others."""
-    return f"time_next % {_STEP_NS} = {_BESIDE_MARK}"
+    return f"{MARK} = {_BESIDE_MARK}"
 
 
 def not_set_aside() -> str:

@@ -12,7 +12,7 @@ from pymysql.constants import FIELD_TYPE
 
 from engine.model.options import from_comment
 from engine.model.queue import default_dead_letter, quoted
-from engine.model.states import REJECTED_NS, due, in_flight, leased
+from engine.model.states import MARK, REJECTED_NS, due, in_flight, leased
 from proxy.cli.connecting import Link, Target
 from proxy.cli.failures import ConsoleError, ServerError
 from proxy.cli.message_rows import Message, message, message_object, message_table
@@ -96,10 +96,10 @@ def _condition(state: str, now_ns: int) -> str:
         case "ready":
             return f"time_acked IS NULL AND {due(str(now_ns))}"
         case "in-flight":
-            return in_flight(str(now_ns))
+            return in_flight(str(now_ns), MARK)
         case "scheduled":
             waits = f"time_next > {now_ns} AND time_next < {REJECTED_NS}"
-            return f"time_acked IS NULL AND {waits} AND NOT (COALESCE(epoch, 0) > 0 AND {leased()})"
+            return f"time_acked IS NULL AND {waits} AND NOT (COALESCE(epoch, 0) > 0 AND {leased(MARK)})"
         case _:
             return "time_acked IS NULL"
 

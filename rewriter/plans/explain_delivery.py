@@ -20,7 +20,7 @@ from engine.model.queue import (
     TopicSpec,
     quoted,
 )
-from engine.model.states import in_flight
+from engine.model.states import MARK, in_flight
 from rewriter.errors import IncorrectId
 from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
@@ -112,7 +112,7 @@ def _of_the_key(spec: QueueSpec, table: str, now_sql: str) -> tuple[str, str]:
     same = f"FROM {table} AS qg_other WHERE qg_other.time_acked IS NULL"
     if key != "*":
         same += f" AND qg_other.{quoted(key)} = {table}.{quoted(key)}"
-    out = in_flight(now_sql).replace("time_", "qg_other.time_").replace("epoch", "qg_other.epoch")
+    out = in_flight(now_sql, MARK).replace("time_", "qg_other.time_").replace("epoch", "qg_other.epoch")
     return (
         f"(SELECT MIN(qg_other.id) {same} AND qg_other.id < {table}.id)",
         f"(SELECT MIN(qg_other.id) {same} AND qg_other.id <> {table}.id AND {out})",

@@ -22,7 +22,7 @@ from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
-from engine.model.states import REJECTED_NS, held_beside, in_flight, lease_end, leased, not_set_aside
+from engine.model.states import MARK, REJECTED_NS, held_beside, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
@@ -78,9 +78,8 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
 
 def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
     """RETRY q NOW."""
-    waiting = (
-        f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT (epoch > 0 AND {leased()})"
-    )
+    held = f"(epoch > 0 AND {leased(MARK)})"
+    waiting = f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT {held}"
     condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
     sql = f"UPDATE {spec.name.sql} SET time_next = {now_sql} WHERE {condition}"
     return Execute(sql, Effects(touched=frozenset((spec.name,))), pins=Pins.VERB)
@@ -111,7 +110,7 @@ def _whole_steps(duration_ns: int) -> int:
 
 def _concerned(verb: Verb, now_sql: str) -> str:
     if verb is Verb.RELEASE:
-        return in_flight(now_sql)
+        return in_flight(now_sql, MARK)
     delivered = "" if verb is Verb.REJECT else " AND epoch > 0"
     return f"time_acked IS NULL{delivered} AND {not_set_aside()}"
 

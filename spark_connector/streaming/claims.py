@@ -126,7 +126,7 @@ class Claims:
         until = lease_end(now + lease)
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
-            f" AND q.time_next %% {_STEP_NS} = {_LEASE_MARK} AND q.time_next < %s",
+            f" AND MOD(q.time_next, {_STEP_NS}) = {_LEASE_MARK} AND q.time_next < %s",
             (until, self.group, until - lease // 3),
         )
 

@@ -738,7 +738,7 @@ SELECT * FROM STREAM q WITH (consumer = '')
 -- TRACE MESSAGE
 TRACE MESSAGE 101 ON orders
 --> trace message 101 of shop.orders: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
---> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
+--> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
 --> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 
 -- TRACE MESSAGE of a topic in another database
@@ -1319,7 +1319,7 @@ UPDATE orders_group_billing SET time_acked = 1700000000000000000, time_next = NU
 
 -- NACK
 NACK orders 101 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
@@ -1363,7 +1363,7 @@ REJECT orders 101 GROUP audit REASON 'bad JSON'
 
 -- RELEASE
 RELEASE orders 101, 102 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 IN (1, 3))
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101, 102
 
@@ -1383,17 +1383,17 @@ RENEW orders WHERE user_id = 7 FOR '5m' GROUP billing
 
 -- RETRY
 RETRY orders GROUP billing NOW
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
 --> touched shop.orders_group_billing
 
 -- RETRY, the group behind NOW
 RETRY orders NOW GROUP billing WHERE user_id = 7
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE (user_id = 7) AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE (user_id = 7) AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
 --> touched shop.orders_group_billing
 
 -- RETRY, the group at the end
 RETRY clicks NOW WHERE page = 'a' GROUP stats
---> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) WHERE (page = 'a') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))
+--> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) WHERE (page = 'a') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
 --> touched shop.clicks_group_stats
 
 -- REDRIVE
@@ -1461,7 +1461,7 @@ EXPLAIN DELIVERY FOR orders GROUP billing WHERE id = 101
 
 -- EXPLAIN DELIVERY, the group at the end
 explain delivery for orders where id in (101, 102) limit 3 group audit;
---> explain delivery of shop.orders_group_audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
+--> explain delivery of shop.orders_group_audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
 --> ids (101, 102)
 
 -- EXPLAIN DELIVERY of the only group

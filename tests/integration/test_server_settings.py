@@ -7,29 +7,76 @@ import sys
 
 import pymysql
 import pytest
-from servers import ROOT, Gate, MariaDb, Sql, private, wait_until
+from servers import ROOT, SERVER, Gate, MariaDb, Sql, private, wait_until
 
 _BY_STATEMENT = ["--log-bin=binary", "--server-id=7", "--binlog-format=STATEMENT"]
+_MODES = [
+    "ANSI", "ANSI_QUOTES", "PIPES_AS_CONCAT", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "HIGH_NOT_PRECEDENCE",
+    "IGNORE_SPACE", "REAL_AS_FLOAT", "NO_UNSIGNED_SUBTRACTION", "STRICT_ALL_TABLES",
+    "NO_AUTO_VALUE_ON_ZERO", "TRADITIONAL", "ONLY_FULL_GROUP_BY", "",
+]  # fmt: skip
+_MODES_OF_MYSQL = ["TIME_TRUNCATE_FRACTIONAL"]
+_MODES_OF_MARIADB = [
+    "ORACLE",
+    "TIME_ROUND_FRACTIONAL",
+    "SIMULTANEOUS_ASSIGNMENT",
+    "EMPTY_STRING_IS_NULL",
+    "MSSQL",
+    "DB2",
+    "POSTGRESQL",
+    "MAXDB",
+]
+_ISOLATION = "transaction_isolation" if SERVER == "mysql" else "tx_isolation"
 _SETTINGS = {
     "as_installed": {},
     "safe_updates": {"sql_safe_updates": "1"},
     "one_row": {"sql_select_limit": "1"},
     "small_joins": {"max_join_size": "10"},
     "myisam": {"default_storage_engine": "'MyISAM'"},
-    "ansi": {"sql_mode": "'ANSI'"},
-    "no_mode": {"sql_mode": "''"},
-    "padded": {"sql_mode": "'PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT'"},
     "chained": {"completion_type": "'CHAIN'"},
-    "serializable": {"tx_isolation": "'SERIALIZABLE'"},
-    "uncommitted": {"tx_isolation": "'READ-UNCOMMITTED'"},
+    "serializable": {_ISOLATION: "'SERIALIZABLE'"},
+    "uncommitted": {_ISOLATION: "'READ-UNCOMMITTED'"},
+    "committed": {_ISOLATION: "'READ-COMMITTED'"},
     "zone": {"time_zone": "'+05:45'"},
     "latin1": {"character_set_server": "'latin1'", "character_set_client": "'latin1'"},
+    "auto_is_null": {"sql_auto_is_null": "1"},
+    "steps_of_ids": {"auto_increment_increment": "10", "auto_increment_offset": "3"},
+    "no_foreign_keys": {"foreign_key_checks": "0", "unique_checks": "0"},
+    "german": {"lc_time_names": "'de_DE'"},
+    "short_groups": {"group_concat_max_len": "4"},
+    **{f"mode_{mode.lower() or 'none'}": {"sql_mode": f"'{mode}'"} for mode in _MODES},
 }
+_OF_MARIADB = {
+    "aria": {"default_storage_engine": "'Aria'"},
+    "cased_names": {"sql_quote_show_create": "0"},
+    **({} if SERVER != "mariadb-next" else {"snapshots": {"innodb_snapshot_isolation": "1"}}),
+    **{f"mode_{mode.lower()}": {"sql_mode": f"'{mode}'"} for mode in _MODES_OF_MARIADB},
+}
+_OF_MYSQL = {f"mode_{mode.lower()}": {"sql_mode": f"'{mode}'"} for mode in _MODES_OF_MYSQL}
+SETTINGS = _SETTINGS | (_OF_MYSQL if SERVER == "mysql" else _OF_MARIADB)
+_GLOBAL_ONLY = ("latin1",)  # the client says in what it writes
+
+
+def _topic_of(setting):
+    """Where ids tell no order, messages have numbers."""
+    return "WITH (sequence = 'on')" if setting == "steps_of_ids" else ""
+
+
+def _made(options=()):
+    if SERVER == "mysql":
+        from mysql_server import MySql
+
+        return MySql(options)
+    if SERVER == "mariadb-next":
+        from mariadb_next import MariaDbNext
+
+        return MariaDbNext(options)
+    return MariaDb(options)
 
 
 @pytest.fixture(scope="module")
 def server():
-    with private(MariaDb()) as made:
+    with private(_made()) as made:
         yield made
 
 
@@ -45,10 +92,10 @@ def _set(server, settings, scope):
             cursor.execute(f"SET {scope} {name} = {value}")
 
 
-@pytest.fixture(params=_SETTINGS, ids=str)
+@pytest.fixture(params=SETTINGS, ids=str)
 def gate_under(request, server, tmp_path):
     """A gate on a server with these settings, which are taken back."""
-    settings = _SETTINGS[request.param]
+    settings = SETTINGS[request.param]
     connection = server.connect()
     with connection, connection.cursor() as cursor:
         before = {}
@@ -65,45 +112,55 @@ def gate_under(request, server, tmp_path):
         _set(server, {name: repr(value) for name, value in before.items()}, "GLOBAL")
 
 
-def _work(sql):
-    """Each verb once."""
-    sql("CREATE QUEUE orders (body VARCHAR(20)) WITH (max_attempts = 5, dead_letter = 'orders_dead')")
-    sql("INSERT INTO orders (body) VALUES ('a'), ('b'), ('c'), ('d'), ('e')")
+@pytest.fixture(scope="module")
+def gate_as_installed(server, tmp_path_factory):
+    """One on a server as it is installed, for sessions with settings of their own."""
+    gate = Gate(server.fresh_database("sessions"), tmp_path_factory.mktemp("sessions"), database="sessions").start()
+    yield gate
+    gate.stop()
+
+
+def _work(sql, topic=""):
+    """Each verb once. `topic`: the options of one."""
+    sql("CREATE QUEUE orders (payload VARCHAR(20)) WITH (max_attempts = 5, dead_letter = 'orders_dead')")
+    sql("INSERT INTO orders (payload) VALUES ('a'), ('b'), ('c'), ('d'), ('e')")
     got = sql.column("SELECT id FROM STREAM orders LIMIT 5 WAIT 10")
     assert len(got) == 5
     assert sql(f"ACK orders {got[0]}") == 1
     assert sql(f"NACK orders {got[1]} DELAY '1h' REASON 'later'") == 1
-    assert sql("RETRY orders NOW WHERE body = 'b'") + sql("RETRY orders NOW") == 1
+    assert sql("RETRY orders NOW WHERE payload = 'b'") + sql("RETRY orders NOW") == 1
     assert sql(f"RENEW orders {got[2]} FOR '1m'") == 1
     assert sql(f"RELEASE orders {got[2]}") == 1
     assert sql(f"REJECT orders {got[3]} REASON 'bad'") == 1
-    assert sql(f"ACK orders WHERE body = 'e' AND id = {got[4]}") == 1
-    again = sql.column("SELECT body FROM STREAM orders LIMIT 2 WAIT 10")
+    assert sql(f"ACK orders WHERE payload = 'e' AND id = {got[4]}") == 1
+    again = sql.column("SELECT payload FROM STREAM orders LIMIT 2 WAIT 10")
     assert sorted(again) == ["b", "c"]
     wait_until(lambda: _dead(sql) == 1, what="the dead letter")
     assert sql("REDRIVE orders_dead") == 1
-    assert sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") == ["d"]
+    assert sql.column("SELECT payload FROM STREAM orders LIMIT 1 WAIT 10") == ["d"]
     sql("CREATE QUEUE parts (k INT) WITH (group_key = 'k')")
     sql("INSERT INTO parts (k) VALUES (1), (2)")
     for k in (1, 2):
-        sql(f"INSERT INTO orders (body) VALUES ('after {k}') AFTER GROUP {k} OF parts")
+        sql(f"INSERT INTO orders (payload) VALUES ('after {k}') AFTER GROUP {k} OF parts")
     parts = sql.column("SELECT id FROM STREAM parts LIMIT 2 WAIT 10")
     assert sql(f"ACK parts {parts[0]}, {parts[1]}") == 2
-    done = sql.column("SELECT body FROM STREAM orders LIMIT 2 WAIT 10")
-    assert sorted(done + (sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") if len(done) < 2 else [])) == [
+    done = sql.column("SELECT payload FROM STREAM orders LIMIT 2 WAIT 10")
+    assert sorted(
+        done + (sql.column("SELECT payload FROM STREAM orders LIMIT 1 WAIT 10") if len(done) < 2 else [])
+    ) == [
         "after 1",
         "after 2",
     ]
-    sql("CREATE TOPIC news (body VARCHAR(20))")
+    sql(f"CREATE TOPIC news (payload VARCHAR(20)) {topic}")
     sql("CREATE GROUP readers ON news START AT EARLIEST")
-    sql("INSERT INTO news (body) VALUES ('x')")
-    ((offset, body),) = sql.rows("SELECT id, body FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10")
-    assert body == "x" and sql(f"ACK news {offset} GROUP readers") == 1
+    sql("INSERT INTO news (payload) VALUES ('x')")
+    ((offset, payload),) = sql.rows("SELECT id, payload FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10")
+    assert payload == "x" and sql(f"ACK news {offset} GROUP readers") == 1
     sql("ALTER GROUP readers ON news SEEK TO EARLIEST")
-    assert sql.column("SELECT body FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10") == ["x"]
-    sql("CREATE SCHEDULE ticks ON orders EVERY '1h' (body) VALUES ('tick')")
+    assert sql.column("SELECT payload FROM STREAM news WITH (group = 'readers') LIMIT 1 WAIT 10") == ["x"]
+    sql("CREATE SCHEDULE ticks ON orders EVERY '1h' (payload) VALUES ('tick')")
     sql("RUN SCHEDULE ticks")
-    assert sql.column("SELECT body FROM STREAM orders LIMIT 1 WAIT 10") == ["tick"]
+    assert sql.column("SELECT payload FROM STREAM orders LIMIT 1 WAIT 10") == ["tick"]
     sql("DROP SCHEDULE ticks")
     sql("ALTER QUEUE orders SET (batch_size = 10)")
     sql("TRUNCATE QUEUE orders")
@@ -120,10 +177,24 @@ def _dead(sql):
         return 0  # it is not made yet
 
 
-def test_every_verb_under_a_setting(gate_under):
+def test_every_verb_under_a_setting(gate_under, request):
     sql = Sql(gate_under.connect())
-    _work(sql)
+    _work(sql, _topic_of(request.node.callspec.params["gate_under"]))
     sql.close()
+
+
+@pytest.mark.parametrize("setting", [name for name in SETTINGS if name not in _GLOBAL_ONLY])
+def test_every_verb_in_a_session_with_a_setting(gate_as_installed, setting):
+    settings = ", ".join(f"{name} = {value}" for name, value in SETTINGS[setting].items())
+    database = f"session_{setting}"
+    sql = Sql(gate_as_installed.connect(init_command=f"SET SESSION {settings}" if settings else None))
+    sql(f"CREATE DATABASE {database}")
+    sql(f"USE {database}")
+    try:
+        _work(sql, _topic_of(setting))
+    finally:
+        sql(f"DROP DATABASE {database}")
+        sql.close()
 
 
 def test_a_binary_log_of_statements(tmp_path):

@@ -22,10 +22,10 @@ class CensusStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         table = dialect.gate.of(queue)
         now = dialect.now_ns
-        waits = f"time_next > {now} AND time_next < {REJECTED_NS}"
+        waits, held = f"time_next > {now} AND time_next < {REJECTED_NS}", leased(dialect.mark)
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.unacked = (
-            f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {leased()}), SUM(time_next >= {REJECTED_NS}),"
+            f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {held}), SUM(time_next >= {REJECTED_NS}),"
             f" MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
             f" FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
         )
@@ -33,7 +33,7 @@ class CensusStatements:
 
         self.later = (
             f"SELECT COUNT(*), SUM(epoch = 0) FROM (SELECT COALESCE(epoch, 0) AS epoch FROM {table}"
-            f" WHERE time_acked IS NULL AND {waits} AND NOT ({leased()}) LIMIT {LOOKED_UP_MAX}) AS later"
+            f" WHERE time_acked IS NULL AND {waits} AND NOT ({held}) LIMIT {LOOKED_UP_MAX}) AS later"
         )
         """Messages that wait for their time, and how many of them were never delivered."""
 
@@ -44,7 +44,7 @@ class CensusStatements:
         """Acked messages that are not purged yet."""
 
         self.in_flight = (
-            f"SELECT {now}, id, {priority}, epoch, time_next FROM {table} WHERE {in_flight(now)}"
+            f"SELECT {now}, id, {priority}, epoch, time_next FROM {table} WHERE {in_flight(now, dialect.mark)}"
             " ORDER BY time_next LIMIT ?"
         )
         """The time, and what is out at receivers: id, priority, epoch, until when; the first to run out first."""

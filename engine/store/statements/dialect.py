@@ -8,6 +8,7 @@ from typing import Protocol
 
 from engine.backend.base import StoreConnection
 from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta, QueueName, quoted
+from engine.model.states import MARK
 from engine.store.catalog import TableInfo
 from engine.store.gate import Gate
 
@@ -34,8 +35,8 @@ class Dialect:
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
     `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
     `adds_columns`: adds a column of that definition to a table without holding anybody up, or raises; None where
-    MySQL's own words do. `moment`: a TIMESTAMP column, by its name, as seconds since the epoch. `zone_offsets`: by how
-    many seconds the clocks of a time zone are ahead of UTC at such moments.
+    MySQL's own words do. `mark`: see engine.model.states. `moment`: a TIMESTAMP column, by its name, as seconds since
+    the epoch. `zone_offsets`: by how many seconds the clocks of a time zone are ahead of UTC at such moments.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Dialect:
     partitions: bool = False
     checks_values: bool = True
     table_bytes: str = ""
+    mark: str = MARK
     adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None
 
     def selected(self, columns: Iterable[ColumnMeta]) -> str:

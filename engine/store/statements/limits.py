@@ -13,7 +13,7 @@ class LimitStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         database, table = quoted(queue.name.database), dialect.gate.of(queue)
         limits = dialect.gate.own(queue.name.database, "queuegate_limits")
-        held = in_flight(dialect.now_ns)
+        held = in_flight(dialect.now_ns, dialect.mark)
         self.make = dialect.make_limits.format(database=database)
         """Makes the table of limits, if there is none."""
 

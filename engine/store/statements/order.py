@@ -47,7 +47,9 @@ class OrderStatements:
             f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
             f" FROM {table.as_('m')} WHERE +m.time_acked IS NULL AND m.id IN"
         )
-        self.held = f"SELECT EXISTS (SELECT 1 FROM {table.forced(by_time)} WHERE {in_flight(now)}{of_key})"
+        self.held = (
+            f"SELECT EXISTS (SELECT 1 FROM {table.forced(by_time)} WHERE {in_flight(now, dialect.mark)}{of_key})"
+        )
         """Whether anything of the key of message `?` is in flight."""
 
         in_order = "" if self.whole else f"m.{k}, "

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from engine.backend.base import StoreConnection
 from engine.model.queue import QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
+from engine.model.states import MARK_OF_SQLITE
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo
 from engine.store.gate import Gate
@@ -123,6 +124,7 @@ SQLITE = Dialect(
     ),
     add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
+    mark=MARK_OF_SQLITE,
     moment="{}",  # what reads rows makes the seconds
     zone_offsets=zone_offsets,
     checks_values=False,

@@ -16,7 +16,7 @@ from typing import Any
 from pymysql.constants import FIELD_TYPE
 
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
-from engine.model.states import REJECTED_NS, leased
+from engine.model.states import MARK, REJECTED_NS, leased
 from proxy.console.database import Column, name_sql, queue_sql
 from proxy.console.pages.keyset import Key
 from proxy.console.pages.messages.message_rows import WHOLE_CHARACTERS, is_bytes, is_no_text, readable
@@ -175,6 +175,6 @@ def update(queue: QueueName, key: Key, what: Changes, epoch: int | None, now_ns:
         values.append(epoch)
     where += f" AND COALESCE(time_next, 0) <> {REJECTED_NS}"
     if what.moved:
-        held = f"epoch > 0 AND time_next > {now_ns} AND {leased()}".replace("%", "%%")
+        held = f"epoch > 0 AND time_next > {now_ns} AND {leased(MARK)}"
         where += f" AND NOT COALESCE({held}, FALSE)"
     return Statement(f"UPDATE {queue_sql(queue)} SET {assigned} WHERE {where}", (*what.values.values(), *values))

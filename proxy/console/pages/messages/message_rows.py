@@ -18,7 +18,7 @@ from pymysql.constants import FIELD_TYPE
 from engine.model.attempts import failures
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
-from engine.model.states import REJECTED_NS, due, in_flight, leased, not_set_aside, state_of
+from engine.model.states import MARK, REJECTED_NS, due, in_flight, leased, not_set_aside, state_of
 from proxy.console.database import Column, name_sql, queue_sql
 from proxy.console.pages.keyset import Key, Ordered
 from proxy.console.visits import BadInput
@@ -77,9 +77,9 @@ def _condition(state: str, now_ns: int) -> str:
         case "ready":
             return f"time_acked IS NULL AND {due(str(now_ns))}"
         case "in_flight":
-            return in_flight(str(now_ns))
+            return in_flight(str(now_ns), MARK)
         case "retrying":
-            return f"{waits} AND epoch > 0 AND NOT ({leased()})"
+            return f"{waits} AND epoch > 0 AND NOT ({leased(MARK)})"
         case "scheduled":
             return f"{waits} AND COALESCE(epoch, 0) = 0"
         case "parked":
