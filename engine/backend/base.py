@@ -85,8 +85,8 @@ class StoreConnection(Protocol):
         """Read the statements inside as a session with these settings would; text that is bound is not concerned."""
         ...
 
-    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
-        """The table's columns, in order, as MySQL result metadata."""
+    def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
+        """The table's columns, in order, as MySQL result metadata; without `names`, those of `SELECT *`."""
         ...
 
 

@@ -34,7 +34,7 @@ from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.backend.vitess import SHARDS, shards_of, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model.queue import ColumnMeta, QueueName, TextValue
+from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -206,10 +206,11 @@ class MySQLStoreConnection:
         finally:
             self._wanted = ()
 
-    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+    def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
+        wanted = ", ".join(map(quoted, names)) or "*"
         # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
         with self._errors():
-            listed = self._prepared(f"SELECT * FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
+            listed = self._prepared(f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
             return tuple(_column(packet) for packet in listed)
 
     def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:

@@ -293,6 +293,8 @@ class TopicSpec:
     generated: frozenset[str] = frozenset()
     """Names, in lower case, of the columns that the database computes."""
     indexes: tuple[IndexInfo, ...] = ()
+    invisible: frozenset[str] = frozenset()
+    """Names, in lower case, of the columns that `*` leaves out."""
 
     @property
     def compact_index(self) -> IndexInfo | None:
@@ -334,7 +336,7 @@ class TopicSpec:
     @property
     def message_columns(self) -> tuple[str, ...]:
         """The names that `*` streams, `id` first."""
-        own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN)
+        own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN, *self.invisible)
         return ("id", *(column.name for column in self.columns if column.name.lower() not in own))
 
     def column(self, name: str) -> ColumnMeta | None:

@@ -50,7 +50,8 @@ class TableInfo:
     """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
     `unreadable`: nothing more, and this is the error. `engine`: its storage engine, where the database has several.
     `definition`: the text that all of it follows from, in which a later reading sees that nothing has changed; None
-    where it is not known. `unfit`: why this database cannot serve it, None where it can."""
+    where it is not known. `unfit`: why this database cannot serve it, None where it can. `invisible`: which of the
+    columns, in lower case, `SELECT *` leaves out; they come last."""
 
     name: QueueName
     comment: str
@@ -63,6 +64,7 @@ class TableInfo:
     narrow: frozenset[tuple[str, str]] = frozenset()
     definition: str | None = None
     unfit: str | None = None
+    invisible: frozenset[str] = frozenset()
 
     def still_is(self, comment: str, definition: str | None) -> bool:
         """Whether it was read from this very definition: then it need not be read again."""
@@ -165,7 +167,7 @@ def topic_spec(table: TableInfo) -> TopicSpec:
         raise InvalidQueueTable(f"id of topic {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
     options = read_topic_options(table.comment, table.name.table)
     columns = (*table.columns, *_invisible(table, by_name))
-    return TopicSpec(table.name, columns, table.comment, options, table.generated, table.indexes)
+    return TopicSpec(table.name, columns, table.comment, options, table.generated, table.indexes, table.invisible)
 
 
 def _invisible(table: TableInfo, by_name: Container[str]) -> tuple[ColumnMeta, ...]:
@@ -185,7 +187,7 @@ def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
     if not wanted:
-        hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN}
+        hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN, *table.invisible}
         if (attempts := by_name.get(ATTEMPTS_COLUMN)) is not None and not holds_attempts(attempts):
             hidden.remove(ATTEMPTS_COLUMN)  # a user's, from before the queues had such a column
         users = [column.name for column in table.columns if column.name.lower() not in hidden]

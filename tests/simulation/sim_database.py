@@ -106,7 +106,7 @@ class StoreView:
     def reading(self, settings: Settings) -> AbstractContextManager[None]:
         return contextlib.nullcontext()  # the filters that are simulated read the same in any session
 
-    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+    def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
         return self._store.describe(database, table)
 
     def _lock_at_once(self, statement: Statement) -> None:

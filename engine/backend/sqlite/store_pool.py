@@ -82,7 +82,8 @@ class SqliteStoreConnection:
             return Answer(self.query_text(statement.sql, statement.params, statement.columns), 0)
         return Answer([], self.execute(statement.sql, statement.params))
 
-    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+    def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
+        assert not names, "there are no others"
         if database != DATABASE:
             return ()
         rows = self.connection.fetch_all(_DESCRIBE, (table,))

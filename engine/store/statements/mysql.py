@@ -10,7 +10,7 @@ from typing import Any
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.backend.vitess import is_not_known_yet, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
@@ -51,14 +51,18 @@ INDEX_COLUMNS = (
 )
 """A table's indexes, column by column."""
 
+_REASONS = (*ERROR_COLUMNS, ATTEMPTS_COLUMN)
+_INVISIBLE = "(EXTRA LIKE '%INVISIBLE%')"
 _COMPUTED = "(EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%')"  # not MySQL's DEFAULT_GENERATED
 
 PECULIAR_COLUMNS = (
-    f"SELECT LOWER(COLUMN_NAME), {_COMPUTED}, CHARACTER_SET_NAME FROM information_schema.COLUMNS"
-    f" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND ({_COMPUTED}"
+    f"SELECT COLUMN_NAME, {_COMPUTED}, {_INVISIBLE}, CHARACTER_SET_NAME FROM information_schema.COLUMNS"
+    f" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND ({_COMPUTED} OR {_INVISIBLE}"
     " OR (COLUMN_NAME IN ('first_error', 'last_error', 'failed_attempts') AND CHARACTER_SET_NAME <> 'utf8mb4'))"
+    " ORDER BY ORDINAL_POSITION"
 )
-"""A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
+"""A table's columns that are computed, those that `SELECT *` leaves out, and those for reasons that do not hold all of
+Unicode."""
 
 TABLE_BYTES = (
     "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
@@ -168,6 +172,8 @@ def _read(
     try:
         columns = connection.describe(name.database, name.table)
         peculiar = connection.query(PECULIAR_COLUMNS, (name.database, name.table))
+        hidden = tuple(str(column) for column, _, invisible, _ in peculiar if int(invisible))
+        columns += connection.describe(name.database, name.table, hidden) if hidden else ()
         indexes = _indexes(connection, name.database, name.table)
     except BackendUnavailable:
         raise
@@ -177,9 +183,16 @@ def _read(
         if error.errno == _NO_SUCH_TABLE:
             return None
         return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
-    generated = frozenset(str(column) for column, computed, *_ in peculiar if int(computed))
-    narrow = frozenset((str(name), str(charset)) for name, computed, charset in peculiar if not int(computed))
-    return TableInfo(name, comment, columns, indexes, generated, engine=engine, narrow=narrow, definition=definition)
+    generated = frozenset(str(column).lower() for column, computed, *_ in peculiar if int(computed))
+    narrow = frozenset(
+        (str(column).lower(), str(charset))
+        for column, computed, _, charset in peculiar
+        if str(column).lower() in _REASONS and not int(computed) and charset != "utf8mb4"
+    )
+    return TableInfo(
+        name, comment, columns, indexes, generated, engine=engine, narrow=narrow, definition=definition,
+        invisible=frozenset(column.lower() for column in hidden),
+    )  # fmt: skip
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

@@ -6,6 +6,7 @@ hears of a new table late. `tests/integration/test_on_vitess.py` has the same on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +56,7 @@ class Vtgate:
     def run(self, statements: Any, **_: Any) -> list[Answer]:
         return [Answer([(b"t", b"CREATE TABLE t")], 0) for _ in statements]
 
-    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+    def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
         assert table in self.tables[database], "not the tablet's name"
         if self.unknown.get(table):
             raise BackendError(f"table {table} not found", 1105)
