@@ -300,10 +300,18 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def file_of(path: Path | None) -> Path | None:
+    """The file that `load` reads, given the same; None where there is none."""
+    return DEFAULT_FILE if path is None and DEFAULT_FILE.exists() else path
+
+
 def _read(path: Path | None) -> dict[str, Any]:
-    file = path or DEFAULT_FILE
-    if path is None and not file.exists():
-        return {}
+    file = file_of(path)
+    return {} if file is None else contents(file)
+
+
+def contents(file: Path) -> dict[str, Any]:
+    """What a configuration file says, not yet validated. Raises OSError, ConfigError."""
     with file.open("rb") as stream:
         text = stream.read(_MAX_FILE_BYTES + 1)
     if len(text) > _MAX_FILE_BYTES:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from engine.model.errors import EngineError
 from proxy import logs, memory
-from proxy.config import Config, ConfigError, load
+from proxy.config import Config, ConfigError, file_of, load
+from proxy.exposed_files import exposed_files
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
@@ -71,6 +72,8 @@ def serve(options: argparse.Namespace) -> int:
     # What is safe depends on who can connect: an account without a password is for a loopback address only.
     config = _load(options, addresses_of(handed))
     logs.configure(config.log)
+    for exposed in exposed_files(config, file_of(options.config)):
+        logger.warning("%s", exposed)
     from proxy import app  # here, because it loads all there is, which a mistake need not wait for
     from proxy.console_process import console_of
 

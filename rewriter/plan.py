@@ -90,7 +90,8 @@ class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a statement
-    that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
+    that the database has to accept before. `adds`: one that adds a column before, which another proxy may have added
+    meanwhile. `manages`: the consumer group that it alters or drops. `partitions`: the
     topic that is to have partitions. `numbers`: a topic whose messages are to have theirs before. `sign_at`: where in
     `sql` it belongs who reports a failure (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of
     the client's settings it does without.
@@ -100,11 +101,17 @@ class Execute:
     effects: Effects = NO_EFFECTS
     warnings: tuple[str, ...] = ()
     check: str = ""
+    adds: str = ""
     manages: GroupName | None = None
     partitions: Partitioned | None = None
     numbers: QueueName | None = None
     sign_at: int = 0
     pins: Pins = Pins.NOTHING
+
+    @property
+    def goes_before(self) -> bool:
+        """Whether something is to be done before it."""
+        return bool(self.check or self.adds) or self.partitions is not None
 
 
 @dataclass(frozen=True, slots=True)

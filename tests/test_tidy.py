@@ -23,8 +23,8 @@ FUNCTION_LINES_MAX = 70
 # that lies beside the folders.
 FLOORS = {
     "proxy": "__main__ process console_command cli console app console_process admin server gateways commands"
-    " statements show session embedded upstream cluster listen systemd logs memory config_shown config config_values"
-    " config_words release login transport wire errors",
+    " statements show session embedded upstream cluster listen systemd logs memory config_shown exposed_files config"
+    " config_values config_words release login transport wire errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text effort errors",

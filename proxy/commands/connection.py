@@ -447,6 +447,9 @@ class ClientConnection:
                     statements.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
+            case Execute() as plan if plan.goes_before:
+                # At each execution: by then the database may say otherwise.
+                statements.last = await self._local.prepare(rebind(self.executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self.session, plan):
                 encoded = self.executor.reader.encode(self.session.pinned(sql, plan.pins))
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)

@@ -87,6 +87,7 @@ from rewriter.plans.schedules import shown as shown_schedule
 log = logging.getLogger(__name__)
 
 _TOLD = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
+_HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
@@ -229,12 +230,7 @@ class Executor:
 
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
-        if plan.check:
-            checked = await self.session.upstream.collect(plan.check)
-            if isinstance(checked, Outcome) and not checked.ok:
-                raise checked.failure()
-        if plan.partitions is not None:
-            await check_partitions(self.session, self.traits, plan.partitions)
+        await self._accepted(plan)
         if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         sql = self.session.pinned(plan.sql, plan.pins)
@@ -251,11 +247,19 @@ class Executor:
             return (await self._grouped(plan)).outcome
         if not isinstance(plan, Execute):
             raise ProxyError(1295, "This command cannot be executed in bulk; one by one")
-        if plan.check:
-            await self._collect(plan.check)
+        await self._accepted(plan)
+        return await self._carried_out(plan)
+
+    async def _accepted(self, plan: Execute) -> None:
+        """Have the database do what comes before a statement. Raises BackendError."""
+        for sql, as_good in ((plan.check, None), (plan.adds, _HAS_THAT_COLUMN)):
+            if not sql:
+                continue
+            outcome = await self.session.upstream.collect(sql)
+            if isinstance(outcome, Outcome) and not outcome.ok and outcome.errno != as_good:
+                raise outcome.failure()
         if plan.partitions is not None:
             await check_partitions(self.session, self.traits, plan.partitions)
-        return await self._carried_out(plan)
 
     async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
         """Run a verb that was written as a function; its one row, in the text protocol's form."""

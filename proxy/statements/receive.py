@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, InvalidOption
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
@@ -30,6 +30,10 @@ from rewriter.plans.subscribe import by_connection
 LIMIT_MAX = (1 << 63) - 1
 RIGHTS_SECONDS = 30.0
 """After so long an open stream's account is asked for its rights again: one statement, which reads no row."""
+
+HELD_MAX = 100_000
+"""Messages that an account with limited rights takes in one result, or holds unacked in one stream: five times what a
+micro-batch of Spark has by default. It keeps one statement from leasing the whole backlog of a queue for hours."""
 
 _DENIED = frozenset((1044, 1045, 1142, 1143, 1370))
 
@@ -62,6 +66,8 @@ class StreamStatement:
             pid=identity.pid,
         )
         check_right(self._session, request.queue, Right.RECEIVE)
+        if self._session.rights is not None:
+            request = _limited(request)
         if traits.check_stream is not None:
             traits.check_stream(self._session)
         if request.start is not None:
@@ -170,6 +176,16 @@ class StreamStatement:
         """None: nothing is to be converted."""
         (name,) = (await collected(self._session.upstream, RESULTS_CHARSET)).row(1)
         return None if name is None else name.decode("ascii", "replace")
+
+
+def _limited(request: SubscribeRequest) -> SubscribeRequest:
+    """What an account with limited rights gets. A prefetch says "at most", so it may be less; a LIMIT that gives less
+    says that no more is due. Raises InvalidOption."""
+    if request.limit is not None and request.limit > HELD_MAX and request.wait_mode is not WaitMode.ENDLESS:
+        raise InvalidOption(f"LIMIT {request.limit}: your account may take at most {HELD_MAX} messages in one result")
+    if request.prefetch is not None and request.prefetch > HELD_MAX:
+        return replace(request, prefetch=HELD_MAX)
+    return request
 
 
 def _bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:

@@ -34,15 +34,15 @@ def alter_plan(
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
     dead = None if options.dead_letter is None else find(QueueName(spec.name.database, options.dead_letter))
-    columns = [f"ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}"] if lacks_tokens(spec) else []
     changes = [
-        *columns,
         *_index_changes(spec, options),
         f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     check = may_take_dead_letters(spec.name, options, dead) if "dead_letter" in given else ""
-    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), check=check)
+    # By itself: a proxy adds it in the background, too, and to find it there is as good.
+    adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
+    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), check=check, adds=adds)
 
 
 def may_take_dead_letters(queue: QueueName, options: QueueOptions, dead: QueueSpec | None) -> str:

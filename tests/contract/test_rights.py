@@ -128,6 +128,29 @@ RIGHTS = {
 }
 
 
+def test_one_statement_does_not_take_a_whole_backlog_for_hours(limited, root, shop):
+    """A result has a bound, and so has a stream's window, in the text and prepared; an unlimited account has none."""
+    root("INSERT INTO orders (payload) VALUES ('a'), ('b')")
+    for text in ("LIMIT 100001 NOWAIT", "LIMIT 1000000 WAIT 1", "LIMIT 100001 NOWAIT WITH (prefetch = 1000000)"):
+        errno, told = shop.error(f"SELECT id FROM STREAM orders {text}")
+        assert errno == 1231 and "at most 100000 messages" in told
+    assert shop.error("SELECT id FROM STREAM orders LIMIT 1 NOWAIT WITH (ack_wait = '3650d')")[0] == 1231
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=limited.port, user="shop", password="pw", database=limited.database, use_pure=True
+    )
+    with pytest.raises(mysql.connector.Error) as refused:
+        link.cursor(prepared=True).execute("SELECT id FROM STREAM orders LIMIT ? NOWAIT", (100_001,))
+    assert refused.value.errno == 1231
+    link.close()
+    with Stream(limited, "SELECT id FROM STREAM orders WITH (prefetch = 1000000)", user="shop", password="pw") as own:
+        own.wait(2)
+        assert {row["prefetch"] for row in root.named("SHOW SUBSCRIPTIONS")} == {100_000}
+    root("RELEASE orders WHERE id > 0")
+    assert len(shop.rows("SELECT id FROM STREAM orders LIMIT 100000 NOWAIT WITH (ack_wait = '12h')")) == 2
+    root("RELEASE orders WHERE id > 0")
+    assert len(root.rows("SELECT id FROM STREAM orders LIMIT 100001 NOWAIT")) == 2
+
+
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("sql", RIGHTS)
 def test_each_right_is_a_right_of_its_own(limited, root, sql, prepared):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pymysql
 import pytest
 from servers import Gate, Sql, wait_until
 
@@ -112,10 +111,6 @@ def test_adopted_tables_are_their_owners(old):
 
 def test_alter_queue_adds_it_at_once(old):
     sql = Sql(old.start().connect())
-    try:
-        sql("ALTER QUEUE orders SET (prefetch = 20)")
-    except pymysql.Error as error:  # the proxy has added it between the plan and the statement
-        assert error.args[0] == 1060
-        sql("ALTER QUEUE orders SET (prefetch = 20)")
+    sql("ALTER QUEUE orders SET (prefetch = 20)")  # the proxy may have added it between the plan and the statement
     assert "lease_token" in sql.column("DESCRIBE orders")
     sql.close()

@@ -92,7 +92,7 @@ _ATTEMPT = (
     + _TEXT + rb", -\d+\), " + _TEXT + rb"\), ''\), )?'\{\"attempt\": ', epoch, ', \"at\": \"',"
     rb" UTC_TIMESTAMP\(6\)(?:, " + _TEXT + rb"){2,3}\))?"
 )  # fmt: skip
-_ADDED = rb"(?:ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0, )?"
+_ADDED = rb"ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0"
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\)(?: ENGINE=InnoDB)?"
      rb" COMMENT='vitess_message,.*'"),
@@ -100,8 +100,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters
     (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
     (rb"truncate\b.*\bqueue", rb"DELETE FROM " + _TABLE),
-    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" " + _ADDED + rb"(?:(?:DROP KEY " + _NAME
+    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME
      + rb"|ADD KEY " + _NAME + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" " + _ADDED),
     # schedules
     (rb"schedule", _UNIT + rb"|SHOW WARNINGS|SELECT " + NOW
      + rb"|(?:(?:ROLLBACK TO|RELEASE) )?SAVEPOINT queuegate_trial"),

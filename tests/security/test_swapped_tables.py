@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import mysql.connector
 import pytest
 from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
 
@@ -215,6 +216,17 @@ def test_who_names_a_dead_letter_queue_may_add_to_it(place: Place, name: str) ->
     assert guest.error(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (dead_letter = '{orders}')")[0] == 1142
     guest(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
     assert guest.error(f"ALTER QUEUE {mine} SET (dead_letter = '{orders}')")[0] == 1142
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=place.gate.port, user=f"guest{OWNER}", password="pw", database=OWNER, use_pure=True
+    )
+    for prepared in (
+        f"ALTER QUEUE {mine} SET (dead_letter = '{orders}')",
+        f"CREATE QUEUE {own} (body VARCHAR(100)) WITH (dead_letter = '{orders}')",
+    ):
+        with pytest.raises(mysql.connector.Error) as refused:
+            link.cursor(prepared=True).execute(prepared)
+        assert refused.value.errno == 1142
+    link.close()
     guest(f"CREATE QUEUE {own} (body VARCHAR(100))")
     guest(f"ALTER QUEUE {mine} SET (dead_letter = '{own}')")
     guest(f"INSERT INTO {mine} (body) VALUES ('dead')")

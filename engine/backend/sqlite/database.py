@@ -66,6 +66,7 @@ class SqliteDatabase:
         if temporary:
             path = str(Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="queuegate-")) / "memory.db")
         lock = await asyncio.to_thread(_lock_file, path)
+        await asyncio.to_thread(_make_private, path)
         spill_beside(path)
         database = cls(path, lock, lock_wait_seconds, temporary)
         try:
@@ -171,6 +172,15 @@ class SqliteDatabase:
 def _create_dictionary(connection: SqliteConnection) -> None:
     for statement in _DICTIONARY:
         connection.execute(statement).close()
+
+
+def _make_private(path: str) -> None:
+    """A new file is its owner's alone, and SQLite gives the files beside it (-wal, -shm) the same mode. One that is
+    there keeps its mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return  # it is there, or cannot be made, which SQLite says
 
 
 def _lock_file(path: str) -> int:
