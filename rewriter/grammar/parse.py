@@ -7,6 +7,7 @@ verb_grammar (NACK, RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -85,6 +86,9 @@ _ORDINARY_VERBS = frozenset(
 )
 
 
+_FROM_STREAM = re.compile(r"\bFROM\s+STREAM\b", re.IGNORECASE)
+
+
 def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None) -> Statement | None:
     """One statement, which may end with `;`. `database`: the session's current one.
 
@@ -94,10 +98,13 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
     """
     if (ack := quick_ack(sql)) is not None:
         return ack
+    verb = leading_verb(sql.encode("utf-8", "surrogatepass"))[0]
     try:
-        cursor = TokenCursor(sql, sql_modes)
+        # Of a stream nothing but its condition goes to the database, and that is written anew.
+        streams = verb == b"SELECT" and _FROM_STREAM.search(sql) is not None
+        cursor = TokenCursor(sql, sql_modes, plain_backslashes=streams)
     except RewriteError:
-        if leading_verb(sql.encode("utf-8", "surrogatepass"))[0] in _ORDINARY_VERBS:
+        if verb in _ORDINARY_VERBS:
             return None
         raise
     while cursor.accept_symbol("("):

@@ -78,7 +78,7 @@ def stream_filter(
     if not reader.looks and not _plainly_true(tokens):
         raise StreamIsNoTable
     # In that mode ESCAPE '' is an error, and what it says holds anyway.
-    return StreamFilter(parts, text, _Reader(tokens, spec, raw).parts() if raw else None)
+    return StreamFilter(parts, text, _Reader(tokens, spec, raw, escapes=False).parts() if raw else None)
 
 
 def _plainly_true(tokens: Sequence[Token]) -> bool:
@@ -98,6 +98,7 @@ class _Reader:
     spec: QueueSpec | TopicSpec
     raw_strings: bool
     say_escape: bool = False
+    escapes: bool = True
     position: int = 0
     out: list[str] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
@@ -150,13 +151,11 @@ class _Reader:
                 raise _unsupported(token.text)
 
     def _string(self, token: Token) -> str:
-        """A string as a literal that reads alike in every mode."""
-        quote = token.text[0]
-        raw = token.text[1:-1].replace(quote * 2, quote)
-        value = raw if self.raw_strings else string_value(token.text)
+        """A string as a literal; the session says whether backslashes escape in it."""
+        value = string_value(token.text)
         if _PLACE in value:
             raise UnsupportedSql("A string with a zero byte in a stream's WHERE is not supported; write it as x'...'")
-        return string_literal(value)
+        return string_literal(value, backslash_escapes=self.escapes)
 
     # --- symbols
 

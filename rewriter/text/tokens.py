@@ -68,6 +68,7 @@ _KINDS = {
 }
 _PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
 _MYSQL = MySQL()
+_STANDS_IN = "\ue000"  # for a backslash that escapes nothing: a character of no script, and of no syntax
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -75,17 +76,21 @@ def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
+def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bool = False) -> list[Token]:
     """The tokens of a text, comments left out.
+
+    `plain_backslashes`: under NO_BACKSLASH_ESCAPES a string may hold some; its token's text has each twice, so that it
+    is read as everywhere else. Whoever carries a slice of the text over carries it as it was written.
 
     Raises:
         SqlSyntaxError: a string, name or comment does not end.
         UnsupportedSql: the text can only be read by rules that the tokenizer does not have; executable comments.
     """
-    if "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql:
+    plain = "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql
+    if plain and (not plain_backslashes or _STANDS_IN in sql):
         raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")
     try:
-        raw = _MYSQL.tokenize(sql)
+        raw = _MYSQL.tokenize(sql.replace("\\", _STANDS_IN) if plain else sql)
     except TokenError as error:
         raise syntax_error(sql, 0, "a string, a quoted name or a comment does not end") from error
     ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes
@@ -96,6 +101,8 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
         kind = _KINDS.get(token.token_type)
         start, end = token.start, token.end + 1
         text = sql[start:end]
+        if plain and kind is Kind.STRING:
+            text = text.replace("\\", "\\\\")
         if kind is None:
             tokens.extend(_words_or_symbol(text, start))
         elif kind is Kind.STRING and ansi_quotes and text[:1] == '"':
@@ -168,10 +175,12 @@ def string_value(literal: str) -> str:
 class TokenCursor:
     """Reads tokens one by one: `take_*` reads or raises a syntax error, `accept_*` reads or changes nothing."""
 
-    def __init__(self, sql: str, sql_modes: Collection[str] = (), start: int = 0) -> None:
+    def __init__(
+        self, sql: str, sql_modes: Collection[str] = (), start: int = 0, *, plain_backslashes: bool = False
+    ) -> None:
         self.sql = sql
         self.sql_modes = sql_modes
-        self.tokens = tokenize(sql, sql_modes)
+        self.tokens = tokenize(sql, sql_modes, plain_backslashes=plain_backslashes)
         self.position = start
 
     @property

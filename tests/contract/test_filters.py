@@ -429,3 +429,16 @@ def test_a_condition_reads_no_column_that_its_account_may_not(place, gate, conne
         assert client.rows(f"SELECT id, n FROM STREAM {q} WHERE n = 1 NOWAIT") == [(1, 1)]
     finally:
         sql(f"DROP USER '{user}'@'%'")
+
+
+@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES", "NO_BACKSLASH_ESCAPES,ANSI_QUOTES"])
+def test_a_backslash_is_what_the_session_says(sql, queue, mode):
+    q = queue("body VARCHAR(20)")
+    sql(f"SET sql_mode = '{mode}'")
+    sql(f"INSERT INTO {q} (body) VALUES (CONCAT('a', CHAR(92), 'b')), (CONCAT(CHAR(92), CHAR(92))), ('a%'), ('ab')")
+    for condition in ("body = 'a\\b'", "body = '\\\\'", "body LIKE 'a\\%'", "body LIKE '%\\\\%'", "body = 'it''s\\\\'"):
+        in_table = sql.column(f"SELECT body FROM {q} WHERE {condition} ORDER BY id")
+        rows = sql.rows(f"SELECT body, id FROM STREAM {q} WHERE {condition} LIMIT 10 NOWAIT")
+        assert [body for body, _ in rows] == in_table, condition
+        for _, id_ in rows:
+            sql(f"RELEASE {q} {id_}")
