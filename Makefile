@@ -114,9 +114,10 @@ profile: $(PROFILE_STAMP) mariadb ## where the proxy's time goes under a load, a
 	@$(BIN)/python -m benchmarks.steps.profile --backend $(PROFILE_BACKEND) --of $(PROFILE_OF)
 
 INPUTS ?= 1000000
-fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, some over sockets (INPUTS=1000 SEED=7)
+fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, some over sockets, and random rows (INPUTS=1000 SEED=7)
 	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/fuzz/fuzz_sockets.py --inputs $$(($(INPUTS) / 100)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/fuzz/fuzz_rows.py --rounds $$(($(INPUTS) / 1000 + 1)) $(if $(SEED),--seed $(SEED))
 
 QUERIES ?= 100000
 differential: $(STAMP) mariadb ## generated SQL on the embedded backend and on MariaDB, compared (QUERIES=1000 SEED=7)

@@ -72,10 +72,10 @@ class Zone:
 
 
 def _day(moment: int) -> tuple[int, int]:
-    """The first second of its day, and that of the next one as far as the database counts."""
+    """The first second of its day, and that of the next one, as far as the database counts: it has no moment 0."""
     start = moment - moment % _DAY
     last = next((last for last in _LAST_SECONDS if moment <= last), start + _DAY)
-    return start, min(start + _DAY, last)
+    return max(start, 1), min(start + _DAY, last)
 
 
 class Zones:

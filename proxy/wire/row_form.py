@@ -48,13 +48,18 @@ def _is_seconds(value: bytes) -> bool:
     return value.replace(b".", b"", 1).isdigit()
 
 
+def _counted(moment: int) -> int:
+    """A moment of which the database knows what clocks showed: not of the first second of all, which is no time."""
+    return max(moment, 1)
+
+
 def moment_text(value: bytes, zone: ClientZone) -> bytes:
     """A moment, in seconds since the epoch, as a clock shows it; 0 is MySQL's zero date."""
     whole, point, fraction = value.partition(b".")
     seconds = int(whole)
     if not seconds and not fraction.strip(b"0"):
         return b"0000-00-00 00:00:00" + point + fraction
-    shown = _EPOCH + timedelta(seconds=seconds + zone.offset(seconds))
+    shown = _EPOCH + timedelta(seconds=seconds + zone.offset(_counted(seconds)))
     return shown.isoformat(" ").encode() + point + fraction
 
 
@@ -92,7 +97,8 @@ class RowForm:
         """See to it that these rows can be encoded. Raises BackendError."""
         if self._zone is not None and self._moments:
             values = (row[at] for row in rows for at in self._moments)
-            await self._zone.learn({int(value.partition(b".")[0]) for value in values if value and _is_seconds(value)})
+            moments = {int(value.partition(b".")[0]) for value in values if value and _is_seconds(value)}
+            await self._zone.learn({_counted(moment) for moment in moments})
 
     def __call__(self, row: Sequence[TextValue]) -> bytes:
         """One row's packet."""

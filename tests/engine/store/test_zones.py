@@ -69,7 +69,8 @@ async def test_nothing_beyond_what_a_timestamp_holds_is_asked_for():
     asked = Asked("UTC")
     zone = Zone(asked)
     await zone.learn([(1 << 31) - 1])
-    await zone.learn([(1 << 32) - 1])
+    await zone.learn([(1 << 32) - 1, 1])
+    assert min(asked.statements[1]) == 1
     assert max(asked.statements[0]) == (1 << 31) - 1 and max(asked.statements[1]) == (1 << 32) - 1
 
 
