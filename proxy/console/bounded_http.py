@@ -1,24 +1,28 @@
 """HTTP connections with bounds that uvicorn does not set: how many, and how long one may say nothing or read nothing.
 
 A request's head has HEAD_SECONDS, also the second of a connection; a connection between two requests rests for
-uvicorn's `timeout_keep_alive`; a request with its answer has REQUEST_SECONDS. Of too many connections the one that has
-said least goes, as at the admin port (`proxy.listen.unknown_clients`).
+uvicorn's `timeout_keep_alive`; a request with its answer has REQUEST_SECONDS, a stranger's STRANGER_SECONDS. Of too
+many connections a stranger's goes, the oldest first, whatever it has said, so that a newcomer always gets in; then one of
+somebody who is logged in that rests (`proxy.listen.unknown_clients`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from proxy.listen.admission import source_of
 from proxy.listen.unknown_clients import Crowd
 
 CONNECTIONS_MAX = 256
-OF_ADDRESS_MAX = 128  # a browser has six; a proxy before the console comes from one address for all
+OF_ADDRESS_MAX = 128  # a browser has six; where a proxy is before the console, one address has all
 HEAD_SECONDS = 10.0
 HEAD_MAX_BYTES = 16 * 1024
+STRANGER_SECONDS = 20.0  # for a login, which waits for the proxy's answer
 REQUEST_SECONDS = 60.0  # longer than any page takes, bodies and slow readers included
 KEEP_ALIVE_SECONDS = 30
 
@@ -28,6 +32,7 @@ class BoundedHttp(H11Protocol):
 
     _timer: asyncio.TimerHandle | None = None
     _head_since_rest = False
+    _known = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -62,7 +67,7 @@ class BoundedHttp(H11Protocol):
     @property
     def rank(self) -> int:
         """How late it has to make room for others."""
-        if self.cycle is None:
+        if not self._known:
             return 0
         return 2 if self._in_request else 1
 
@@ -73,7 +78,8 @@ class BoundedHttp(H11Protocol):
     def _look(self, before: Any) -> None:
         """A request has begun: from now on it has its own time."""
         if self.cycle is not before and self._in_request:
-            self._abort_after(REQUEST_SECONDS)
+            self._known = self._known or _crowd_of(self.server_state).knows(dict(self.cycle.scope))
+            self._abort_after(REQUEST_SECONDS if self._known else STRANGER_SECONDS)
 
     def _abort_after(self, seconds: float) -> None:
         self._cancel()
@@ -85,9 +91,20 @@ class BoundedHttp(H11Protocol):
             self._timer = None
 
 
-def _crowd_of(state: Any) -> Crowd[BoundedHttp]:
+class KnownCrowd(Crowd[BoundedHttp]):
+    """All connections of one server. `knows`: whether a request comes from who is logged in."""
+
+    def __init__(self, of_address: int, knows: Callable[[Scope], bool]) -> None:
+        super().__init__(CONNECTIONS_MAX, of_address, lambda connection: connection.rank)
+        self.knows = knows
+
+
+def crowd_of(of_address: int, knows: Callable[[Scope], bool]) -> KnownCrowd:
+    """A crowd without anybody yet."""
+    return KnownCrowd(of_address, knows)
+
+
+def _crowd_of(state: Any) -> KnownCrowd:
     """The connections of one server."""
-    if not hasattr(state, "crowd"):
-        state.crowd = Crowd(CONNECTIONS_MAX, OF_ADDRESS_MAX, lambda connection: connection.rank)
-    crowd: Crowd[BoundedHttp] = state.crowd
+    crowd: KnownCrowd = state.crowd
     return crowd

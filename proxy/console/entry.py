@@ -11,13 +11,15 @@ import binascii
 import logging
 from dataclasses import dataclass
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from proxy.console.database import AccountConnections, AccountRefused, Connector, DatabaseError
 from proxy.console.hosts import Hosts
 from proxy.console.login_limits import LoginLimits
 from proxy.console.sessions import Session, Sessions, TooManySessions
+from proxy.console.stranger_log import StrangerLog
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,8 @@ class Forged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """See the module. `encrypted`: whether browsers reach the console over TLS alone."""
+    """See the module. `encrypted`: whether browsers reach the console over TLS alone. `refused`: logins that failed, in
+    the log."""
 
     sessions: Sessions
     limits: LoginLimits
@@ -52,6 +55,7 @@ class Entry:
     hosts: Hosts
     encrypted: bool
     port: int
+    refused: StrangerLog
 
     @property
     def cookie(self) -> str:
@@ -74,13 +78,13 @@ class Entry:
             raise LoginRefused("give the name and the password of an account", 400)
         wait = self.limits.attempt(address)
         if wait:
-            log.warning("too many failed logins", extra={"address": address})
+            self.refused.note(account=account, address=address, reason="too many have failed")
             raise LoginRefused(f"too many logins have failed; try again in {wait:.0f} s", 429, wait)
         connections = AccountConnections(self.connector, account, password)
         try:
             await connections.log_in()
         except AccountRefused as error:
-            log.warning("login refused", extra={"account": account, "address": address, "number": error.number})
+            self.refused.note(account=account, address=address, number=error.number)
             raise LoginRefused(f"ERROR {error.number}: {error.message}") from error
         except DatabaseError as error:
             self.limits.succeeded(address)  # nothing was said of the password
@@ -88,6 +92,10 @@ class Entry:
             raise LoginRefused(f"the proxy at {self.connector.place} does not let anybody in: {told}", 503) from error
         self.limits.succeeded(address)
         return connections
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request comes from who is logged in."""
+        return self.sessions.find(HTTPConnection(scope).cookies.get(self.cookie, ""), use=False) is not None
 
     def session_of(self, request: Request, *, use: bool = True) -> Session:
         """The session of the cookie. Raises Unauthorized."""

@@ -7,7 +7,8 @@ Content-Security-Policy, whatever made it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +17,8 @@ from proxy.console.hosts import Hosts
 
 BODY_MAX_BYTES = 1 << 20
 BODY_SECONDS = 15.0  # for a body to arrive; what uvicorn itself does not bound
+STRANGER_BODY_MAX_BYTES = 16 << 10  # a login; programs that give their password with each request are no strangers
+STRANGER_BODY_SECONDS = 5.0
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -42,16 +45,30 @@ class BodyRefused(Exception):
         self.message = message
 
 
-def _too_large() -> BodyRefused:
-    return BodyRefused(413, f"a request may have {BODY_MAX_BYTES} bytes")
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """Of one request's body."""
+
+    most: int
+    seconds: float
+
+    def too_large(self) -> BodyRefused:
+        return BodyRefused(413, f"a request may have {self.most} bytes")
+
+
+_OF_ANYBODY = BodyBounds(BODY_MAX_BYTES, BODY_SECONDS)
+_OF_STRANGERS = BodyBounds(STRANGER_BODY_MAX_BYTES, STRANGER_BODY_SECONDS)
 
 
 class Guard:
-    """See the module. `encrypted`: whether browsers reach the console over TLS alone; `behind_proxy`: whether what
-    X-Forwarded-For says of the address is believed."""
+    """See the module. `knows`: whether a request comes from who is logged in. `encrypted`: whether browsers reach the
+    console over TLS alone; `behind_proxy`: whether what X-Forwarded-For says of the address is believed."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts, *, encrypted: bool, behind_proxy: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Hosts, knows: Callable[[Scope], bool], *, encrypted: bool, behind_proxy: bool
+    ) -> None:
         self._app = app
+        self._knows = knows
         self._hosts = hosts
         self._encrypted = encrypted
         self._behind_proxy = behind_proxy
@@ -77,34 +94,35 @@ class Guard:
         if self._behind_proxy and (hops := headers.get("x-forwarded-for")):
             # The last one was written by the proxy before us; those before it by whoever sent the request.
             scope["client"] = (hops.rpartition(",")[2].strip()[:64], 0)
-        await self._app(scope, _bounded(headers, receive), with_headers)
+        bounds = _OF_ANYBODY if "authorization" in headers or self._knows(scope) else _OF_STRANGERS
+        await self._app(scope, _bounded(headers, receive, bounds), with_headers)
 
     def _meant_for_us(self, hosts: list[str]) -> bool:
         return len(hosts) == 1 and self._hosts.expects(hosts[0])
 
 
-def _bounded(headers: Headers, receive: Receive) -> Receive:
+def _bounded(headers: Headers, receive: Receive, bounds: BodyBounds) -> Receive:
     length = headers.get("content-length", "0")
     seen = 0
-    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+    deadline = asyncio.get_running_loop().time() + bounds.seconds
     complete = False
 
     async def bounded() -> Message:
         nonlocal seen, complete
-        if not length.isdigit() or len(length) > 12 or int(length) > BODY_MAX_BYTES:
-            raise _too_large()
+        if not length.isdigit() or len(length) > 12 or int(length) > bounds.most:
+            raise bounds.too_large()
         if complete:
             return await receive()  # whether the client has gone, which may take as long as it likes
         try:
             async with asyncio.timeout_at(deadline):
                 message = await receive()
         except TimeoutError:
-            raise BodyRefused(408, f"a request has to arrive within {BODY_SECONDS:g} s") from None
+            raise BodyRefused(408, f"a request has to arrive within {bounds.seconds:g} s") from None
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if seen > BODY_MAX_BYTES:
-                raise _too_large()
+            if seen > bounds.most:
+                raise bounds.too_large()
         return message
 
     return bounded

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -80,7 +80,7 @@ def application(entry: Entry, rates: Rates, *, behind_proxy: bool) -> ASGIApp:
         routes=_routes(to),
         exception_handlers={404: to.nothing_here, 405: to.wrong_method, HTTPException: to.nothing_here},
     )
-    return Guard(starlette, entry.hosts, encrypted=entry.encrypted, behind_proxy=behind_proxy)
+    return Guard(starlette, entry.hosts, entry.knows, encrypted=entry.encrypted, behind_proxy=behind_proxy)
 
 
 def _routes(to: Endpoints) -> list[Route]:
@@ -109,6 +109,8 @@ def _with(to: Endpoints, endpoint: Callable[..., Awaitable[Response]], *what: Pa
     async def answered(request: Request) -> Response:
         try:
             return await endpoint(*what, request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which nobody reads
         except BodyRefused as error:
             return PlainTextResponse(error.message, error.status, {"connection": "close"})
         except Exception as error:

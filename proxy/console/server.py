@@ -20,7 +20,15 @@ from typing import Any
 
 import uvicorn
 
-from proxy.console.bounded_http import CONNECTIONS_MAX, HEAD_MAX_BYTES, HEAD_SECONDS, KEEP_ALIVE_SECONDS, BoundedHttp
+from proxy.console.bounded_http import (
+    CONNECTIONS_MAX,
+    HEAD_MAX_BYTES,
+    HEAD_SECONDS,
+    KEEP_ALIVE_SECONDS,
+    OF_ADDRESS_MAX,
+    BoundedHttp,
+    crowd_of,
+)
 from proxy.console.database import IDLE_SECONDS, Connector
 from proxy.console.entry import Entry
 from proxy.console.hosts import hosts_of
@@ -30,6 +38,7 @@ from proxy.console.routes import application
 from proxy.console.sampler import sample
 from proxy.console.sessions import Sessions
 from proxy.console.settings import ConsoleSettings
+from proxy.console.stranger_log import StrangerLog
 from proxy.login.client_tls import InvalidCertificate, load_certificate
 
 log = logging.getLogger(__name__)
@@ -76,9 +85,11 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
     encrypted = settings.certificate is not None or settings.behind_proxy
     entry = Entry(
         sessions, LoginLimits(settings.login_failures, clock), connector, hosts_of(settings), encrypted,
-        sockets[0].getsockname()[1],
+        sockets[0].getsockname()[1], StrangerLog("login refused", clock),
     )  # fmt: skip
     server = _server(application(entry, rates, behind_proxy=settings.behind_proxy), settings)
+    of_address = CONNECTIONS_MAX if settings.behind_proxy else OF_ADDRESS_MAX
+    server.server_state.crowd = crowd_of(of_address, entry.knows)  # type: ignore[attr-defined]
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -88,7 +99,7 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
         loop.add_signal_handler(number, stop)
     if parent is not None:
         loop.add_reader(parent, _gone, parent, stop)
-    beside: list[Coroutine[Any, Any, None]] = [_keep_house(sessions, clock)]
+    beside: list[Coroutine[Any, Any, None]] = [_keep_house(sessions, entry.refused, clock)]
     if settings.counters is not None:
         beside.append(sample(settings.counters, rates, clock))
     if server.config.ssl is not None:
@@ -132,10 +143,11 @@ def _gone(parent: int, stop: Any) -> None:
         stop()
 
 
-async def _keep_house(sessions: Sessions, clock: Any) -> None:
-    """End sessions whose time has run out, and close connections that nobody uses."""
+async def _keep_house(sessions: Sessions, refused: StrangerLog, clock: Any) -> None:
+    """End sessions whose time has run out, close connections that nobody uses, and count refused logins in the log."""
     while True:
         await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+        refused.tell()
         sessions.end_old()
         for session in sessions:
             await asyncio.to_thread(session.database.close_idle, clock() - IDLE_SECONDS)

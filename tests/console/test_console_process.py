@@ -279,3 +279,58 @@ def test_hundreds_of_silent_connections_keep_nobody_out(port):
     finally:
         for client in silent:
             client.close()
+
+
+BODY = (
+    b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\n\r\na="
+)
+UNREAD = b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40
+
+
+@pytest.mark.parametrize("said", [BODY, UNREAD, UNREAD[:43]], ids=["bodies", "unread", "resting"])
+def test_strangers_that_talk_keep_nobody_out_either(new_console, root, said):
+    """Neither who is logged in, nor who comes to log in."""
+    gate = new_console()
+    person = root(gate)
+    strangers = []
+    try:
+        for _ in range(OF_ADDRESS_MAX + 20):
+            with contextlib.suppress(OSError):
+                client = socket.create_connection(("127.0.0.1", person.port), 10)
+                strangers.append(client)
+                client.sendall(said)
+        for _ in range(3):
+            assert answers(person.port)
+            assert person.get("/").status == 200
+        assert root(gate).get("/").status == 200
+    finally:
+        for client in strangers:
+            client.close()
+    assert "Traceback" not in gate.log
+
+
+def test_a_strangers_body_is_small_and_quick(port):
+    with socket.create_connection(("127.0.0.1", port), 30) as client:
+        client.sendall(BODY.replace(b"1000", b"100000"))
+        assert b" 413 " in client.recv(65536).split(b"\r\n")[0]
+    with socket.create_connection(("127.0.0.1", port), 30) as client:
+        client.sendall(BODY)
+        client.settimeout(30)
+        assert b" 408 " in client.recv(65536).split(b"\r\n")[0]
+    assert answers(port)
+
+
+def test_strangers_do_not_fill_the_log(new_console, root):
+    """A hang-up in the middle of a body is no defect; refused logins are counted."""
+    gate = new_console()
+    person = root(gate)
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", person.port), 10) as client:
+            client.sendall(BODY)
+    refused = Browser(person.port)
+    for number in range(8):
+        refused.log_in(f"nobody{number}", "x")
+    assert answers(person.port)
+    assert gate.log.count("login refused") == 1
+    assert "Traceback" not in gate.log and "a page failed" not in gate.log
