@@ -2,8 +2,8 @@
 
 A request's head has HEAD_SECONDS, also the second of a connection; a connection between two requests rests for
 uvicorn's `timeout_keep_alive`; a request with its answer has REQUEST_SECONDS, a stranger's STRANGER_SECONDS. Of too
-many connections a stranger's goes, the oldest first, whatever it has said, so that a newcomer always gets in; then one of
-somebody who is logged in that rests (`proxy.listen.unknown_clients`).
+many connections a stranger's goes, the oldest first, whatever it has said, so that a newcomer always gets in; then
+one of somebody who is logged in that rests (`proxy.listen.unknown_clients`).
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def test_the_update_of_a_message():
     assert with_values(*what) == (
         "UPDATE `shop`.`or``d%ers` SET `or``der%` = 'x', `time_next` = 7 WHERE id = 'a''b' AND time_acked IS NULL"
         " AND epoch = 2 AND COALESCE(time_next, 0) <> 9223372036854775806"
-        " AND NOT COALESCE(epoch > 0 AND time_next > 9000 AND time_next % 1000 IN (1, 3), FALSE)"
+        " AND NOT COALESCE(epoch > 0 AND time_next > 9000 AND MOD(time_next, 1000) IN (1, 3), FALSE)"
     )
 
 
