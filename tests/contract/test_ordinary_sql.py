@@ -68,7 +68,7 @@ EXPRESSIONS = [
     ("DATE_FORMAT('2026-02-03 14:05:06', '%%Y/%%m/%%d %%H:%%i:%%s')", "2026/02/03 14:05:06"),
     ("DATE_ADD('2026-01-31', INTERVAL 1 MONTH)", "2026-02-28"),
     ("TIMESTAMPDIFF(HOUR, '2026-01-01 00:00:00', '2026-01-02 01:30:00')", 25),
-    ("FROM_UNIXTIME(1) = FROM_UNIXTIME(1)", 1),  # of 0 MariaDB makes NULL from 11.7 on
+    ("FROM_UNIXTIME(1) = FROM_UNIXTIME(1)", 1),  # of 0 MariaDB 11.8 makes NULL
     ("CAST('12' AS SIGNED)", 12),
     ("CAST(3.7 AS CHAR)", "3.7"),
     ("CAST('1.25' AS DECIMAL(5,1))", Decimal("1.3")),

@@ -42,7 +42,7 @@ _SETTINGS = {
     "auto_is_null": {"sql_auto_is_null": "1"},
     "steps_of_ids": {"auto_increment_increment": "10", "auto_increment_offset": "3"},
     "no_foreign_keys": {"foreign_key_checks": "0", "unique_checks": "0"},
-    "german": {"lc_time_names": "'de_DE'"},
+    "british": {"lc_time_names": "'en_GB'"},
     "short_groups": {"group_concat_max_len": "4"},
     **{f"mode_{mode.lower() or 'none'}": {"sql_mode": f"'{mode}'"} for mode in _MODES},
 }
