@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from random import Random
+from typing import Any
+
 import kombu
 import pytest
 from celery_workers import Worker
+from random_rows import attempt, chance
 from servers import wait_until
 from test_celery_kombu import declared, names, publish, received  # noqa: F401 - a fixture
 
@@ -142,3 +147,36 @@ def test_a_worker_goes_on_beside_headers_of_any_shape(shared_gate, shops, tmp_pa
         assert "Unrecoverable error" not in worker.log
     finally:
         worker.kill()
+
+
+_WRITTEN = ("priority", "epoch", "time_scheduled", "time_next", "time_created", "time_acked", "lease_token", *GOOD,
+            "task", "task_id", "time_expires", "last_error", "failed_attempts")  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_consumer_goes_on_beside_rows_by_chance(broker, names, sql, seed):  # noqa: F811
+    """Ends of types and wrong shapes in every column, as `make fuzz` has them for queues (random_rows)."""
+    random, wanted, found = Random(f"rows/celery/{seed}"), set(range(5)), set()
+    connection, name = broker(), names()
+
+    def arrived(message: Any) -> None:
+        try:
+            found.add(str(message.payload))
+        except Exception:  # a body that is no text of its type: the application's to judge
+            message.reject()
+        else:
+            message.ack()
+
+    with connection.channel() as channel:
+        queue = declared(channel, name)
+        for number in wanted:
+            for _ in range(4):
+                row = {column: chance(random, column) for column in random.sample(_WRITTEN, random.randint(1, 4))}
+                row = {"body": "", "headers": "", "properties": "", **row}
+                text = f"INSERT INTO `{name}` ({', '.join(row)}) VALUES ({', '.join(['%s'] * len(row))})"
+                attempt(sql, text, tuple(row.values()))
+            publish(channel, number, name)
+        with kombu.Consumer(channel, [queue], on_message=arrived, auto_declare=False):
+            deadline = time.monotonic() + 60
+            while not set(map(str, wanted)) <= found:
+                connection.drain_events(timeout=max(deadline - time.monotonic(), 0.01))

@@ -63,7 +63,8 @@ _KNOWN = frozenset(
 """With these a row may be refused."""
 
 
-def _value(random: Random, column: str) -> object:
+def chance(random: Random, column: str) -> object:
+    """A value that the column is likely not to be meant for."""
     likely = _INTEGERS if column in _NUMBERS else _TEXTS
     return random.choice(random.choices((likely, _INTEGERS, _TEXTS, _OTHERS), (7, 1, 1, 1))[0])
 
@@ -73,11 +74,12 @@ def _hostile(random: Random, table: str, columns: tuple[str, ...]) -> tuple[str,
     names = ", ".join(chosen)
     return (
         f"INSERT INTO {table} ({names}) VALUES ({', '.join(['%s'] * len(chosen))})",
-        tuple(_value(random, column) for column in chosen),
+        tuple(chance(random, column) for column in chosen),
     )
 
 
-def _try(writer: Sql, text: str, values: tuple[object, ...] = ()) -> bool:
+def attempt(writer: Sql, text: str, values: tuple[object, ...] = ()) -> bool:
+    """Write a row; whether it was taken."""
     try:
         writer(text, *values)
     except pymysql.err.MySQLError as error:
@@ -90,7 +92,7 @@ def _write(random: Random, writer: Sql, table: str, columns: tuple[str, ...]) ->
     """Hostile rows with plain ones among them; the plain ones' bodies."""
     plain = set()
     for number in range(_HOSTILE):
-        _try(writer, *_hostile(random, table, columns))
+        attempt(writer, *_hostile(random, table, columns))
         if number % (_HOSTILE // _PLAIN) == 1:
             plain.add(f"plain {number}")
             writer(f"INSERT INTO {table} (body, k) VALUES ('plain {number}', {1000 + number})")
@@ -193,11 +195,11 @@ def tables_round(seed: object, sql: Sql, writer: Sql, name: str) -> None:
         sql(f"CREATE SCHEDULE {name} ON {name}_after EVERY '1s' (body) VALUES ('tick')")
         for _ in range(_HOSTILE):
             values = tuple(random.choice([name, f"{name}_after", *_TEXTS]) for _ in _GROUPS)
-            _try(writer, f"INSERT INTO queuegate_groups VALUES ({', '.join(['%s'] * len(values))})", values)
+            attempt(writer, f"INSERT INTO queuegate_groups VALUES ({', '.join(['%s'] * len(values))})", values)
             row = {column: random.choice(pool) for column, pool in _SCHEDULES.items()}
             row["queue_name"] = random.choice((f"{name}_after", row["queue_name"]))
             text = f"INSERT INTO queuegate_schedules ({', '.join(row)}) VALUES ({', '.join(['%s'] * len(row))})"
-            _try(writer, text, tuple(row.values()))
+            attempt(writer, text, tuple(row.values()))
         wanted, found = {"plain", "tick"}, set()
         (id_,) = sql.column(f"SELECT id FROM STREAM {name} LIMIT 1 WAIT 20")
         assert sql(f"ACK {name} {id_}") == 1
@@ -209,7 +211,7 @@ def tables_round(seed: object, sql: Sql, writer: Sql, name: str) -> None:
             return wanted <= found
 
         wait_until(there, 60, f"what is held and what recurs, of round {seed}")
-        _try(sql, "SHOW SCHEDULES")
+        attempt(sql, "SHOW SCHEDULES")
     finally:
         sql("DELETE FROM queuegate_schedules")
         sql("DELETE FROM queuegate_groups")
