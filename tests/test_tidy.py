@@ -41,7 +41,13 @@ FLOORS = {
 BETWEEN = {
     "proxy": ("rewriter", "engine"),
     "rewriter": ("engine.model",),
-    "rewriter.sqlite": ("engine.model.queue", "rewriter.errors", "rewriter.text.literals", "rewriter.text.long_text"),
+    "rewriter.sqlite": (
+        "engine.model.queue",
+        "rewriter.errors",
+        "rewriter.text.literals",
+        "rewriter.text.long_text",
+        "rewriter.text.nul",
+    ),
     "engine": (),
     "spark_connector": (),
     "queuegate_worker": (),

@@ -17,6 +17,7 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import TokenError
 
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
+from rewriter.text.nul import cut_at_nul
 
 _NEAR_MAX = 80  # characters of the text that a syntax error quotes, as MySQL does
 
@@ -86,6 +87,9 @@ def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bo
         SqlSyntaxError: a string, name or comment does not end.
         UnsupportedSql: the text can only be read by rules that the tokenizer does not have; executable comments.
     """
+    sql, nul = cut_at_nul(sql)
+    if nul is not None:
+        raise syntax_error(sql, nul, "a NUL ends a statement, and something comes after it")
     plain = "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql
     if plain and (not plain_backslashes or _STANDS_IN in sql):
         raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")

@@ -220,7 +220,7 @@ def unix_timestamp(context: CallContext, value: object, decimals: int) -> int | 
     moment = parse_datetime(value)
     if moment is None:
         return None
-    instant = moment.replace(tzinfo=context.zone)
+    instant = moment_of(moment, context.zone)
     microseconds = (instant - _EPOCH.replace(tzinfo=UTC)) // timedelta(microseconds=1)
     if microseconds < 0:
         return 0
@@ -246,8 +246,31 @@ def local(context: CallContext, value: str) -> str:
 @scalar()
 def to_utc(context: CallContext, value: str) -> str:
     """A TIMESTAMP of the session's time zone as it is stored."""
-    moment = datetime.fromisoformat(value).replace(tzinfo=context.zone).astimezone(UTC).replace(tzinfo=None)
-    return datetime_text(moment, max(0, len(value) - 20))
+    moment = moment_of(datetime.fromisoformat(value), context.zone)
+    return datetime_text(moment.replace(tzinfo=None), max(0, len(value) - 20))
+
+
+def moment_of(local_time: datetime, zone: tzinfo) -> datetime:
+    """The moment in UTC of a time of that zone. One that there is not, for clocks were put forward over it, is the
+    moment at which they were, as in MariaDB."""
+    moment = local_time.replace(tzinfo=zone).astimezone(UTC)
+    back = moment.astimezone(zone)
+    if back.replace(tzinfo=None) == local_time.replace(fold=0):
+        return moment
+    before = local_time.replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
+    after = local_time.replace(tzinfo=zone, fold=1).utcoffset() or timedelta()
+    # Between the readings with either offset the clocks change: look for the second in which they do.
+    early, late = local_time.replace(tzinfo=UTC) - after, local_time.replace(tzinfo=UTC) - before
+    early, late = min(early, late), max(early, late)
+    early, late = early.replace(microsecond=0), late.replace(microsecond=0) + timedelta(seconds=1)
+    there = late.astimezone(zone).utcoffset()
+    while late - early > timedelta(seconds=1):
+        middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
+        if middle.astimezone(zone).utcoffset() == there:
+            late = middle
+        else:
+            early = middle
+    return late
 
 
 @scalar()
@@ -314,7 +337,7 @@ def convert_tz(context: CallContext, value: object, source: str, target: str, de
     one, other = time_zone(source), time_zone(target)
     if moment is None or one is None or other is None:
         return None
-    return datetime_text(moment.replace(tzinfo=one).astimezone(other).replace(tzinfo=None), decimals)
+    return datetime_text(moment_of(moment, one).astimezone(other).replace(tzinfo=None), decimals)
 
 
 def time_zone(name: str) -> tzinfo | None:

@@ -73,6 +73,10 @@ _STATUS = (
     " CREATE_OPTIONS AS `Create_options`, TABLE_COMMENT AS `Comment` FROM information_schema.TABLES"
 )
 _VARIABLES = "SELECT VARIABLE_NAME AS `Variable_name`, VARIABLE_VALUE AS `Value` FROM information_schema.{}"
+_MADE_WITH = (
+    "CHARACTER_SET_CLIENT AS `character_set_client`, COLLATION_CONNECTION AS `collation_connection`,"
+    " DATABASE_COLLATION AS `Database Collation`"
+)
 _SIMPLE = {
     "ENGINES": (
         "SELECT ENGINE AS `Engine`, SUPPORT AS `Support`, COMMENT AS `Comment`, TRANSACTIONS AS "
@@ -99,13 +103,19 @@ _SIMPLE = {
     ),
     "TRIGGERS": (
         "SELECT TRIGGER_NAME AS `Trigger`, EVENT_MANIPULATION AS `Event`, EVENT_OBJECT_TABLE AS `Table`,"
-        " ACTION_STATEMENT AS `Statement`, ACTION_TIMING AS `Timing`, CREATED AS `Created`"
-        " FROM information_schema.TRIGGERS"
+        " ACTION_STATEMENT AS `Statement`, ACTION_TIMING AS `Timing`, CREATED AS `Created`, SQL_MODE AS `sql_mode`,"
+        f" DEFINER AS `Definer`, {_MADE_WITH} FROM information_schema.TRIGGERS"
     ),
-    "EVENTS": "SELECT EVENT_SCHEMA AS `Db`, EVENT_NAME AS `Name`, DEFINER AS `Definer` FROM information_schema.EVENTS",
+    "EVENTS": (
+        "SELECT EVENT_SCHEMA AS `Db`, EVENT_NAME AS `Name`, DEFINER AS `Definer`, TIME_ZONE AS `Time zone`,"
+        " EVENT_TYPE AS `Type`, EXECUTE_AT AS `Execute at`, INTERVAL_VALUE AS `Interval value`,"
+        " INTERVAL_FIELD AS `Interval field`, STARTS AS `Starts`, ENDS AS `Ends`, STATUS AS `Status`,"
+        f" ORIGINATOR AS `Originator`, {_MADE_WITH} FROM information_schema.EVENTS"
+    ),
     "ROUTINES": (
-        "SELECT ROUTINE_SCHEMA AS `Db`, ROUTINE_NAME AS `Name`, ROUTINE_TYPE AS `Type`, DEFINER AS `Definer`"
-        " FROM information_schema.ROUTINES WHERE 1 = 0"
+        "SELECT ROUTINE_SCHEMA AS `Db`, ROUTINE_NAME AS `Name`, ROUTINE_TYPE AS `Type`, DEFINER AS `Definer`,"
+        " LAST_ALTERED AS `Modified`, CREATED AS `Created`, SECURITY_TYPE AS `Security_type`,"
+        f" ROUTINE_COMMENT AS `Comment`, {_MADE_WITH} FROM information_schema.ROUTINES WHERE 1 = 0"
     ),
 }
 

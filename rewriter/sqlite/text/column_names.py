@@ -15,6 +15,7 @@ _MODIFIERS = keywords(
     "DISTINCT ALL DISTINCTROW HIGH_PRIORITY STRAIGHT_JOIN SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT "
     "SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS"
 )
+NAME_MAX = 255  # characters of a name that a server makes
 _ONE_SLOT = re.compile(rf"{MARK}[^{END}]*{END}")
 
 
@@ -30,7 +31,10 @@ class ItemText:
         return [self.first_slot + i for i, note in enumerate(slot_notes(self.text)) if not note]
 
     def name(self, values: list[SqlValue]) -> str:
-        """The column's name as MySQL gives it."""
+        """The column's name as MariaDB gives it, which cuts it."""
+        return self._whole_name(values)[:NAME_MAX]
+
+    def _whole_name(self, values: list[SqlValue]) -> str:
         notes, kinds = slot_notes(self.text), slot_kinds(self.text)
         if _ONE_SLOT.fullmatch(self.text) and kinds[0] == "s" and not notes[0]:
             return str(values[self.first_slot])

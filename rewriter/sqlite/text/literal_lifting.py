@@ -18,6 +18,7 @@ from rewriter.errors import SqlSyntaxError
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.text.literals import string_literal
 from rewriter.text.long_text import LONG_TEXT, UNCUT_MAX, NoPlaceToCut, UnclosedToken, pieces
+from rewriter.text.nul import cut_at_nul
 
 SqlValue = Any
 
@@ -228,6 +229,9 @@ def lift(
     Raises:
         SqlSyntaxError: an unclosed string, comment or quoted name.
     """
+    sql, nul = cut_at_nul(sql)
+    if nul is not None:
+        raise syntax_error(sql[nul:])
     lifter = _Lifter(params, modes, variables)
     shape = lifter.lift(sql).strip().rstrip(";").rstrip()
     if not shape.isascii() and (found := _UNDECODED.search(shape)):
