@@ -58,3 +58,11 @@ async def test_a_time_in_the_gap_of_summer_time_is_its_end(client, local, moment
     assert await client.rows("SELECT CAST(t AS CHAR), UNIX_TIMESTAMP(t) FROM moments") == [(back, moment)]
     await client("SET time_zone = '+00:00'")
     assert await client.value("SELECT UNIX_TIMESTAMP(t) FROM moments") == moment
+
+
+@pytest.mark.parametrize(
+    "sql", ["CHECKSUM TABLE t", "SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a INT PATH '$')) AS t"]
+)
+async def test_what_there_is_not_is_told_as_such(client, sql):
+    errno, text = await client.error(sql)
+    assert errno == 1235 and "embedded backend does not support" in text

@@ -72,6 +72,8 @@ class Sources:
 
     def tables(self, node: exp.Expression, scope: Scope) -> str:
         """One table reference with the joins that hang on it."""
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
+            raise unsupported(f"{node.this.sql_name()} as a table", "read the document with JSON_EXTRACT")
         if isinstance(node, exp.Table):
             refuse_parts(node, _TABLE_PARTS)
             text, source = self._table(node)

@@ -398,6 +398,10 @@ def _call(tokens: Tokens) -> Command:
     raise SqlError(1305, f"PROCEDURE {database or 'main'}.{name} does not exist")
 
 
+def _checksum(tokens: Tokens) -> Command:
+    raise unsupported("CHECKSUM TABLE", "compare the rows")
+
+
 def _maintain(operation: str) -> Callable[[Tokens], Command]:
     def read(tokens: Tokens) -> Command:
         tokens.accept_one("NO_WRITE_TO_BINLOG", "LOCAL")
@@ -431,6 +435,7 @@ _READERS = {
     "DO": _do,
     "FLUSH": _flush,
     "CALL": _call,
+    "CHECKSUM": _checksum,
     "ANALYZE": _maintain("analyze"),
     "OPTIMIZE": _maintain("optimize"),
     "CHECK": _maintain("check"),
