@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pymysql
 import pytest
 from servers import Gate, Sql, wait_until
 
@@ -42,10 +43,20 @@ def upgraded(sql: Sql, table: str = "orders") -> None:
     wait_until(lambda: "lease_token" in sql.column(f"DESCRIBE {table}"), timeout=200, what="the column")
 
 
+def names_tokens(sql: Sql, source: str = "orders LIMIT 0") -> bool:
+    """Whether the proxy knows that the column is there."""
+    try:
+        return sql.rows(f"SELECT lease_token FROM STREAM {source}") == []
+    except pymysql.err.OperationalError as error:
+        assert error.args[0] == 1054
+        return False
+
+
 def test_the_column_comes_by_itself(old):
     sql = Sql(old.start().connect())
     assert sql("INSERT INTO orders (user_id, body) VALUES (4, 'd')") == 1
     upgraded(sql)
+    wait_until(lambda: names_tokens(sql), what="the proxy to have read the table again")
     cursor = sql.connection.cursor()
     cursor.execute("SELECT * FROM STREAM orders LIMIT 0")
     assert [column[0] for column in cursor.description] == ["id", "user_id", "body"]
@@ -80,6 +91,7 @@ def test_queues_of_groups_get_it_too(old, place):
         sql.close()
         pytest.skip("the tables of the server have no topic")
     upgraded(sql, "events_group_g")
+    wait_until(lambda: names_tokens(sql, "events LIMIT 0 WITH (group = 'g')"), what="the proxy to have read the table")
     sql("INSERT INTO events (body) VALUES ('y')")
     names = set()
     for _ in range(2):
