@@ -196,8 +196,17 @@ def escaped(value: object) -> str:
     """A name as a comment holds it: ASCII letters, digits, `_` and `$` as they are, every other byte of it as `%27`.
 
     So it ends neither the option nor the literal that the comment is written as, in any sql_mode and character set.
+
+    Raises:
+        InvalidOption: the client's bytes are no text in its character set.
     """
-    return quote(str(value), safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = text[:50].encode("utf-8", "backslashreplace").decode()
+        raise InvalidOption(f"'{shown}' has bytes that are no text in the character set of the connection") from None
+    return quote(text, safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
 
 
 def escaped_text(value: object) -> str:

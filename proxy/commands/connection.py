@@ -30,7 +30,7 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies, requests
-from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
+from proxy.wire.answer_walker import BULK_EXECUTE, UNANSWERED, parse_err
 from proxy.wire.command_pieces import LARGE_BYTES
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, frame
@@ -217,7 +217,8 @@ class ClientConnection:
             if getattr(error, "fatal", False):
                 raise
             await self._skip_rest()
-            await self.executor.fail(error)
+            if command not in UNANSWERED:  # an answer would be taken for that of the next command
+                await self.executor.fail(error)
         except _ENDS_WITH_CONNECTION:
             raise
         except Exception as error:

@@ -335,7 +335,7 @@ def _binds(plan: Insert) -> list[Bind]:
 
 def _modify_binds(plan: Modify | None) -> list[Bind]:
     assert plan is not None
-    statements = (*plan.before, *plan.statements)
+    statements = (*plan.before, *plan.statements, *((plan.each,) if plan.each is not None else ()))
     return [bind for statement in statements for bind in statement.binds]
 
 

@@ -32,7 +32,7 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire import requests
-from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.answer_walker import BULK_EXECUTE, UNANSWERED
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
 from proxy.wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
@@ -54,7 +54,6 @@ _STATEMENTS = frozenset(
     (Commands.COM_STMT_EXECUTE, Commands.COM_STMT_FETCH, Commands.COM_STMT_RESET, BULK_EXECUTE)
 )  # those of a prepared statement that are answered
 _LEAVING_NOTHING = frozenset((Commands.COM_PING, Commands.COM_INIT_DB, Commands.COM_RESET_CONNECTION))
-_UNANSWERED = frozenset((Commands.COM_STMT_CLOSE, Commands.COM_STMT_SEND_LONG_DATA))
 
 
 class LazyUpstream:
@@ -132,7 +131,7 @@ class LazyUpstream:
             if done is not None:
                 return done
         opened = await self._open()
-        if command in _STATEMENTS or command in _UNANSWERED:
+        if command in _STATEMENTS or command in UNANSWERED:
             moved = self._moved(payload)
             if moved is None:
                 return Outcome(status=self.status)
@@ -150,7 +149,7 @@ class LazyUpstream:
         if self._usable is None and (done := await self._without_line(command, large.head, None, None)) is not None:
             return done
         opened = await self._open()
-        if command in _STATEMENTS or command in _UNANSWERED:
+        if command in _STATEMENTS or command in UNANSWERED:
             moved = self._moved(large.head)
             if moved is None:
                 return Outcome(status=self.status)
@@ -220,7 +219,7 @@ class LazyUpstream:
         self, command: int, payload: bytes, statement: Limited | None, text: bytes | None
     ) -> Outcome | None:
         """The answer to what needs no connection; None: it needs one."""
-        if command in _UNANSWERED:
+        if command in UNANSWERED:
             return Outcome(status=self.status)
         if command == Commands.COM_RESET_CONNECTION:
             self._memory.reset()
@@ -374,7 +373,7 @@ class LazyUpstream:
         if not self._ids_moved or number == LAST_PREPARED:
             return payload
         if number <= self._ids_moved:
-            if payload[0] in _UNANSWERED:
+            if payload[0] in UNANSWERED:
                 return None
             raise _unknown_statement(payload)
         return payload[:1] + (number - self._ids_moved).to_bytes(4, "little") + payload[5:]

@@ -36,6 +36,8 @@ _EOF_BELOW = 9  # an older EOF packet is shorter than this; a row that begins wi
 
 BULK_EXECUTE = 0xFA
 """MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, many sets of parameters."""
+UNANSWERED = frozenset((int(Commands.COM_STMT_CLOSE), int(Commands.COM_STMT_SEND_LONG_DATA)))
+"""Commands that no server answers, not even with an error."""
 PROGRESS_REPORT = b"\xff\xff\xff"
 """How a progress report begins: an ERR packet of a number that no error has."""
 
