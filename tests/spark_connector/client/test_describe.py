@@ -61,11 +61,14 @@ def test_vitess_current_layout(gate, sql, name):
         ("VARCHAR(36)", "string", ["a", "B", "é", "a'\\%"]),
         ("BINARY(16)", "binary", [bytes([n] * 16) for n in (0, 0x27, 0x5C, 0xFF)]),
         ("INT AUTO_INCREMENT", "int", [3, 9]),
+        ("DECIMAL(15,0)", "decimal(15,0)", [1, 10**14]),
         ("DECIMAL(20,0)", "decimal(20,0)", [1, 10**19]),
         ("ENUM('b','a')", "string", ["a", "b"]),
     ],
 )
 def test_ids_of_any_type(gate, sql, queue, declared, spark, keys):
+    if gate.embedded and declared == "DECIMAL(20,0)":
+        pytest.skip("the embedded backend has no id of more than 15 digits")
     name = queue(f"id {declared}, n INT")
     for n, key in enumerate(keys):
         sql(f"INSERT INTO {name} (id, n) VALUES (%s, %s)", key, n)
