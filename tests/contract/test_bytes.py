@@ -12,7 +12,8 @@ STATEMENTS = [
     b"CREATE QUEUE \xff (a INT)",
     b"CREATE QUEUE {q}x (a INT) WITH (dead_letter = '\xff')",
     b"ALTER QUEUE {q} SET (order_key = '\xff')",
-    b"SELECT * FROM STREAM `\xff`",
+    b"CREATE TOPIC {q}x (a INT) WITH (compact = '\\xff')",
+    b"SELECT * FROM STREAM `\\xff`",
     b"SELECT \xff FROM STREAM {q}",
     b"INSERT INTO {q} (payload) VALUES ('\xff')",
     b"SELECT HEX('\xff') AS x",
@@ -36,4 +37,16 @@ def test_bytes_that_are_no_characters(sql, queue, statement):
         connection._read_query_result()
     except MySQLError as error:
         assert error.args[0] not in (2006, 2013, 1105), error
+    assert sql.value("SELECT 1") == 1
+
+
+@pytest.mark.parametrize("filter_", [b"a = '\xff'", b"\xff = 1", b"a = \xff"], ids=repr)
+def test_filters_of_bytes_that_are_no_characters(sql, topic, filter_):
+    t, group = topic("a VARCHAR(20)"), b"'" + filter_.replace(b"'", b"''") + b"'"
+    connection = sql.connection
+    with pytest.raises(MySQLError) as refused:
+        statement = b"CREATE GROUP g ON %s WITH (filter = %s)" % (t.encode(), group)
+        connection._execute_command(COMMAND.COM_QUERY, statement)
+        connection._read_query_result()
+    assert refused.value.args[0] not in (2006, 2013, 1105), refused.value
     assert sql.value("SELECT 1") == 1

@@ -561,3 +561,14 @@ def test_groups_of_an_account_with_limits(limited, root):
         ender.close()
         root("DROP QUEUE grouped")
         root("DROP QUEUE follow_up")
+
+
+@pytest.mark.parametrize("body", [b"", b"\x01", b"\x01\x00\x00\x00\x00", b"\xff" * 5], ids=repr)
+def test_a_piece_of_a_value_has_no_answer_not_even_an_error(shop, body):
+    """An error would be taken for the answer to the next command, and so on for every later one.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_send_long_data.html
+    """
+    shop.connection._execute_command(COMMAND.COM_STMT_SEND_LONG_DATA, body)
+    assert shop.value("SELECT 42") == 42
+    assert shop.value("SELECT 43") == 43

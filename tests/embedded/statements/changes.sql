@@ -23,3 +23,14 @@ replace into c (id, k) select id + 1, k + 100 from c
 insert into c (id, k, v) select 9, 15, null on duplicate key update v = 1
 select * from c order by id
 drop table c
+# the moment of the statement is one for all its rows
+create table late (id int primary key, due datetime(6), n int)
+insert into late values (1, '2001-01-01', 1), (2, '2002-01-01', 2), (3, '2999-01-01', 3), (4, null, 4)
+update late set n = n + 10 where due < current_timestamp(6) order by due desc limit 1
+update late set n = n + 100 where due < now() order by due limit 5
+select id, n from late order by id
+update late set id = id + 1 where due < now() order by id desc limit 2
+select id, n from late order by id
+update late set due = now(6), n = 0 where n > 100 order by id
+select count(*), count(distinct due) from late where n = 0
+drop table late
