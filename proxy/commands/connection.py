@@ -33,7 +33,7 @@ from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE, UNANSWERED, parse_err
 from proxy.wire.command_pieces import LARGE_BYTES
 from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES, frame
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
 from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.grammar.quick_ids import VERBS
 from rewriter.plan import (
@@ -104,8 +104,10 @@ class ClientConnection:
         self._change_user = change_user
         self._interrupt = interrupt
         self._killed = False
-        if executor.traits.accounts or executor.traits.one_account:  # the embedded database takes no command in pieces
-            client.large_from = min(LARGE_BYTES, client.max_packet_bytes + 1)
+        # The embedded database takes no command in pieces. One of several packets is read in pieces nevertheless, so
+        # that what is too large is refused when all of it has come, for clients listen only then.
+        self._in_pieces = executor.traits.accounts or executor.traits.one_account
+        client.large_from = min(LARGE_BYTES if self._in_pieces else PAYLOAD_MAX, client.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
         self._statements = UpstreamStatements()
         self._dumping = False
@@ -250,8 +252,8 @@ class ClientConnection:
     async def _large(self, large: LargeCommand) -> None:
         """Passed on while it comes, where its beginning tells that the database may have it; else as any other."""
         command = large.head[0]
-        if self.session.rights is not None:
-            await self._handle(await large.whole())  # to be judged whole
+        if self.session.rights is not None or not self._in_pieces:
+            await self._handle(await large.whole())  # to be judged, or run, whole
         elif command in _STATEMENT_COMMANDS and (number := self._statements.number(large.head)) < FIRST_LOCAL_ID:
             effects = self._statements.effects_of(command, number)
             outcome = await self.executor.pass_on(large, effects)
