@@ -27,7 +27,7 @@ from amqp.exceptions import ChannelError, RecoverableConnectionError
 from pymysql.constants.COMMAND import COM_QUERY
 
 from queuegate_celery.answers import Answer, Malformed, Row
-from queuegate_celery.errors import KILLED, told
+from queuegate_celery.errors import KILLED, LOCK_WAIT, told
 from queuegate_celery.line import Line, abandon, connect
 from queuegate_celery.messages import COLUMNS
 from queuegate_celery.settings import Address, Settings
@@ -43,6 +43,7 @@ _STOP_SECONDS = 5.0
 _KILL_AGAIN_SECONDS = 0.5
 _READ_BYTES, _TURN_BYTES = 65_536, 4_194_304  # of one recv, and of one turn: other sockets of the loop want theirs, too
 _PREFETCH_MAX = 1_000_000  # what the proxy takes; the room is counted here, by LIMIT
+_BRINGS_NOTHING = frozenset({KILLED, LOCK_WAIT})  # errors of an answer after which one may ask again
 _FIELDS = ", ".join(("id", "epoch", *COLUMNS))
 _TOPIC_FIELDS = ", ".join(("id", *COLUMNS))
 
@@ -103,7 +104,8 @@ class _Pull:
         self._answer, self.asked_at = Answer(), time.monotonic()
 
     def read(self) -> list[Row]:
-        """The rows that are there. Raises AMQP's errors; an answer ended by KILL QUERY has just ended."""
+        """The rows that are there. Raises AMQP's errors; an answer that KILL QUERY ended, or that met a table which
+        another session holds locked, has just ended."""
         answer, taken = self._answer, 0
         while taken < _TURN_BYTES or self._pending():
             try:
@@ -132,7 +134,7 @@ class _Pull:
             return []
         if answer.done:
             self._answer = None
-            if answer.error is not None and answer.error[0] != KILLED:
+            if answer.error is not None and answer.error[0] not in _BRINGS_NOTHING:
                 raise told(pymysql.OperationalError(*answer.error), self._address)
         return answer.take()
 

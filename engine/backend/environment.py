@@ -37,6 +37,12 @@ _WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 """MariaDB's; MySQL waits for a second at least."""
 
 
+_WAITING, _WAITING_HINT = "SET STATEMENT lock_wait_timeout = ", "/*+ SET_VAR(lock_wait_timeout = "
+
+LOCK_SECONDS_MIN, LOCK_SECONDS_MAX = 1, 31536000
+"""What every server takes for lock_wait_timeout: a lock of a whole table, or of its definition."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatementPins:
     """How a statement of ours is written so that it means the same under a client's settings, for that statement alone.
@@ -58,14 +64,28 @@ class StatementPins:
         verb, space, rest = sql.partition(" ")
         return f"{verb}{space}{_HINTS[pins]}{rest}"
 
+    def waiting(self, sql: str, seconds: int | None) -> str:
+        """The statement as it waits for a lock on a table for so long; None: as the session does."""
+        if seconds is None or not (self.mariadb or self.hints):
+            return sql
+        if self.mariadb:
+            return f"{_WAITING}{seconds} FOR {sql}"
+        verb, space, rest = sql.partition(" ")
+        return f"{verb}{space}{_WAITING_HINT}{seconds}) */ {rest}"
+
     def unpinned(self, text: bytes) -> bytes:
         """The statement without them, for whoever reads it once more."""
         if self.mariadb:
+            if text.startswith(_WAITING.encode()):
+                return text.partition(b" FOR ")[2]
             for prefix in self._prefixes.values():
                 if prefix and text.startswith(prefix.encode()):
                     return text[len(prefix) :]
             return text
         if self.hints:
+            verb, _, rest = text.partition(b" ")
+            if rest.startswith(_WAITING_HINT.encode()):
+                return verb + b" " + rest.partition(b" */ ")[2]
             for hint in _HINTS.values():
                 if hint and text.partition(b" ")[2].startswith(hint.encode()):
                     return text.replace(hint.encode(), b"", 1)

@@ -37,7 +37,11 @@ from engine.model.queue import (
 )
 
 _ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
-_LATE_SECONDS = 0.5  # beyond WAIT's time, for what is under way; then a result ends though the database is silent
+_LATE_SECONDS = 1.0  # beyond WAIT's time, for what is under way; then a result ends though the database is silent
+_NOT_KNOWN = (
+    "Lock wait timeout exceeded; the database has not told in time whether messages are due, perhaps because another"
+    " session holds the table locked: ask again"
+)
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
 _FILTER_SHOWN_MAX = 4096  # of a WHERE, to those who look
 _PREFETCH_MAX = 1_000_000  # as for the queue's option
@@ -376,11 +380,10 @@ class BoundedResults:
         return [subscription for subscription in self._timers if subscription.draining and subscription.waiting]
 
     def end_by(self, error: EngineError) -> None:
-        """A result that has to end now, in an outage, must not end as if nothing had been due. That another holds a
-        lock is no outage: who said how long to wait has waited."""
-        locked = isinstance(error, LockWaitTimeout)
+        """A result that has to end now, in an outage or for a lock that another holds, must not end as if nothing had
+        been due."""
         for subscription in self.draining():
-            if subscription.sent or (locked and subscription.request.wait_mode is WaitMode.WAIT):
+            if subscription.sent:
                 subscription.finish()
             else:
                 subscription.end(error)
@@ -392,6 +395,9 @@ class BoundedResults:
         self._timers[subscription] = late
 
     def _end_late(self, subscription: Subscription) -> None:
-        """Its time is over, and we still wait for the database, as for a lock that another holds."""
-        if subscription.waiting:
+        """Its time is over, and we still wait for the database, as for a lock that another holds: so it is not known
+        whether anything is due."""
+        if subscription.waiting and subscription.sent:
             subscription.finish()
+        elif subscription.waiting:
+            subscription.end(LockWaitTimeout(_NOT_KNOWN))

@@ -229,14 +229,11 @@ class LocalStatements:
         if cursor is None:
             raise ProxyError(1421, f"The statement ({number}) has no open cursor")
         session = self._executor.session
-        session.subscription = cursor.subscription
         try:
-            rows, last = await cursor.fetch(count, session.writer.client)
+            rows, last = await self._executor.streams.fetch(cursor, count)
         except EngineError:
             await self._close_cursor(statement)
             raise
-        finally:
-            session.subscription = None
         session.writer.rows(rows)
         await session.writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
         if last:

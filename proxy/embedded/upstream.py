@@ -99,6 +99,10 @@ class EmbeddedUpstream:
     def alive(self) -> bool:
         return not self._closed
 
+    @property
+    def line_held(self) -> bool:
+        return False
+
     async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
         """See Upstream."""
         return await self.command(await large.whole(), hold=hold)

@@ -160,7 +160,7 @@ async def _enter(session: ClientSession, embedded: EmbeddedSession, login: Login
 
 
 async def embedded_condition(
-    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
+    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object], _: int | None = None
 ) -> Condition:
     """See proxy.session.backend_traits.MakeCondition."""
     upstream = _upstream(session)

@@ -11,8 +11,8 @@ from rewriter.plan import (
     StreamFilter,
 )
 
-MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object]], Awaitable[Condition]]
-"""From a filter and its values to what the engine is asked for.
+MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object], int | None], Awaitable[Condition]]
+"""From a filter and its values to what the engine is asked for; the last: see StatementPins.waiting.
 
 Raises ClientFault kinds: the database or the account does not allow it.
 """

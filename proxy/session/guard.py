@@ -283,6 +283,11 @@ class GuardedUpstream:
         """See Upstream."""
         return self._behind.alive
 
+    @property
+    def line_held(self) -> bool:
+        """See Upstream."""
+        return self._behind.line_held
+
     async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
         """See Upstream. Nothing is passed on before all of it has been judged."""
         return await self.command(await large.whole(), hold=hold)

@@ -6,10 +6,13 @@ The engine is asked for a subscription only after the account's rights and the s
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from decimal import Decimal
 
+from engine.backend.environment import LOCK_SECONDS_MAX, LOCK_SECONDS_MIN
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
 from engine.model.errors import BackendError, InvalidOption
@@ -19,6 +22,7 @@ from proxy.login.rights import Right
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
+from proxy.statements.attendance import attended
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read
 from proxy.upstream.base import RESULTS_CHARSET, collected
@@ -28,14 +32,12 @@ from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 
 LIMIT_MAX = (1 << 63) - 1
-RIGHTS_SECONDS = 30.0
-"""After so long an open stream's account is asked for its rights again: one statement, which reads no row."""
 
 HELD_MAX = 100_000
 """Messages that an account with limited rights takes in one result, or holds unacked in one stream: five times what a
 micro-batch of Spark has by default. It keeps one statement from leasing the whole backlog of a queue for hours."""
 
-_DENIED = frozenset((1044, 1045, 1142, 1143, 1370))
+_LOCK_NOTICED_SECONDS = 0.5  # so long takes no question about a table that nobody has locked
 
 
 class StreamStatement:
@@ -55,7 +57,7 @@ class StreamStatement:
 
     async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> OpenStream:
         """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
-        identity, traits = self._session.identity, self._traits
+        identity, traits, began = self._session.identity, self._traits, asyncio.get_running_loop().time()
         request = _bound(plan, values)
         request = replace(
             request,
@@ -74,15 +76,18 @@ class StreamStatement:
             start = await TopicStatements(self._session, self._engine).start(request.start, plan.moment)
             request = replace(request, start=start)
             if traits.accounts:
-                await check_may_read(self._session, request.queue, request.columns or ())
+                await check_may_read(self._session, request.queue, request.columns or (), _lock_seconds(request))
         elif traits.accounts:
-            await self._check_rights(request)
+            await self._check_rights(request, _lock_seconds(request))
         if plan.filter is not None:
             given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
-            condition = await traits.condition(self._session, request.queue, plan.filter, given)
+            condition = await traits.condition(self._session, request.queue, plan.filter, given, _lock_seconds(request))
             request = replace(request, condition=condition)
         if request.by_connection is None:
             request = replace(request, by_connection=await self._held_by_connection())
+        waited = asyncio.get_running_loop().time() - began
+        if request.wait_mode is WaitMode.WAIT and waited >= _LOCK_NOTICED_SECONDS:
+            request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))
         subscription = await self._engine.subscribe(request)
         self._session.consumer = request.consumer
         if request.by_connection and isinstance(subscription, Subscription):
@@ -96,13 +101,13 @@ class StreamStatement:
             self._session.lease = "time" if value is None else value.decode("utf-8", "replace")
         return by_connection(self._session.lease)
 
-    async def _check_rights(self, request: SubscribeRequest) -> None:
+    async def _check_rights(self, request: SubscribeRequest, lock_seconds: int | None) -> None:
         """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
         spec = self._engine.catalog.get(request.queue)
         names = request.columns or (() if spec is None else spec.message_columns)
         read = " OR ".join(f"{quoted(name)} IS NULL" for name in names) or "1 = 1"
         sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE 1 = 0 AND ({read})"
-        outcome = await self._session.upstream.collect(sql)
+        outcome = await self._session.upstream.collect(self._session.pins().waiting(sql, lock_seconds))
         if isinstance(outcome, Outcome) and not outcome.ok:
             raise outcome.failure()
 
@@ -112,46 +117,43 @@ class StreamStatement:
         session.subscription = subscription
         try:
             form = await self._form(subscription.columns, binary=binary)
-            judge = asyncio.create_task(self._judge_again(subscription))
-            try:
+            async with self._attended(subscription):
                 await stream_rows(subscription, session.writer, form)
-            finally:
-                judge.cancel()  # before anything else goes to the session's own connection
-                await asyncio.wait((judge,))
         finally:
             session.subscription = None
             await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
 
-    async def _judge_again(self, subscription: OpenStream) -> None:
-        """End a stream whose account may not receive any more."""
-        request, session = subscription.request, self._session
-        while True:
-            await asyncio.sleep(RIGHTS_SECONDS)
-            try:
-                check_right(session, request.queue, Right.RECEIVE)
-                # A stream outlives its session's own connection, and then nobody can be asked.
-                if self._traits.accounts and session.upstream.alive:
-                    await self._judge(request)
-            except ProxyError:
-                subscription.end(
-                    BackendError(f"the account has no right to receive of {request.queue} now", 1142, "42000")
-                )
-                return
-            except BackendError as error:
-                if error.errno in _DENIED:
-                    subscription.end(error)
-                    return
+    async def fetch(self, cursor: SubscriptionCursor, count: int) -> tuple[list[bytes], bool]:
+        """Rows from behind a cursor; see SubscriptionCursor.fetch."""
+        session = self._session
+        session.subscription = cursor.subscription
+        try:
+            async with self._attended(cursor.subscription):
+                return await cursor.fetch(count, session.writer.client)
+        finally:
+            session.subscription = None
+
+    def _attended(self, subscription: OpenStream) -> AbstractAsyncContextManager[None]:
+        return attended(subscription, self._session.upstream, lambda: self._judge(subscription.request))
 
     async def _judge(self, request: SubscribeRequest) -> None:
         """As at the beginning. Rights on a whole database are kept by the server until the session names it again."""
+        try:
+            check_right(self._session, request.queue, Right.RECEIVE)
+        except ProxyError as error:
+            text = f"the account has no right to receive of {request.queue} now"
+            raise BackendError(text, 1142, "42000") from error
+        # A stream outlives its session's own connection, and then nobody can be asked.
+        if not self._traits.accounts or not self._session.upstream.alive:
+            return
         if self._session.database == request.queue.database:
             outcome = await self._session.upstream.collect(f"USE {quoted(request.queue.database)}")
             if isinstance(outcome, Outcome) and not outcome.ok:
                 raise outcome.failure()
         if request.start is not None:
-            await check_may_read(self._session, request.queue, request.columns or ())
+            await check_may_read(self._session, request.queue, request.columns or (), LOCK_SECONDS_MIN)
         else:
-            await self._check_rights(request)
+            await self._check_rights(request, LOCK_SECONDS_MIN)
 
     async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
         """Open a subscription behind a server-side cursor. Nobody is left with one that cannot be sent."""
@@ -186,6 +188,14 @@ def _limited(request: SubscribeRequest) -> SubscribeRequest:
     if request.prefetch is not None and request.prefetch > HELD_MAX:
         return replace(request, prefetch=HELD_MAX)
     return request
+
+
+def _lock_seconds(request: SubscribeRequest) -> int | None:
+    """How long a question about the queue's table waits for another session's lock on it; None: for as long as the
+    client's session would. A result that ends by itself must not wait for longer than it was to take."""
+    if request.wait_mode is WaitMode.ENDLESS:
+        return None
+    return min(max(math.ceil(request.wait_seconds), LOCK_SECONDS_MIN), LOCK_SECONDS_MAX)
 
 
 def _bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:

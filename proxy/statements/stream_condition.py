@@ -53,7 +53,7 @@ def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) 
 
 
 async def server_condition(
-    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
+    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object], lock_seconds: int | None
 ) -> Condition:
     """See MakeCondition; for MySQL and MariaDB."""
     asked = (await collected(session.upstream, _ASK)).row(len(SETTINGS) + 1)
@@ -61,7 +61,7 @@ async def server_condition(
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
     check_native(filter_sql(chosen.parts, values), version)
-    await collected(session.upstream, check_sql(queue, chosen, values))
+    await collected(session.upstream, session.pins().waiting(check_sql(queue, chosen, values), lock_seconds))
     settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 

@@ -115,9 +115,13 @@ class TopicStatements:
         return Outcome(status=self._session.upstream.status, affected_rows=sought.dropped), told
 
 
-async def check_may_read(session: ClientSession, topic: QueueName, columns: tuple[str, ...]) -> None:
-    """Raises BackendError unless the session's account may read these columns of a topic; the database is asked."""
+async def check_may_read(
+    session: ClientSession, topic: QueueName, columns: tuple[str, ...], lock_seconds: int | None = None
+) -> None:
+    """Raises BackendError unless the session's account may read these columns of a topic; the database is asked.
+    `lock_seconds`: see StatementPins.waiting."""
     read = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in columns) or "1 = 1"
-    outcome = await session.upstream.collect(f"SELECT 1 FROM {topic.sql} WHERE 1 = 0 AND ({read})")
+    sql = f"SELECT 1 FROM {topic.sql} WHERE 1 = 0 AND ({read})"
+    outcome = await session.upstream.collect(session.pins().waiting(sql, lock_seconds))
     if isinstance(outcome, Outcome) and not outcome.ok:
         raise outcome.failure()

@@ -30,6 +30,11 @@ class Upstream(Protocol):
         """False once the connection is lost; the client connection ends with it unless it is streaming."""
         ...
 
+    @property
+    def line_held(self) -> bool:
+        """Whether the session depends on a connection that its server ends if it is silent for long."""
+        ...
+
     async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
         """Have a command (its packet payload) answered to the client.
 

@@ -97,6 +97,11 @@ class LazyUpstream:
         return not self._closed
 
     @property
+    def line_held(self) -> bool:
+        """See Upstream."""
+        return self._usable is not None and self._pinned
+
+    @property
     def line_id(self) -> int | None:
         """The server's id of this session's connection, if it has one."""
         opened = self._usable

@@ -120,6 +120,11 @@ class RelayUpstream:
         return not self._backend.closed
 
     @property
+    def line_held(self) -> bool:
+        """See Upstream."""
+        return self.alive
+
+    @property
     def answering(self) -> bool:
         """Whether the server is at work for the client, or for us."""
         return self._mode not in WITHOUT_ANSWER

@@ -13,9 +13,9 @@ import kombu
 import pytest
 from celery_workers import url_of
 from certificates import Authority
-from servers import wait_until
+from servers import Sql, wait_until
 
-from queuegate_celery import publishing_on
+from queuegate_celery import publishing_on, sources
 
 _numbers = itertools.count(1)
 
@@ -143,6 +143,33 @@ def test_a_message_reaches_a_waiting_consumer_without_polling(broker, names):
             got[-1].ack()
         assert time.monotonic() - began < 25
     assert [message.payload for message in got] == list(range(50))
+
+
+def test_a_consumer_outlasts_a_locked_table(broker, names, place, gate, request, monkeypatch):
+    """A question that meets the lock ends in 1205, and the next one brings the message."""
+    if place == "embedded":
+        pytest.skip("has no locks on tables of its own")
+    monkeypatch.setattr(sources, "_WAIT_SECONDS", 1)
+    connection, name = broker(), names()
+    around = Sql(request.getfixturevalue("server_here").connect(database=gate.database))
+    asked: list[str] = []
+    ask = sources._Pull.ask
+    monkeypatch.setattr(sources._Pull, "ask", lambda pull, sql: (asked.append(sql), ask(pull, sql))[1])
+    got: list[Any] = []
+    with connection.channel() as channel:
+        queue = declared(channel, name)
+        kombu.Consumer(channel, [queue], on_message=got.append, auto_declare=False).consume()
+        around(f"LOCK TABLES `{name}` READ")
+        deadline = time.monotonic() + 30
+        while len(asked) < 4 and time.monotonic() < deadline:
+            assert nothing_comes(connection)
+        assert len(asked) >= 4, "it asks again"
+        around("UNLOCK TABLES")
+        publish(channel, "x", name)
+        wait_until(lambda: not nothing_comes(connection) or got)
+        assert [message.payload for message in got] == ["x"]
+        got[0].ack()
+    around.close()
 
 
 def test_requeue_reject_multiple_and_recover(broker, names, sql):

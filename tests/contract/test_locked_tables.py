@@ -1,0 +1,94 @@
+"""What answers when a queue's table is locked by another session, and a session that is silent while it receives.
+
+A result that ends by itself ends in its time; that it is empty means that nothing was due.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from servers import Sql, wait_until
+
+LOCK_WAIT = 1205
+
+
+def scaled(seconds: float) -> float:
+    """A deadline on a machine that has other work, too."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def _waiting(around: Sql) -> bool:
+    """Whether a session waits for a lock on a table."""
+    return any("Waiting for" in str(row[6]) for row in around.rows("SHOW PROCESSLIST"))
+
+
+def _uptime(sql: Sql) -> int:
+    """Seconds on the clock that the server's time limits go by."""
+    return int(sql.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+
+
+@pytest.fixture
+def around(gate, place, request):
+    """A session beside the proxy."""
+    if place == "embedded":
+        pytest.skip("has no locks on tables of its own")
+    sql = Sql(request.getfixturevalue("server_here").connect(database=gate.database))
+    yield sql
+    sql.close()
+
+
+@pytest.mark.parametrize("lock", ["LOCK TABLES {q} READ", "LOCK TABLES {q} WRITE", "FLUSH TABLES WITH READ LOCK"])
+@pytest.mark.parametrize("how", ["NOWAIT", "WAIT 2", "WHERE n > 0 WAIT 2"])
+def test_a_result_that_meets_a_locked_table_is_no_empty_one(sql, queue, around, lock, how):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    around(lock.format(q=q))
+    began = time.monotonic()
+    errno, text = sql.error(f"SELECT n FROM STREAM {q} LIMIT 1 {how}")
+    taken = time.monotonic() - began
+    around("UNLOCK TABLES")
+    assert errno == LOCK_WAIT, text
+    assert taken < scaled(12)
+    assert sql.rows(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 20") == [(1,)]
+
+
+def test_a_wait_goes_on_when_the_lock_ends_in_its_time(sql, queue, around, connect):
+    q, receiver = queue("n INT"), connect()
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    around(f"LOCK TABLES {q} READ")
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(receiver.rows, f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 60")
+        wait_until(lambda: _waiting(around), what="the question about rights to wait")
+        around("UNLOCK TABLES")
+        assert taken.result(scaled(20)) == [(1,)]
+
+
+def test_an_empty_result_beside_a_lock_that_does_not_matter(sql, queue, connect):
+    """A row that another has locked is passed over, and nothing else is due."""
+    q = queue("n INT")
+    holder = connect(autocommit=False)
+    holder(f"INSERT INTO {q} (n) VALUES (1)")
+    assert sql.rows(f"SELECT n FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    assert sql.rows(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 1") == []
+    holder.connection.rollback()
+
+
+@pytest.mark.parametrize("how", ["LIMIT 1 WAIT 60", "LIMIT 1"])
+def test_a_session_is_not_silent_for_its_server_while_it_receives(sql, queue, connect, how):
+    """The message comes long after wait_timeout; its ACK needs the same connection, with all that belongs to it."""
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    receiver = connect()
+    receiver("CREATE TEMPORARY TABLE kept (n INT)")
+    receiver("SET SESSION wait_timeout = 1")
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(receiver.rows, f"SELECT id, n FROM STREAM {q} {how}")
+        later = _uptime(sql) + 4
+        wait_until(lambda: _uptime(sql) >= later, what="more seconds than wait_timeout has")
+        sql(f"INSERT INTO {q} (n) VALUES (7)")
+        ((id_, n),) = taken.result(scaled(20))
+        assert (n, receiver(f"ACK {q} {id_}")) == (7, 1)
+        assert receiver.rows("SELECT n FROM kept") == []
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 0
