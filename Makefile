@@ -24,6 +24,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307 and the web console on :8307, embedded database in data/
+	@echo "Starting queuegate; Ctrl-C ends it." >&2
 	@$(BIN)/queuegate serve --console 127.0.0.1:8307
 
 demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
@@ -150,8 +151,8 @@ PIP_INSTALL := $(BIN)/python packaging/install.py
 
 $(RUN_STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }
-	@echo "Setting up $(VENV): about 90 MB, once, in half a minute." >&2
-	@$(PYTHON) -m venv $(VENV) || { \
+	@echo "Setting up $(VENV): about 90 MB, once, in half a minute; longer on a busy machine." >&2
+	@$(PYTHON) packaging/install.py venv $(VENV) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(PIP_INSTALL) .
 	@touch $@

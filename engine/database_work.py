@@ -90,10 +90,13 @@ class _Outcome(NamedTuple):
 
 
 class Reach:
-    """Whether the database can be reached, as calls find it. Who meets a BackendUnavailable need not tell of it."""
+    """Whether the database can be reached, as calls find it. Who meets a BackendUnavailable need not tell of it, once
+    the database has been reached: before that it is the start that fails, with the reason, and nothing is tried again.
+    """
 
     def __init__(self, clock: Clock, logger: logging.Logger) -> None:
         self._clock, self._logger = clock, logger
+        self._reached = False
         self._since: float | None = None
         self._failed = 0.0
         self._back: float | None = None  # when the first call after the last failure reached it
@@ -103,10 +106,12 @@ class Reach:
         now = self._clock.monotonic()
         if isinstance(error, BackendUnavailable):
             self._failed, self._back = now, None
-            if self._since is None:
+            if self._since is None and self._reached:
                 self._since = now
                 self._logger.warning("database trouble, trying again: %s", error)
-        elif self._since is not None:
+            return
+        self._reached = True
+        if self._since is not None:
             self._back = now if self._back is None else self._back
             if now - self._failed >= _QUIET_SECONDS:
                 self._logger.info("the database works again after %.1f s", self._back - self._since)

@@ -11,8 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pymysql
 import pytest
@@ -308,3 +309,31 @@ def test_the_worker_tells_its_version(tmp_path):
     done = run("work", "--version", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"queuegate-work \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/x.db", "nonexistent/deeper/x.db"])
+def test_the_folder_of_a_database_is_not_made(tmp_path, path):
+    """But for `data` in the working directory, which the URL that is set at first needs."""
+    path = path.replace("/nonexistent", f"{tmp_path}/nonexistent")
+    done = run("serve", "--listen", "127.0.0.1:0", "--backend", f"sqlite:///{path}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"the folder '{Path(path).parent}' of the database file is not there; make it" in one_line(done)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_installation_shows_that_it_goes_on(monkeypatch, capfd):
+    install = _module("packaging/install.py")
+    monkeypatch.setattr(install, "DOT_SECONDS", 0.01)
+    slow = "import time; print('Collecting one_thing>=3', flush=True); time.sleep(1); print('no room'); exit(3)"
+    assert install._run([sys.executable, "-c", slow]) == 3
+    said = capfd.readouterr().err
+    assert "one_thing " in said and said.count(". ") > 1
+    assert said.endswith("Collecting one_thing>=3\nno room\n\n")
+
+
+def _module(path: str) -> ModuleType:
+    spec = spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -21,6 +21,7 @@ import pymysql
 
 from engine.model.queue import QueueName, quoted
 from proxy.console.settings import ProxyPlace
+from proxy.errors import LOST, UNREACHABLE
 from rewriter.text.literals import plain_literal
 
 LINES_MAX = 2  # connections of one session: a page and its refresh
@@ -71,6 +72,10 @@ class ProxyAway(DatabaseError):
     """The proxy does not answer, or has no room. After a change: it is not known whether it was done."""
 
 
+class DatabaseAway(DatabaseError):
+    """The proxy answers, and says that its database does not. After a change: it is not known whether it was done."""
+
+
 class TooSlow(DatabaseError):
     """It took longer than a page may."""
 
@@ -118,7 +123,7 @@ class Connector:
         """A new connection, whose statements have a limit of time. Blocks.
 
         Raises:
-            AccountRefused, ProxyAway
+            AccountRefused, DatabaseAway, ProxyAway
         """
         place = self.place
         try:
@@ -143,6 +148,8 @@ class Connector:
             number = number_of(error)
             if number in _REFUSED:
                 raise AccountRefused(text_of(error), number) from error
+            if _is_of_database(error):
+                raise DatabaseAway(text_of(error), number) from error
             raise ProxyAway(text_of(error), number) from error
 
     def keep(self) -> bool:
@@ -183,14 +190,14 @@ class AccountConnections:
         return str(self._connector.place)
 
     async def log_in(self) -> None:
-        """Open the first connection. Raises AccountRefused, ProxyAway."""
+        """Open the first connection. Raises AccountRefused, DatabaseAway, ProxyAway."""
         await self._in_thread(lambda: self._give_back(self._connector.open(self.account, self._password)))
 
     async def read(self, sql: str, *values: object) -> Answer:
         """Run a statement that changes nothing; it is sent a second time where a connection turns out to be lost.
 
         Raises:
-            StatementError, AccountRefused, ProxyAway, TooSlow
+            StatementError, AccountRefused, DatabaseAway, ProxyAway, TooSlow
         """
         return await self._in_thread(lambda: self._run(sql, values, again=True))
 
@@ -235,9 +242,19 @@ class AccountConnections:
             _hang_up(line)
             if seconds >= STATEMENT_SECONDS:
                 return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s")
-            return ProxyAway(text, number)
+            return self._who_is_away(ProxyAway(text, number))
         self._give_back(line)
+        if _is_of_database(error):
+            return DatabaseAway(text, number)
         return StatementError(text, number)
+
+    def _who_is_away(self, lost: ProxyAway) -> DatabaseError:
+        """Why a connection broke: a proxy whose database has gone closes it, and says so to the next."""
+        try:
+            self._give_back(self._connector.open(self.account, self._password))
+        except DatabaseError as error:
+            return error if isinstance(error, DatabaseAway) else lost
+        return lost
 
     def _take(self, *, alive: bool) -> tuple[pymysql.Connection[Any], bool]:
         """A connection, and whether it was used before. `alive`: one that has just answered."""
@@ -306,6 +323,11 @@ def _literal(line: pymysql.Connection[Any], value: object) -> str:
 
 def _is_lost(error: Exception) -> bool:
     return isinstance(error, OSError | pymysql.InterfaceError) or number_of(error) in _LOST
+
+
+def _is_of_database(error: Exception) -> bool:
+    """Whether the proxy says that it has lost its database, or cannot reach it."""
+    return number_of(error) == UNREACHABLE or text_of(error).startswith(LOST)
 
 
 def _hang_up(line: pymysql.Connection[Any]) -> None:

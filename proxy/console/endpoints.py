@@ -17,7 +17,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from proxy.console.database import AccountRefused, DatabaseError, ProxyAway, TooSlow
+from proxy.console.database import AccountRefused, DatabaseAway, DatabaseError, ProxyAway, TooSlow
 from proxy.console.entry import Entry, Forged, LoginRefused, Unauthorized, address_of
 from proxy.console.hosts import local_path
 from proxy.console.json_form import plain
@@ -62,6 +62,8 @@ def trouble_of(error: Exception) -> Trouble:
             return Trouble(401, "Not logged in", "give the name and the password of an account")
         case TooSlow():
             return Trouble(504, "Too slow", error.message, error.number)
+        case DatabaseAway():
+            return Trouble(503, "The database does not answer", error.message, error.number)
         case ProxyAway():
             return Trouble(503, "The proxy does not answer", error.message, error.number)
         case AccountRefused():

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from proxy.console.database import AccountConnections, AccountRefused, Connector, DatabaseError
+from proxy.console.database import AccountConnections, AccountRefused, Connector, DatabaseAway, DatabaseError
 from proxy.console.hosts import Hosts
 from proxy.console.login_limits import LoginLimits
 from proxy.console.sessions import Session, Sessions, TooManySessions
@@ -88,8 +88,9 @@ class Entry:
             raise LoginRefused(f"ERROR {error.number}: {error.message}") from error
         except DatabaseError as error:
             self.limits.succeeded(address)  # nothing was said of the password
-            told = f"ERROR {error.number}: {error.message}" if error.number else error.message
-            raise LoginRefused(f"the proxy at {self.connector.place} does not let anybody in: {told}", 503) from error
+            away = isinstance(error, DatabaseAway)
+            why = "does not reach its database" if away else "does not let anybody in"
+            raise LoginRefused(f"the proxy at {self.connector.place} {why}: {error.said}", 503) from error
         self.limits.succeeded(address)
         return connections
 

@@ -13,7 +13,7 @@ from engine.backend.sqlite.database import SqliteDatabase
 from engine.backend.sqlite.store_pool import SqliteStoreConnection, SqliteStorePool
 from engine.clock import Clock
 from engine.engine import Engine
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import Condition, QueueName, TopicSpec
 from engine.model.schedules import Insertion, MakeInsert
 from engine.store.sql_store import Define, SqlMessageStore
@@ -73,13 +73,12 @@ async def embedded_backend(
     """Open the database file, and close it after everything else.
 
     Raises:
-        EngineError: it cannot be opened, or another process has it open.
-        OSError: its folder cannot be made.
+        EngineError: it cannot be opened, another process has it open, or its folder is not there.
+        OSError: the folder `data` of a new working directory cannot be made.
     """
     # Statements' threads give way to the event loop so often. Python's own 5 ms would be waited for at every turn.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # One folder at most: a longer path that is not there is likelier a typing error than a wish.
-    await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
+    await asyncio.to_thread(_have_folder, Path(config.backend.path).parent)
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         identities = OwnIdentities(await configured_accounts(config))
@@ -92,6 +91,16 @@ async def embedded_backend(
             await store.close()
     finally:
         await database.close()
+
+
+def _have_folder(folder: Path) -> None:
+    """One folder is made, in the working directory, as the URL that is set at first needs it. Any other that is not
+    there is likelier a typing error than a wish: messages would be looked for elsewhere. Raises BackendUnavailable.
+    """
+    if not folder.is_absolute() and len(folder.parts) <= 1:
+        folder.mkdir(exist_ok=True)
+    elif not folder.is_dir():
+        raise BackendUnavailable(f"the folder '{folder}' of the database file is not there; make it, or mend `backend`")
 
 
 def _definer(database: SqliteDatabase) -> Define:

@@ -40,3 +40,15 @@ def test_sigterm_ends_the_wait(server, tmp_path):
         assert gate.terminate() == 0
         with pytest.raises(AssertionError):
             starting.result(60)
+
+
+def test_a_wrong_password_ends_the_start_in_one_line(mariadb, tmp_path):
+    """Nothing is tried again, and nothing says so."""
+    with mariadb.connect() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE USER barred@'127.0.0.1' IDENTIFIED BY 'right'")
+    gate = Gate(mariadb.url().replace("root@", "barred:wrong@"), tmp_path)
+    with pytest.raises(AssertionError, match="queuegate ended with 1"):
+        gate.start()
+    told = [line for line in gate.log.splitlines() if "Access denied for user 'barred'" in line]
+    assert len(told) == 1 and told[0].startswith("queuegate: cannot connect to "), gate.log
+    assert "trying again" not in gate.log
