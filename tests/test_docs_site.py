@@ -227,6 +227,10 @@ TASKS = [
     ("run a job each night", "schedules.md", "CRON '0 2 * * *'"),
     ("ack in my own transaction", "guide-outbox.md", "ACK transfers WHERE id = 1 AND epoch = 1"),
     ("move from SKIP LOCKED", "guide-migrate-skip-locked.md", "CREATE QUEUE job_queue"),
+    ("on_commit", "guide-web.md", "CREATE QUEUE mails"),
+    ("FastAPI", "guide-web.md", "CREATE QUEUE mails"),
+    ("lag", "guide-topics.md", "SEEK TO OFFSET 2"),
+    ("what happens when the proxy dies", "high-availability.md", "FROM queuegate_proxies"),
     ("which rights does an account need", "security.md", "GRANT SELECT, UPDATE ON orders"),
     ("what to watch", "production-checklist.md", "FROM queuegate.queues WHERE dead > 0"),
 ]

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "event-groups.md": "tests/contract/test_event_groups.py",
     "filters.md": "tests/contract/test_filters.py",
     "guide-topics.md": "tests/integration/test_guide_topics.py",
+    "guide-web.md": "tests/integration/test_web_frameworks.py",
     "install.md": "tests/packaging",
     "jdbc.md": "tests/spark/test_jdbc_docs.py",
     "monitoring.md": "tests/integration/test_alerts.py",

@@ -10,7 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pymysql
 import pytest
@@ -19,7 +19,9 @@ from dockerfile import stages
 from pymysql.converters import escape_string
 from servers import ROOT, Gate, MariaDb, Sql, wait_until
 
+from proxy.__main__ import parser
 from proxy.config import load
+from proxy.console.settings import DEFAULT_LISTEN as CONSOLE
 
 DOCKER, COMPOSE = ROOT / "packaging/docker", ROOT / "packaging/compose"
 FILE: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
@@ -62,7 +64,7 @@ def test_the_image_runs_without_privileges_and_ends_by_sigterm():
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", image.one("USER"))
     assert image.one("STOPSIGNAL") == "SIGTERM" and image.one("VOLUME") == "/data"
     ports = {load(DOCKER / "config.yaml", environment={"QUEUEGATE_PASSWORD_ROOT": "x"}).listen.port}
-    assert ports | {9307} == set(map(int, image.one("EXPOSE").split()))
+    assert ports | {9307, CONSOLE.port} == set(map(int, image.one("EXPOSE").split()))
     steps = [name for name, _ in image.steps]
     assert not {"RUN", "COPY"} & set(steps[steps.index("USER") :]), "nothing is added by the account that serves"
     labels = image.one("LABEL")
@@ -115,11 +117,12 @@ def test_every_variable_is_demanded_and_in_the_example():
 
 def test_services_depend_on_services_that_tell_their_health():
     _, image = stages(DOCKER / "Dockerfile")
+    built = {service["image"] for service in SERVICES.values() if "build" in service}
     for service in SERVICES.values():
         for name, how in service.get("depends_on", {}).items():
             assert how == {"condition": "service_healthy"}
             assert "healthcheck" in SERVICES[name] or ("build" in SERVICES[name] and image.one("HEALTHCHECK"))
-        assert re.search(r":[\w.]+$", service["image"]) or "build" in service, "an image has a version"
+        assert re.search(r":[\w.]+$", service["image"]) or service["image"] in built, "an image has a version"
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), "published for this machine alone"
 
@@ -135,6 +138,21 @@ def test_every_mounted_file_is_there():
                 assert (COMPOSE / source).resolve().exists(), source
     build = SERVICES["queuegate"]["build"]
     assert (COMPOSE / build["context"]).resolve() == ROOT and (ROOT / build["dockerfile"]).exists()
+
+
+def test_the_console_is_for_this_machine_and_finds_the_proxy():
+    """It listens on the machine's own loopback address, and connects to what the proxy publishes there."""
+    service = SERVICES["console"]
+    assert service["network_mode"] == "host" and "ports" not in service
+    assert service["image"] == SERVICES["queuegate"]["image"]
+    options = parser().parse_args(service["command"])
+    assert options.listen == str(CONSOLE) and CONSOLE.loopback
+    published = SERVICES["queuegate"]["ports"]
+    metrics = urlsplit(options.metrics_url)
+    assert {f"{options.host}:{port}:{port}" for port in (options.port, metrics.port)} == set(published)
+    assert metrics.path == "/counters"
+    assert f":{CONSOLE.port}/login" in service["healthcheck"]["test"][-1]
+    assert service["depends_on"] == {"queuegate": {"condition": "service_healthy"}}
 
 
 def test_prometheus_and_grafana_find_each_other_by_the_names_of_the_compose_file():

@@ -79,6 +79,13 @@ def test_ports_are_those_of_the_configuration():
     assert CONFIG.workers == 1, "each worker has a peers' port of its own, and the manifests name one"
 
 
+def test_the_console_is_for_who_may_forward_a_port():
+    """`kubectl port-forward` reaches the pod's loopback address; nothing else does, so it needs no certificate."""
+    listen = CONFIG.console.listen
+    assert listen is not None and listen.loopback and listen.port == 8307
+    assert listen.port not in PORTS.values()
+
+
 def test_probes_ask_the_admin_port():
     probes = {name: CONTAINER[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert probes == {
