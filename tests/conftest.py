@@ -21,12 +21,14 @@ with contextlib.suppress(ImportError):
 
 import hypothesis
 import pytest
+import pytest_timeout
 import scratch
 from galera_cluster import Cluster, GatePair
 from mariadb_next import MariaDbNext
 from mysql_server import MySql
 from preloaded import Preloaded
 from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
+from slowness import scaled
 
 scratch.use()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,6 +52,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from file_scheduling import FileScheduling
 
     return FileScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Any:
+    """The time after which a test hangs is longer on a machine that is busy, as its deadlines are."""
+    return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=scaled(settings.timeout)))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

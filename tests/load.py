@@ -8,6 +8,7 @@ import time
 import pymysql
 from pymysql.cursors import SSCursor
 from servers import Gate, Sql, hang_up, wait_until
+from slowness import scaled
 
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError)
 
@@ -85,7 +86,7 @@ class Load:
     def check(self) -> None:
         """Nothing is produced any more: one more receiver takes what is left, with no ack on record; then compare."""
         rest = Sql(self.gate.connect())
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + scaled(60)
         while rest.value(f"SELECT COUNT(*) FROM {self.q} WHERE time_acked IS NULL"):
             assert time.monotonic() < deadline, "messages are left that do not come"
             left = rest.rows(f"SELECT id, name, epoch FROM STREAM {self.q} LIMIT 1000 WAIT 2")

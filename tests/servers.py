@@ -29,6 +29,7 @@ import pymysql
 import scratch
 import yaml
 from pymysql.cursors import SSCursor
+from slowness import Deadline, scaled
 
 T = TypeVar("T")
 Server = TypeVar("Server", bound="MariaDb")
@@ -43,16 +44,16 @@ NS = 1_000_000_000
 
 
 def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "the condition") -> T:
-    """The first true value of `predicate`, asked again and again for at most `timeout` seconds.
+    """The first true value of `predicate`, asked again and again for at most `timeout` seconds of a machine at rest.
 
     Most ask a server. So the pauses grow with the time waited, by a twentieth of it: a long wait costs little
     processor time, and a short one ends at once.
     """
-    began = time.monotonic()
+    began, deadline = time.monotonic(), Deadline(timeout)
     while not (value := predicate()):
         waited = time.monotonic() - began
-        if waited > timeout:
-            raise AssertionError(f"waited {timeout} s in vain for {what}")
+        if deadline.passed(waited):
+            raise AssertionError(f"waited {deadline.told} in vain for {what}")
         time.sleep(min(max(waited / 20, 0.005), 0.05))
     return value
 
@@ -278,7 +279,7 @@ class Gate:
         process, self.process = self.process, None
         process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(timeout)
+            return process.wait(scaled(timeout))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(10)
@@ -345,7 +346,7 @@ class Stream:
     def wait(self, count: int, timeout: float = 20.0) -> list[tuple[Any, ...]]:
         """The rows so far, once there are at least `count`."""
         with self._changed:
-            done = self._changed.wait_for(lambda: len(self.rows) >= count or self.ended.is_set(), timeout)
+            done = self._changed.wait_for(lambda: len(self.rows) >= count or self.ended.is_set(), scaled(timeout))
             if len(self.rows) < count:
                 state = f"ended ({self.error!r})" if done else "still open"
                 raise AssertionError(f"{len(self.rows)} of {count} messages after {timeout} s; stream {state}")
@@ -359,7 +360,7 @@ class Stream:
 
     def wait_end(self, timeout: float = 20.0) -> BaseException | None:
         """The error the stream ended with, None where it ended well."""
-        assert self.ended.wait(timeout), f"the stream is still open after {timeout} s"
+        assert self.ended.wait(scaled(timeout)), f"the stream is still open after {timeout} s"
         return self.error
 
     def ids(self) -> list[Any]:
@@ -459,7 +460,7 @@ def run_cli(
     assert binary is not None, "no mysql or mariadb command-line client"
     return subprocess.run(
         [binary, "--no-defaults", "-h127.0.0.1", f"-P{gate.port}", "-uroot", *arguments, gate.database],
-        input=sql, text=True, capture_output=True, timeout=timeout, check=False,
+        input=sql, text=True, capture_output=True, timeout=scaled(timeout), check=False,
     )  # fmt: skip
 
 
@@ -491,7 +492,7 @@ def in_threads(work: Callable[..., T], arguments: Iterable[Sequence[Any]], timeo
     threads = [threading.Thread(target=run, args=(i, given), daemon=True) for i, given in enumerate(arguments)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + scaled(timeout)
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     if errors:

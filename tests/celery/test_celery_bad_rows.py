@@ -11,6 +11,7 @@ import pytest
 from celery_workers import Worker
 from random_rows import attempt, chance
 from servers import wait_until
+from slowness import scaled
 from test_celery_kombu import declared, names, publish, received  # noqa: F401 - a fixture
 
 from queuegate_celery.messages import Unreadable, incoming
@@ -177,6 +178,6 @@ def test_a_consumer_goes_on_beside_rows_by_chance(broker, names, sql, seed):  # 
                 attempt(sql, text, tuple(row.values()))
             publish(channel, number, name)
         with kombu.Consumer(channel, [queue], on_message=arrived, auto_declare=False):
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + scaled(60)
             while not set(map(str, wanted)) <= found:
                 connection.drain_events(timeout=max(deadline - time.monotonic(), 0.01))

@@ -14,6 +14,7 @@ import pytest
 from celery_workers import url_of
 from certificates import Authority
 from servers import Sql, wait_until
+from slowness import scaled
 
 from queuegate_celery import publishing_on, sources
 
@@ -57,7 +58,7 @@ def received(connection: kombu.Connection, queue: kombu.Queue, count: int, timeo
     if prefetch:
         consumer.qos(prefetch_count=prefetch)
     consumer.consume()
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + scaled(timeout)
     while len(got) < count:
         connection.drain_events(timeout=max(deadline - time.monotonic(), 0.01))
     consumer.cancel()
@@ -141,7 +142,7 @@ def test_a_message_reaches_a_waiting_consumer_without_polling(broker, names):
             publish(channel, n, name)
             receiver.drain_events(timeout=20)
             got[-1].ack()
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < scaled(25)
     assert [message.payload for message in got] == list(range(50))
 
 

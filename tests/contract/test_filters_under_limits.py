@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from slowness import scaled
 
 MANY, FEW = 3000, 6
 SECONDS = 40
@@ -31,7 +32,7 @@ def test_a_stream_that_fits_few_messages_is_served_beside_one_that_fits_many(sql
     many.wait(1)
     few = stream(f"SELECT id FROM STREAM {q} WHERE n = 2")
     acked = 0
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + scaled(SECONDS)
     while len(few.rows) < FEW:
         assert time.monotonic() < deadline, f"{len(few.rows)} of {FEW}, beside {len(many.rows)} of the other stream"
         out = many.more(acked)[:1] if len(many.rows) > acked else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from servers import NS, wait_until
+from slowness import scaled
 
 MS = 1_000_000
 
@@ -97,7 +98,7 @@ def test_a_message_of_the_future_comes_on_time(sql, queue, stream):
     assert sql.rows(f"SELECT due FROM STREAM {q} LIMIT 1 NOWAIT") == []
     assert receiver.wait(1) == [(due,)]
     late = receiver.times[0] - due / NS
-    assert -0.002 <= late < 1.0  # within 100 ms on an idle machine: benchmarks measure that
+    assert -0.002 <= late < scaled(1.0)  # within 100 ms on an idle machine: benchmarks measure that
 
 
 def test_schedule_in_the_databases_own_words(sql, queue, stream):
@@ -162,7 +163,7 @@ def test_a_dead_receivers_messages_go_to_another_within_a_second(sql, queue, str
     died = time.time()
     first.close()
     assert sorted(second.wait(3)) == [(1,), (2,), (3,)]
-    assert max(second.times) - died < 1.0
+    assert max(second.times) - died < scaled(1.0)
 
 
 def test_a_killed_receivers_messages_go_to_another(sql, queue, stream):

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from slowness import scaled
 
 from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.model.errors import BackendError, LockWaitTimeout
@@ -22,7 +23,7 @@ async def table(client):
 
 async def until(condition, seconds=5.0):
     """Wait for something that has no event of its own; fails after the deadline."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(scaled(seconds)):
         while not condition():
             await asyncio.sleep(0)
 

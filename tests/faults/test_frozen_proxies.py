@@ -16,16 +16,12 @@ import pymysql
 import pytest
 from cutter import Cutter, Moment
 from servers import Gate, MariaDb, Sql, Stream, wait_until
+from slowness import scaled
 
 SECONDS = 15.0
 """Until the other proxy has delivered: the server ends the silent one's session after ten."""
 
 HOUR = "ack_wait = '1h', max_backoff = '2h', poll_interval = '2s'"
-
-
-def scaled(seconds: float) -> float:
-    """A deadline on a machine that has other work, too."""
-    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import pymysql
 from faults.leases import ACK_WAIT_NS
 from faults.topic_ledger import NEVER, Delivery, GroupRecord, Heard, Life, Outcome, Reader, Transaction
 from servers import NS, Gate, Sql, Stream
+from slowness import scaled
 
 PRODUCERS, READERS, KEYS = 20, 3, 40
 STRIDE = 1_000_000  # numbers of messages that one producer has
@@ -117,7 +118,7 @@ class Clients:
 
     def finish_writing(self, seconds: float) -> None:
         """Wait for the producers."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + scaled(seconds)
         for thread in self._producers:
             thread.join(max(0.0, deadline - time.monotonic()))
             assert not thread.is_alive(), "a producer never came to its end"

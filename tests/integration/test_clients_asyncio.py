@@ -11,6 +11,7 @@ import asyncmy
 import asyncmy.cursors
 import pytest
 from dbapi_program import COLUMNS, MISTAKES, TEXT, describe, row
+from slowness import scaled
 from transcripts import DONE, QUEUE_STORY, Address, address_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unknown (table|queue)")  # aiomysql hands on the server's warnings
@@ -110,7 +111,7 @@ async def _types(client: Client) -> list[str]:
 
 
 async def test_ordinary_sql_is_as_without_the_proxy(connect, mariadb, gate):
-    async with asyncio.timeout(TIMEOUT):
+    async with asyncio.timeout(scaled(TIMEOUT)):
         direct = await ordinary(connect, address_of(mariadb))
         assert len(direct) > 20
         assert await ordinary(connect, address_of(gate)) == direct
@@ -121,7 +122,7 @@ async def test_rows_one_by_one(connect, driver, gate, sql, name):
     for start in range(0, 6000, 1000):
         sql(f"INSERT INTO {name} VALUES " + ", ".join(f"({n}, REPEAT('x', 300))" for n in range(start, start + 1000)))
     client = await connect(address_of(gate))
-    async with asyncio.timeout(TIMEOUT), client.connection.cursor(STREAMING[driver]) as cursor:
+    async with asyncio.timeout(scaled(TIMEOUT)), client.connection.cursor(STREAMING[driver]) as cursor:
         await cursor.execute(f"SELECT n FROM {name} ORDER BY n")
         got = []
         while (values := await cursor.fetchone()) is not None:
@@ -132,7 +133,7 @@ async def test_rows_one_by_one(connect, driver, gate, sql, name):
 
 async def test_a_pool_puts_away_what_was_killed(driver, gate, sql):
     options = {"host": "127.0.0.1", "port": gate.port, "user": "root", "db": gate.database, "autocommit": True}
-    async with asyncio.timeout(TIMEOUT):
+    async with asyncio.timeout(scaled(TIMEOUT)):
         pool = await DRIVERS[driver].create_pool(minsize=1, maxsize=3, pool_recycle=100, **options)
 
         async def work(n: int) -> int:
@@ -156,7 +157,7 @@ async def test_a_pool_puts_away_what_was_killed(driver, gate, sql):
 
 
 async def test_a_queue_in_plain_sql(connect, driver, gate):
-    async with asyncio.timeout(TIMEOUT):
+    async with asyncio.timeout(scaled(TIMEOUT)):
         one, two = await connect(address_of(gate)), await connect(address_of(gate))
         queue = f"{driver}_queue"
         await one(f"DROP QUEUE IF EXISTS {queue}")

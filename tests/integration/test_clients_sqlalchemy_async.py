@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 import sqlalchemy as sa
+from slowness import scaled
 from sqlalchemy import orm
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from transcripts import Address, address_of
@@ -44,7 +45,7 @@ def url(driver: str, address: Address) -> str:
 
 @pytest.mark.parametrize("driver", ["asyncmy", "aiomysql"])
 async def test_the_orm_is_as_without_the_proxy(mariadb, gate, driver):
-    async with asyncio.timeout(TIMEOUT):
+    async with asyncio.timeout(scaled(TIMEOUT)):
         direct = await library(driver, address_of(mariadb))
         assert len(direct) == 7
         assert await library(driver, address_of(gate)) == direct
@@ -120,7 +121,7 @@ async def test_a_queue_beside_the_orm(gate, queue):
     q = queue("author INT")
     engine = create_async_engine(url("asyncmy", address_of(gate)))
     message = sa.table(q, sa.column("author"))
-    async with asyncio.timeout(TIMEOUT), engine.connect() as connection:
+    async with asyncio.timeout(scaled(TIMEOUT)), engine.connect() as connection:
         await connection.execute(message.insert().values(author=1))
         await connection.rollback()
         await connection.execute(message.insert(), [{"author": 2}, {"author": 3}])

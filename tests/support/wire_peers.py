@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import uvloop
+from slowness import scaled
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ def run_on(loop_name: str, work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end on a fresh loop of that kind, under a deadline."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(scaled(DEADLINE_SECONDS)):
             return await work
 
     with asyncio.Runner(loop_factory=LOOPS[loop_name]) as runner:

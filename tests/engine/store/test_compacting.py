@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from slowness import scaled
 from store_benches import INDEX, SYSTEM, MySQLBench
 
 from engine.backend.base import StoreConnection
@@ -81,7 +82,7 @@ class Walk:
         self.place = done.place
 
     async def until(self, place: int) -> None:
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + scaled(DEADLINE)
         while self.place < place:
             assert time.monotonic() < deadline, f"it came to {self.place}"
             await self.step()
@@ -202,7 +203,7 @@ async def test_a_late_group_reads_a_topic_full_of_gaps_at_once(bench, monkeypatc
     await bench.run("INSERT INTO log (id, k) SELECT seq * 2, seq FROM seq_1_to_300")
     await bench.run("DELETE FROM log WHERE id BETWEEN 100 AND 110")
     group, got, looks = await group_of(bench), list[int](), 0
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + scaled(DEADLINE)
     while len(got) < 294:
         assert time.monotonic() < deadline, f"got {len(got)} by {looks} looks"
         found = await bench.store.look_and_claim(group, 1000, 1000, (), {0: 60 * SECOND})

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 from memory_store import Row
+from slowness import scaled
 from store_benches import MemoryBench, MySQLBench
 
 from engine.backend.mysql import MySQLPool
@@ -101,7 +102,7 @@ async def test_a_rate_lets_its_burst_pass_and_tells_when_the_next_may(bench):
     assert (ids_of(found), found.held_back) == ([1, 2, 3], (4, 5))
     assert not found.hold.for_places and 0 < found.hold.wait_ns <= SECOND // 30 + 1000
     again = found
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(scaled(20)):
         while not again.messages or again is found:  # a claim too early leases nothing and tells how long it is
             again = await bench.store.claim(spec, [4, 5], DELAYS)
             assert again.messages or 0 < again.hold.wait_ns <= SECOND // 30 + 1000

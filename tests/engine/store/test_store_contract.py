@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 from memory_store import Row
+from slowness import scaled
 from store_benches import MemoryBench, SqliteBench
 
 from engine.model.errors import BackendError
@@ -258,7 +259,7 @@ async def test_what_was_added_and_is_locked_is_not_waited_for(bench):
     await bench.add(Row(1), Row(2))
     await bench.lock(1)
     now = await bench.now_ns()
-    async with asyncio.timeout(2):  # a lock is waited for three seconds
+    async with asyncio.timeout(scaled(2)):  # a lock is waited for three seconds
         assert await bench.store.claim_added(bench.spec, [1, 2], foreseen(now)) is None
     assert [message.id for message in (await bench.store.claim_added(bench.spec, [2], foreseen(now))).messages] == [2]
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
+from slowness import scaled
 from wire_peers import Ear
 
 from engine.model.commit_report import CommitReport
@@ -144,7 +145,7 @@ async def test_who_does_not_answer_is_left_out(three, monkeypatch, caplog):
 async def test_who_cannot_answer_says_so_at_once(three, caplog):
     _, (one, two, _third) = three
     two.answers["?"] = [["two"]]
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(scaled(1)):
         assert await one.bus.ask("?") == [["two"]]  # the third knows no such question
     assert "was not answered" in caplog.text
 
@@ -157,7 +158,7 @@ async def test_a_worker_that_dies_is_not_waited_for(three):
     while not one.bus._questions:
         await asyncio.sleep(0)
     exchange.do(lambda: (exchange.hub.remove(2), exchange.hub.tell_members(), exchange.hub.tell_lost()))
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(scaled(1)):
         assert await asking == [["two"]]
     assert await one.next() == ("lost",)
     assert await three_.next() == ("closed",)
@@ -246,11 +247,11 @@ async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
     assert end.bus._transport is not None
     assert end.bus._transport.get_write_buffer_size() <= 101_000
     framer, heard = Framer(), []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(scaled(5)):
         while end.bus._transport.get_write_buffer_size():
             heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
     end.bus.login("last", True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(scaled(5)):
         while not heard or heard[-1].body != ["last", True]:
             heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
     assert heard[-2].kind == MessageKind.LOST

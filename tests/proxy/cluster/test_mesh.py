@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from slowness import scaled
 from wire_peers import Ear
 
 from engine.model.commit_report import CommitReport
@@ -82,7 +83,7 @@ class End(Ear):
 
 
 async def until(condition, what: str) -> None:
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(scaled(8)):
         while not condition():
             await asyncio.sleep(0)
 
@@ -239,7 +240,7 @@ class Stranger:
 
     async def is_cut_off(self) -> bool:
         try:
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(scaled(8)):
                 while await self.reader.read(1000):
                     pass
         except ConnectionError:
@@ -360,7 +361,7 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
     assert link._transport.get_write_buffer_size() <= 102_000
     stranger.writer.transport.resume_reading()
     framer, kinds = Framer(), []
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(scaled(8)):
         while MessageKind.KILL not in kinds:
             data = await stranger.reader.read(1 << 20)
             kinds += [frame.kind for record in unseal.feed(data) for frame in framer.feed(record)]

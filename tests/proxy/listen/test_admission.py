@@ -8,6 +8,7 @@ import logging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slowness import scaled
 
 from proxy.errors import ProxyError
 from proxy.listen import admission
@@ -79,7 +80,7 @@ async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(
     await waiting[0]
     assert not waiting[1].done() and one.tally.total(Count.LOGGING_IN) == 2
     second.leave()  # at the other worker: nobody tells this one
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled(10)):
         await waiting[1]
     for visit in (first, third, fourth):
         visit.leave()
@@ -95,7 +96,7 @@ async def test_who_goes_while_waiting_takes_no_turn(clock):
     gone.cancel()
     second.leave()
     first.leave()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled(10)):
         await waiting
     assert one.tally.total(Count.LOGGING_IN) == 1
 

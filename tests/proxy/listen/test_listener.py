@@ -7,6 +7,7 @@ import errno
 import socket
 
 import pytest
+from slowness import scaled
 
 from proxy.listen import listener
 from proxy.listen.listener import Acceptor, bind
@@ -48,7 +49,7 @@ async def connect(sockets) -> socket.socket:
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled(10)):
         while not condition():
             await asyncio.sleep(0)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from slowness import scaled
+
 from proxy.listen.login_turns import SILENT_SECONDS, Turns
 
 
@@ -109,7 +111,7 @@ async def test_a_silence_is_noticed_though_nothing_else_happens(monkeypatch):
     crowd(turns, "a", 1, silent_since=room.now)
     (_, turn) = crowd(turns, "b", 1)[0]
     room.now += SILENT_SECONDS + 0.1
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(scaled(20)):
         await turn
 
 

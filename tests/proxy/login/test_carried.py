@@ -19,6 +19,7 @@ from login_exchange import OFFERED, Exchange, greeting
 from login_server import LoginServer
 from mysql_mimic.types import Capabilities
 from relay_server import RelayServer
+from slowness import scaled
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
@@ -323,7 +324,7 @@ async def test_a_refusal_that_comes_in_place_of_the_handshake(announced: bool, e
     stream.connection_made(client)
     tls = BackendTls(ssl.create_default_context())
     login = asyncio.create_task(carry_authentication(stream, backend, tls=tls, announced=announced))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled(10)):
         while not client.written:
             await asyncio.sleep(0)
     credentials = Credentials(b"root", b"x" * 20, None, b"mysql_native_password", OFFERED & ~8, 45)

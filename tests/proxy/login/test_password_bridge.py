@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 from login_exchange import OFFERED, Exchange, greeting
+from slowness import scaled
 from wire_peers import packet, packets_of, run_on
 
 from proxy.errors import LoginFailed, ProxyError
@@ -47,7 +48,7 @@ class Login(Exchange):
 
     async def told(self, *transports: Any) -> list[bytes]:
         """Keys are made in threads: wait for whatever comes first."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(scaled(10)):
             while not (self.task.done() or any(transport.written for transport in transports)):
                 await asyncio.sleep(0)
         return [payload for transport in transports for _, payload in packets_of(transport.take())]
@@ -99,7 +100,7 @@ async def received(login: Login, plugin: str, nonce: bytes, told: bytes) -> byte
 async def to_server(login: Login, payload: bytes) -> bool:
     """The server says this, and is answered without the client being told."""
     login.link.data_received(packet(payload, login.link.seq))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled(10)):
         while not login.server.written:
             await asyncio.sleep(0)
     return login.client.take() == b""

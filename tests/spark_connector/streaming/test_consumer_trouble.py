@@ -8,6 +8,7 @@ import time
 import pymysql
 import pytest
 from servers import Gate, Sql, Stream, wait_until
+from slowness import scaled
 from spark_stand_in import Checkpoint, Query, make_source
 
 from spark_connector.client.reconnecting import ReconnectingClient
@@ -126,7 +127,7 @@ def test_a_receiver_beside_the_query_gets_the_rest(begin, gate, sql, queue):
             query.batch()
             for id_ in other.ids():
                 sql(f"ACK {name} {id_}")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + scaled(30)
         while sql.value(f"SELECT COUNT(*) FROM {name} WHERE time_acked IS NULL") and time.monotonic() < deadline:
             query.batch()
             for id_ in other.ids():
@@ -151,7 +152,7 @@ def test_a_message_that_comes_while_the_query_waits_is_taken_at_once(begin, gate
     timer.start()
     began = time.monotonic()
     assert len(query.batch()) == 1
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < scaled(15)
     timer.join()
 
 

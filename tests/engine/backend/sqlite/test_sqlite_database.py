@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from slowness import scaled
 
 from engine.backend.sqlite import foreign_keys
 from engine.backend.sqlite.connection import SqlFunctions
@@ -181,7 +182,7 @@ async def test_a_cancelled_write_that_had_not_begun_never_happens(database):
 async def test_a_cancelled_read_frees_its_connection(database):
     endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT COUNT(*) FROM c"
     task = asyncio.create_task(database.read(lambda c: c.fetch_all(endless)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(scaled(5)):
         while not database._busy:
             await asyncio.sleep(0)
     task.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from slowness import scaled
 
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.sqlite.errors import SqlError
@@ -87,7 +88,7 @@ def test_time_grows_with_the_text_alone() -> None:
     assert patterns.regexp_like(CONTEXT, text, "^(a+)+$", "c") == 0
     assert patterns.regexp_like(CONTEXT, text, "(a|aa)+$", "c") == 0
     assert patterns.like(CONTEXT, text, "%a" * 50 + "%b", "!", 1) == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < scaled(10)
 
 
 def test_a_text_too_long_for_its_pattern_is_refused() -> None:
