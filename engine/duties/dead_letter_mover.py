@@ -142,6 +142,8 @@ class DeadLetterMover(Service):
         owner = dead.options.dead_letter_of
         if owner is not None and owner != self.queue.name.table:
             raise EngineError(f"'{name}' holds the dead letters of '{owner}': name another with the option dead_letter")
+        if dead.options.topic is not None:
+            raise EngineError(f"'{name}' is fed from its topic: name another queue with the option dead_letter")
         return dead
 
     async def _made(self, name: QueueName) -> QueueSpec:

@@ -26,6 +26,9 @@ SCHEDULES_MARK = "queuegate_schedules"
 VALUES_MAX_BYTES = 64 * 1024
 """Of a schedule's values, as its row holds them. They are read at each tick."""
 
+LATE_NS = 60 * NS_PER_SECOND
+"""A tick that is sent within this time was late, after it it was missed: longer than another proxy takes over."""
+
 CRON_MAX_CHARACTERS = 255
 EVERY_NS_MIN = NS_PER_SECOND
 _MILLISECOND_NS = 1_000_000
@@ -302,7 +305,7 @@ def read_schedule(database: str, row: tuple[Any, ...]) -> Schedule | Unreadable:
             read_columns(message[0]) if message else (),
             read_values(message[1]) if message else (),
         )
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
         return Unreadable(known, 0, f"its row in {SCHEDULES_TABLE} cannot be read ({_why(error)})")
 
 

@@ -10,6 +10,8 @@ Rules
 - Schedules that are due together go in one transaction. Where that fails, one by one: a schedule whose message the
   database refuses holds up no other. Its problem is kept in its row, told in the log once, and its tick is tried again
   after a pause that doubles, up to a minute.
+- Whoever may write in the table may write any rows. Ticks that were missed are made up for at a bounded rate in each
+  database, after what is in time, and the log has a few lines a minute of them, and of schedules that fail.
 - Times are the database's. Where its clock has not come to a tick yet, the tick waits.
 """
 
@@ -27,7 +29,15 @@ from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
-from engine.model.schedules import InvalidSchedule, Schedule, ScheduleName, Unreadable, values_text
+from engine.model.schedules import (
+    LATE_NS,
+    InvalidSchedule,
+    Schedule,
+    ScheduleName,
+    Unreadable,
+    values_text,
+)
+from engine.schedules.bounds import FewLines, Room
 from engine.schedules.messages import insertion
 from engine.schedules.ticks import due
 from engine.service import Service
@@ -42,6 +52,16 @@ TOGETHER_MAX = 50
 INSERT_MAX_BYTES = 1024 * 1024
 """Of the messages of one schedule in one transaction; the next ones follow in the next."""
 
+MADE_UP_AT_ONCE, MADE_UP_PER_SECOND = 1000, 100
+"""Messages for missed ticks, of all schedules of a database: as many as one schedule makes up for, and then a stream
+that costs a database little. What is left waits."""
+
+MADE_UP_IN_TURN = 100
+"""Of one schedule, before the next one that has missed ticks has its turn."""
+
+_MORE_ROOM_SECONDS = 1.0
+_TOLD_MAX = 5  # lines of the log in a minute, of each database and kind; the others are counted
+_TELL_SECONDS = 60.0
 _SOON = 0.001  # the shortest wait: the database's clock has steps of a millisecond
 _NO_SUCH_TABLE = 1146
 
@@ -63,21 +83,30 @@ class SchedulerContext:
 @dataclass(slots=True)
 class _Waiting:
     """A schedule in memory. `pause` and `retry_at`: of one whose tick failed, or was locked. `told`: its problem, as
-    the log has it."""
+    the log has it. `served`: when it last made up for something; who waits longest is first."""
 
     next_ns: int
     troubled: bool
     pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(0.25, 60.0))
     retry_at: float = float("-inf")
     told: str = ""
+    served: float = float("-inf")
+
+    def late(self, now_ns: int) -> bool:
+        """Whether its tick was missed."""
+        return self.next_ns <= now_ns - LATE_NS
 
 
 @dataclass(slots=True)
 class _Database:
     """The schedules of one database. `stale`: its table is to be read. `told`: what the log has of
-    it."""
+    it. `room`: for messages of missed ticks; there is none before `late_at`."""
 
     time: DatabaseTime
+    room: Room
+    missed: FewLines
+    failed: FewLines
+    late_at: float = float("-inf")
     stale: bool = True
     schedules: dict[str, _Waiting] = field(default_factory=dict)
     pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(1.0, 30.0))
@@ -98,7 +127,11 @@ class Scheduler(Service):
 
     def changed(self, database: str) -> None:
         """Schedules of that database may have been made, changed or dropped."""
-        self._databases.setdefault(database, _Database(DatabaseTime(self._context.clock))).stale = True
+        if (known := self._databases.get(database)) is None:
+            room = Room(MADE_UP_AT_ONCE, MADE_UP_PER_SECOND, self._now)
+            lines = (FewLines(_TOLD_MAX, _TELL_SECONDS), FewLines(_TOLD_MAX, _TELL_SECONDS))
+            known = self._databases[database] = _Database(DatabaseTime(self._context.clock), room, *lines)
+        known.stale = True
         self._news.set()
 
     def look(self, databases: Iterable[str]) -> None:
@@ -166,22 +199,40 @@ class Scheduler(Service):
             await self._read(name, database)
             names = self._due(database, leads)
         for start in range(0, len(names), TOGETHER_MAX):
+            part = names[start : start + TOGETHER_MAX]
             if self._stopping.is_set():
                 return
-            await self._send(name, database, names[start : start + TOGETHER_MAX])
+            if not self._free(database, part):
+                break
+            await self._send(name, database, part)
+        self._say(name, database)
+
+    def _free(self, database: _Database, part: Sequence[str]) -> bool:
+        """Whether any of them can be sent now, or there is only room for later."""
+        now_ns = database.time.now_ns() or 0
+        return self._now >= database.late_at or not all(database.schedules[name].late(now_ns) for name in part)
+
+    def _say(self, name: str, database: _Database) -> None:
+        """How much more than the log has."""
+        if count := database.missed.rest(self._now):
+            self._logger.warning("schedules of database '%s': ticks were missed %d times more", name, count)
+        if count := database.failed.rest(self._now):
+            text = "schedules of database '%s': the messages of %d more cannot be sent; queuegate.schedules says why"
+            self._logger.error(text, name, count)
 
     def _due(self, database: _Database, leads: bool) -> list[str]:
-        """The names of what is due for this proxy, what is due first first."""
+        """The names of what is due for this proxy, what is due first first; what was missed or has failed is last."""
         now_ns = database.time.now_ns()
         if now_ns is None:
             return []
         now, limit_ns = self._now, now_ns - self._later_ns(leads)
         found = [
-            (waiting.next_ns, name)
+            (bool(waiting.told), waiting.late(now_ns), waiting.served, waiting.next_ns, name)
             for name, waiting in database.schedules.items()
             if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.troubled)
+            if now >= database.late_at or not waiting.late(now_ns)
         ]
-        return [name for _, name in sorted(found)]
+        return [name for *_, name in sorted(found)]
 
     def _later_ns(self, leads: bool) -> int:
         return 0 if leads else int(BACKUP_SECONDS * NS_PER_SECOND)
@@ -199,6 +250,8 @@ class Scheduler(Service):
         gone = set(names)
         steps: list[Step] = []
         for schedule in found.schedules:
+            if schedule.name.name not in gone:
+                continue  # the table was made by hand, and compares names otherwise
             gone.discard(schedule.name.name)
             step = await self._step(database, schedule, found.now_ns)
             steps += [] if step is None else [step]
@@ -211,9 +264,14 @@ class Scheduler(Service):
         if isinstance(schedule, Unreadable):
             await self._failed(database, schedule.name, InvalidSchedule(schedule.reason))
             return None
+        late = schedule.next_ns <= now_ns - LATE_NS
+        free = min(database.room.left(self._now), MADE_UP_IN_TURN) if late else MADE_UP_AT_ONCE
+        if not free:
+            database.late_at = self._now + _MORE_ROOM_SECONDS
+            return None
         try:
             ticks = due(schedule.rule, schedule.missed, schedule.next_ns, now_ns)
-            room = max(1, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100))
+            room = max(1, min(free, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100)))
             sent, rest = ticks.ticks[:room], ticks.ticks[room:]
             next_ns = rest[0] if rest else ticks.next_ns
             target = self._target(schedule.queue) if sent else None
@@ -221,7 +279,10 @@ class Scheduler(Service):
         except EngineError as error:
             await self._failed(database, schedule.name, error)
             return None
-        if ticks.missed:
+        if late:
+            database.room.take(len(sent))
+            database.schedules[schedule.name.name].served = self._now
+        if ticks.missed and database.missed.add(self._now):
             text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages are sent now"
             self._logger.warning(text, schedule.name, ticks.missed, schedule.missed.value, len(sent))
         return Step(schedule, next_ns, sent[-1] if sent else None, messages, target)
@@ -288,7 +349,8 @@ class Scheduler(Service):
         if waiting.told == problem:
             return
         waiting.told = problem
-        self._logger.error("schedule %s: its message cannot be sent, it is tried again: %s", name, error)
+        if database.failed.add(self._now):
+            self._logger.error("schedule %s: its message cannot be sent, it is tried again: %s", name, error)
         try:
             await self._context.work.run(self._context.store.note(name, problem))
         except BackendError:
@@ -297,13 +359,18 @@ class Scheduler(Service):
     def _wait(self, database: _Database) -> float | None:
         """Seconds until there is something to do for a database."""
         now, waits = self._now, list[float]()
+        waits += [wait for lines in (database.missed, database.failed) if (wait := lines.wait(self._now)) is not None]
         if database.stale:
             waits.append(database.retry_at - now)
         now_ns, leads = database.time.now_ns(), self._context.leads()
         if now_ns is not None:
             later = self._later_ns(leads)
             waits += [
-                max((waiting.next_ns + later - now_ns) / NS_PER_SECOND, waiting.retry_at - now)
+                max(
+                    (waiting.next_ns + later - now_ns) / NS_PER_SECOND,
+                    waiting.retry_at - now,
+                    database.late_at - now if waiting.late(now_ns) else 0.0,
+                )
                 for waiting in database.schedules.values()
                 if leads or not waiting.troubled
             ]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, passes
 from engine.model.queue import QueueCatalog, QueueName
-from engine.model.schedules import SCHEDULES_TABLE, Schedule, Unreadable, schedules_table
+from engine.model.schedules import SCHEDULES_TABLE, Schedule, ScheduleName, Unreadable, schedules_table
 from engine.schedules.scheduler import Scheduler, SchedulerContext
 from engine.service import Service
 from engine.store.schedule_store import ScheduleStore
@@ -89,11 +89,17 @@ class Schedules:
         await self._context.refresh()
 
     async def listed(self) -> list[Schedule | Unreadable]:
-        """The schedules of all databases. Raises BackendError."""
+        """The schedules of all databases. Of a table that cannot be read there is one line, which says why. Raises
+        BackendError: the database is away."""
         context = self._context
         found: list[Schedule | Unreadable] = []
         for database in sorted(self._catalog.schedules):
-            found += await context.work.run(context.store.listed(database))
+            try:
+                found += await context.work.run(context.store.listed(database))
+            except BackendError as error:
+                if passes(error):
+                    raise
+                found.append(Unreadable(ScheduleName(database, ""), 0, f"{SCHEDULES_TABLE} cannot be read: {error}"))
         return found
 
     async def queue_dropped(self, queue: QueueName) -> None:

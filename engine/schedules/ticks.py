@@ -21,14 +21,12 @@ from cronsim import CronSim, CronSimError
 
 from engine.model.errors import EngineError, InvalidOption
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.schedules import CRON_MAX_CHARACTERS, Cron, Every, Missed, Rule
-
-LATE_NS = 60 * NS_PER_SECOND
-"""A tick that is sent within this time was late, after it it was missed: longer than another proxy takes over."""
+from engine.model.schedules import CRON_MAX_CHARACTERS, LATE_NS, Cron, Every, Missed, Rule
 
 MADE_UP_MAX = 1000
 """Ticks that `missed = 'all'` makes up for, the last ones: a minute's schedule that stood still over night."""
 
+_COUNTED = 10  # missed ticks that are looked for where one message or none is sent for them
 _FIELDS = 5
 _CRON = re.compile(r"[0-9A-Za-z*,/#\- \t]+", re.ASCII)
 _WORDS = {
@@ -79,7 +77,7 @@ def due(rule: Rule, missed: Missed, next_ns: int, now_ns: int) -> Due:
     """What to send of a schedule that waits for the tick `next_ns`. Raises as `check_rule`."""
     if now_ns < next_ns:
         return Due((), next_ns, 0)
-    ticks = _last_ticks(rule, next_ns, now_ns)
+    ticks = _last_ticks(rule, next_ns, now_ns, MADE_UP_MAX if missed is Missed.ALL else _COUNTED)
     in_time = tuple(tick for tick in ticks if tick > now_ns - LATE_NS)
     late = ticks[: len(ticks) - len(in_time)]
     match missed:
@@ -92,11 +90,11 @@ def due(rule: Rule, missed: Missed, next_ns: int, now_ns: int) -> Due:
     return Due(made_up + in_time, next_tick(rule, now_ns), len(late))
 
 
-def _last_ticks(rule: Rule, first_ns: int, now_ns: int) -> tuple[int, ...]:
-    """The ticks from `first_ns`, which is one, up to now: all that are late at most, and MADE_UP_MAX before them. They
-    are looked for from the end, in windows that double, as there may be millions."""
-    enough = MADE_UP_MAX + LATE_NS // NS_PER_SECOND
+def _last_ticks(rule: Rule, first_ns: int, now_ns: int, wanted: int) -> tuple[int, ...]:
+    """The ticks from `first_ns`, which is one, up to now: all that are late at most, and `wanted` before them. They are
+    looked for from the end, in windows that double, as there may be millions."""
     if isinstance(rule, Every):
+        enough = wanted + LATE_NS // NS_PER_SECOND
         begin = max(first_ns, (now_ns // rule.ns - enough) * rule.ns)
         start = begin if begin == first_ns else next_tick(rule, begin - 1)
         rest = range(next_tick(rule, start), now_ns + 1, rule.ns)
@@ -104,7 +102,7 @@ def _last_ticks(rule: Rule, first_ns: int, now_ns: int) -> tuple[int, ...]:
     window = _FIRST_WINDOW_NS
     while (start := now_ns - window) > first_ns:
         ticks = tuple(_ticks(rule, start, now_ns))
-        if len(ticks) >= enough:
+        if sum(tick <= now_ns - LATE_NS for tick in ticks) >= wanted:
             return ticks
         window *= 2
     return (first_ns, *_ticks(rule, first_ns, now_ns))

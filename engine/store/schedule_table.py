@@ -13,7 +13,15 @@ from typing import Any
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName
-from engine.model.schedules import Insertion, MakeInsert, Schedule, ScheduleName, Unreadable, read_schedule
+from engine.model.schedules import (
+    LATE_NS,
+    Insertion,
+    MakeInsert,
+    Schedule,
+    ScheduleName,
+    Unreadable,
+    read_schedule,
+)
 from engine.store.gate import check_mark
 from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, WaitingSchedules
 from engine.store.statements.dialect import Dialect
@@ -59,11 +67,9 @@ class ScheduleTable:
 
         def work(connection: StoreConnection) -> WaitingSchedules:
             now_ns = int(connection.query(statements.now)[0][0])
-            rows = connection.query(statements.waiting)
-            return WaitingSchedules(
-                now_ns,
-                {str(name): WaitingSchedule(max(int(next_ns), 0), bool(troubled)) for name, next_ns, troubled in rows},
-            )
+            rows = connection.query(statements.late, (now_ns - LATE_NS,))
+            rows += connection.query(statements.waiting, (now_ns - LATE_NS,))
+            return WaitingSchedules(now_ns, dict(filter(None, map(_waiting, rows))))
 
         return await self._pool.read(work)
 
@@ -124,3 +130,11 @@ class ScheduleTable:
         """Delete the schedules of a queue; how many there were. Raises BackendError."""
         sql = self._statements(queue.database).forget
         return await self._pool.write(lambda connection: connection.execute(sql, (queue.table,)))
+
+
+def _waiting(row: Sequence[Any]) -> tuple[str, WaitingSchedule] | None:
+    """A row of what ticks next; None where it is no schedule's, for who made the table may have made it otherwise."""
+    name, next_ns, troubled = row
+    if not isinstance(name, str) or type(next_ns) is not int:
+        return None
+    return name, WaitingSchedule(max(next_ns, 0), bool(troubled))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from engine.model.explanation import moment
 from engine.model.queue import QueueName
@@ -33,10 +33,34 @@ def schedule_values(
     return sorted(rows, key=lambda row: (str(row[1]), str(row[0])))
 
 
+def fairly(rows: Sequence[Values], most: int) -> list[Values]:
+    """So many of the rows of SCHEDULES at most: of each database as many as there is room for, and a row that says how
+    many there are besides. Whoever may write in one table of schedules keeps no other from being seen."""
+    if len(rows) <= most:
+        return list(rows)
+    databases: dict[object, list[Values]] = {}
+    for row in rows:
+        databases.setdefault(row[1], []).append(row)
+    left, shown = most, list[Values]()
+    for place, (database, own) in enumerate(sorted(databases.items(), key=lambda item: len(item[1]))):
+        room = max(left // (len(databases) - place), 1)
+        cut = own if len(own) <= room else own[: room - 1]
+        shown += cut
+        if len(cut) < len(own):
+            reason = f"{len(own) - len(cut)} more are not shown here: SHOW SCHEDULES FROM {database}"
+            shown.append(_blank("", str(database), reason))
+        left -= min(len(own), room)
+    return shown
+
+
 def _unreadable(one: Unreadable, told: Callable[[str], str]) -> Values:
-    names: Values = (one.name.name, one.name.database)
+    return _blank(one.name.name, one.name.database, told(one.reason))
+
+
+def _blank(name: str, database: str, reason: str) -> Values:
+    names: Values = (name, database)
     blanks: Values = (None,) * (len(SCHEDULES) - len(names) - 3)
-    return (*names, *blanks, told(one.reason), None, None)
+    return (*names, *blanks, reason, None, None)
 
 
 def _row(one: Schedule, told: Callable[[str], str]) -> Values:

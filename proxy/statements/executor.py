@@ -86,6 +86,7 @@ from rewriter.plans.schedules import shown as shown_schedule
 
 log = logging.getLogger(__name__)
 
+_NO_SUCH_TABLE = 1146
 _TOLD = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
@@ -252,7 +253,8 @@ class Executor:
 
     async def _accepted(self, plan: Execute) -> None:
         """Have the database do what comes before a statement. Raises BackendError."""
-        for sql, as_good in ((plan.check, None), (plan.adds, _HAS_THAT_COLUMN)):
+        # A table that is still to be made: whoever has no right on it has had another error.
+        for sql, as_good in ((plan.check, _NO_SUCH_TABLE), (plan.adds, _HAS_THAT_COLUMN)):
             if not sql:
                 continue
             outcome = await self.session.upstream.collect(sql)

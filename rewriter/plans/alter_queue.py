@@ -13,7 +13,15 @@ from engine.model.groups import FindQueue, unfit_group_key
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
-from engine.model.queue import QueueName, QueueSpec, has_index, lacks_tokens, quoted, unfit_order_key
+from engine.model.queue import (
+    QueueName,
+    QueueSpec,
+    default_dead_letter,
+    has_index,
+    lacks_tokens,
+    quoted,
+    unfit_order_key,
+)
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
 from rewriter.text.tokens import Name
@@ -33,30 +41,40 @@ def alter_plan(
     options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
-    dead = None if options.dead_letter is None else find(QueueName(spec.name.database, options.dead_letter))
     changes = [
         *_index_changes(spec, options),
         f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
-    check = may_take_dead_letters(spec.name, options, dead) if "dead_letter" in given else ""
+    check = may_take_dead_letters(spec.name, options, find) if "dead_letter" in given else ""
     # By itself: a proxy adds it in the background, too, and to find it there is as good.
     adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
     return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), check=check, adds=adds)
 
 
-def may_take_dead_letters(queue: QueueName, options: QueueOptions, dead: QueueSpec | None) -> str:
-    """What the database has to accept of the client first, where a queue that is there is named with dead_letter: the
-    engine adds messages to it from then on, so the client must have the right to. Empty where none is named.
+def may_take_dead_letters(queue: QueueName, options: QueueOptions, find: FindQueue) -> str:
+    """What the database has to accept of the client first, where it names another queue with dead_letter: the engine
+    adds messages to that one from then on, so the client must have the right to, also where somebody is to make it yet.
+    A queue that is there and has the default name counts as named. Empty where none is.
 
     Raises:
         InvalidOption: it holds the dead letters of another, or is the queue of a consumer group.
     """
-    if options.dead_letter is None or dead is None or dead.options.dead_letter_of == queue.table:
+    name = QueueName(queue.database, options.dead_letter or default_dead_letter(queue.table))
+    dead = find(name)
+    if dead is None:
+        return "" if options.dead_letter is None or name.table == default_dead_letter(queue.table) else _adds_to(name)
+    if dead.options.dead_letter_of == queue.table:
         return ""
     if dead.options.dead_letter_of is not None or dead.options.topic is not None:
+        if options.dead_letter is None:
+            return ""  # the engine refuses it, and says so
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
-    return f"INSERT INTO {dead.name.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
+    return _adds_to(name)
+
+
+def _adds_to(name: QueueName) -> str:
+    return f"INSERT INTO {name.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
 
 
 def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:

@@ -440,8 +440,7 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        dead = None if options.dead_letter is None else self._find(QueueName(queue.database, options.dead_letter))
-        return Execute(sql, Effects(catalog=True), check=may_take_dead_letters(queue, options, dead))
+        return Execute(sql, Effects(catalog=True), check=may_take_dead_letters(queue, options, self._find))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)

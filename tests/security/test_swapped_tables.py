@@ -6,6 +6,7 @@ which the proxy does not read, while the engine works on them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -237,6 +238,101 @@ def test_who_names_a_dead_letter_queue_may_add_to_it(place: Place, name: str) ->
     guest.close()
 
 
+class Guest:
+    """An account with rights on these tables alone, in a database of queues that are others'."""
+
+    def __init__(self, place: Place, *tables: str) -> None:
+        self.name = f"guest{OWNER}"
+        self._place, self._account = place, f"{self.name}@'127.0.0.1'"
+        place.root(f"DROP USER IF EXISTS {self._account}")
+        place.root(f"CREATE USER {self._account} IDENTIFIED BY 'pw'")
+        self.grant("CREATE, ALTER, DROP, SELECT, INSERT, UPDATE", *tables)
+        self.admin = Sql(place.gate.connect(database=OWNER))
+        self.sql = Sql(place.gate.connect(user=self.name, password="pw", database=OWNER))
+
+    def grant(self, rights: str, *tables: str) -> None:
+        for table in tables:
+            self._place.root(f"GRANT {rights} ON {OWNER}.{table} TO {self._account}")
+
+    def reject(self, queue: str, body: str) -> int:
+        """Send a message and reject it; its id."""
+        self.sql(f"INSERT INTO {queue} (body) VALUES ('{body}')")
+        id_ = int(self.sql.value(f"SELECT MAX(id) FROM {queue}"))
+        self.sql(f"REJECT {queue} {id_}")
+        return id_
+
+    def close(self) -> None:
+        self.sql.close()
+        self.admin.close()
+        self._place.root(f"DROP USER {self._account}")
+
+
+def test_a_dead_letter_queue_that_is_still_to_be_made_is_asked_for(place: Place, name: str) -> None:
+    """Else it would be enough to name it before its owner makes it."""
+    mine, later = f"{name}_m", f"{name}_later"
+    guest = Guest(place, mine)
+    assert guest.sql.error(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (dead_letter = '{later}')")[0] == 1142
+    guest.sql(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    assert guest.sql.error(f"ALTER QUEUE {mine} SET (dead_letter = '{later}')")[0] == 1142
+    guest.grant("CREATE, INSERT", later)
+    guest.sql(f"ALTER QUEUE {mine} SET (dead_letter = '{later}')")
+    guest.reject(mine, "dead")
+    wait_until(lambda: later in guest.admin.column("SHOW QUEUES"), what="the dead-letter queue")
+    wait_until(lambda: guest.admin.column(f"SELECT body FROM {later}") == ["dead"], what="the dead letter")
+    guest.close()
+
+
+def test_a_queue_of_anothers_with_the_default_name_is_asked_for(place: Place, name: str) -> None:
+    mine = f"{name}_m"
+    guest = Guest(place, mine)
+    guest.admin(f"CREATE QUEUE {mine}_dead (body VARCHAR(100))")
+    assert guest.sql.error(f"CREATE QUEUE {mine} (body VARCHAR(100))")[0] == 1142
+    guest.grant("INSERT", f"{mine}_dead")
+    guest.sql(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    guest.reject(mine, "dead")
+    wait_until(lambda: guest.admin.column(f"SELECT body FROM {mine}_dead") == ["dead"], what="the dead letter")
+    guest.close()
+
+
+def test_the_queue_of_a_group_takes_no_dead_letters(place: Place, name: str) -> None:
+    """Neither by name, nor where a comment that is written by hand says so: all that is there comes from the topic."""
+    topic, queue = f"{name}_t", f"{name}_q"
+    client = place.login()
+    client(f"CREATE TOPIC {topic} (body VARCHAR(100))")
+    client(f"CREATE GROUP g ON {topic}")
+    fed = f"{topic}_group_g"
+    assert "belongs to another" in client.error(f"CREATE QUEUE {queue} (body TEXT) WITH (dead_letter = '{fed}')")[1]
+    client(f"CREATE QUEUE {queue} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    comment = str(client.value(f"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = '{queue}'"))
+    prepared(client, f"ALTER TABLE {queue} COMMENT = '{comment},dead_letter={fed}'")
+    wait_until(lambda: fed in client.row(f"SHOW CREATE QUEUE {queue}")[1], 60, "the comment to be read")
+    client(f"INSERT INTO {queue} (body) VALUES ('x')")
+    client(f"REJECT {queue} 1")
+    told = f"'{OWNER}.{fed}' is fed from its topic"
+    wait_until(lambda: told in place.gate.log, 60, "the refusal")
+    assert client.column(f"SELECT time_next FROM {queue}") == [REJECTED]
+    assert client.value(f"SELECT COUNT(*) FROM {fed}") == 0
+    client.close()
+
+
+def test_nothing_is_deleted_in_a_dead_letter_queue_that_is_anothers(place: Place, name: str) -> None:
+    """An acked message there is its own, not a dead letter that is done with: it stays, and what comes gets another
+    id."""
+    mine, orders = f"{name}_m", f"{name}_o"
+    guest = Guest(place, mine)
+    guest.admin(f"CREATE QUEUE {orders} (body VARCHAR(100))")
+    guest.admin(f"INSERT INTO {orders} (body) VALUES ('paid'), ('open')")
+    guest.admin(f"ACK {orders} 1")
+    guest.grant("INSERT", orders)
+    guest.sql(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (dead_letter = '{orders}', poll_interval = '1s')")
+    assert [guest.reject(mine, body) for body in ("one", "two")] == [1, 2]
+    bodies = {"paid", "open", "one", "two"}
+    wait_until(lambda: set(guest.admin.column(f"SELECT body FROM {orders}")) == bodies, what="the dead letters")
+    kept = guest.admin.rows(f"SELECT id, body, state FROM {orders} WHERE id > 0 ORDER BY id")
+    assert kept == [(1, "paid", "acked"), (2, "open", "to_be_fired")]
+    guest.close()
+
+
 def test_a_stream_ends_when_its_account_may_not_receive_any_more(place: Place, name: str) -> None:
     admin, user = Sql(place.gate.connect(database=OWNER)), f"reader{OWNER}"
     admin(f"CREATE QUEUE {name} (body VARCHAR(100))")
@@ -256,6 +352,71 @@ def test_a_stream_ends_when_its_account_may_not_receive_any_more(place: Place, n
         assert error is not None and error.args[0] in (1142, 1143, 1044, 1045), error
     place.root(f"DROP USER {user}0@'127.0.0.1'")
     admin.close()
+
+
+def test_schedules_by_hand_cost_no_flood(place: Place, name: str) -> None:
+    """2,000 rows that say to have missed everything since 1970, and 100 that are none: a bounded rate, a few lines of
+    the log, and who looks at queuegate.schedules sees those of others too."""
+    client, admin, q = place.login(), Sql(place.gate.connect(database=SHOP)), name
+    client(f"CREATE QUEUE {q} (body VARCHAR(100))")
+    admin("CREATE QUEUE jobs (body VARCHAR(100))")
+    admin("CREATE SCHEDULE honest ON jobs EVERY '1s' (body) VALUES ('x')")
+    client(f"CREATE SCHEDULE first ON {q} EVERY '1d' (body) VALUES ('x')")
+    columns = "name, queue_name, every_ns, column_names, row_values, missed, next_tick"
+    rows = ", ".join(
+        f"('f{n}', '{q}', {10**9 if n < 2000 else -1}, '[\"body\"]', '[{{\"s\":\"x\"}}]', 'all', 1, 'root@%', 1, 1)"
+        for n in range(2100)
+    )
+    lines, began = len(place.gate.log.splitlines()), time.monotonic()
+    client(f"INSERT INTO queuegate_schedules ({columns}, created_by, time_created, time_changed) VALUES {rows}")
+    wait_until(lambda: client.value(f"SELECT COUNT(*) FROM {q}") >= 1500, 90, "what is made up for")
+    made, passed = client.value(f"SELECT COUNT(*) FROM {q}"), time.monotonic() - began
+    assert made <= 1000 + (passed + 1) * 100
+    before = admin.value("SELECT COUNT(*) FROM jobs")
+    wait_until(lambda: admin.value("SELECT COUNT(*) FROM jobs") >= before + 3, what="schedules of others")
+    seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
+    assert ("honest", SHOP, None) in seen and len(seen) <= 2000
+    assert any("more are not shown" in str(problem) for _, _, problem in seen)
+    told = [line for line in place.gate.log.splitlines()[lines:] if "schedule" in line]
+    assert len(told) <= 20 + 4 * (time.monotonic() - began) / 60, told
+    client("DELETE FROM queuegate_schedules")
+    admin("DROP QUEUE jobs")
+    admin.close()
+    client.close()
+
+
+def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
+    """With columns of other types, and without some: it stops nobody else's schedules, and what is read is bounded."""
+    client, admin = place.login(), Sql(place.gate.connect(database=SHOP))
+    admin("CREATE QUEUE jobs (body VARCHAR(100))")
+    admin("CREATE SCHEDULE honest ON jobs EVERY '1s' (body) VALUES ('x')")
+    client(f"CREATE QUEUE {name} (body VARCHAR(100))")
+    client("DROP TABLE IF EXISTS queuegate_schedules")
+    texts = "queue_name, cron, every_ns, time_zone, missed, paused, next_tick, last_tick, problem, created_by"
+    columns = ", ".join(f"{column} VARCHAR(100)" for column in f"{texts}, time_created, time_changed".split(", "))
+    client(
+        f"CREATE TABLE queuegate_schedules (name VARCHAR(191) PRIMARY KEY, {columns}, column_names LONGTEXT,"
+        " row_values LONGTEXT) ENGINE=InnoDB COMMENT='queuegate_schedules'"
+    )
+    client(
+        f"INSERT INTO queuegate_schedules VALUES ('a', '{name}', NULL, 'often', 'Mars', 'all', '0', '1', 'x', NULL,"
+        f" 'root', '1', '1', '[]', '[]'), ('b', '{name}', NULL, '1000000000', NULL, 'all', '0', '1', NULL, NULL,"
+        f" 'root', '1', '1', '[\"body\"]', CONCAT('[{{\"s\":\"', REPEAT('x', 100000), '\"}}]'))"
+    )
+    for number in range(2):
+        if number:
+            client("ALTER TABLE queuegate_schedules DROP COLUMN missed")
+        wanted = int(admin.value("SELECT COUNT(*) FROM jobs")) + 3
+        wait_until(lambda wanted=wanted: admin.value("SELECT COUNT(*) FROM jobs") >= wanted, 60, "others' ticks")
+        seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
+        assert ("honest", SHOP, None) in seen
+        assert [problem for _, db, problem in seen if db == OWNER and problem]
+        assert client.value(f"SELECT COUNT(*) FROM {name}") == 0
+    assert "failed by a defect" not in place.gate.log
+    client("DROP TABLE queuegate_schedules")
+    admin("DROP QUEUE jobs")
+    admin.close()
+    client.close()
 
 
 @pytest.mark.parametrize("function", ["REGEXP_LIKE", "JSON_EXISTS"])

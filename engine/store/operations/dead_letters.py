@@ -77,7 +77,10 @@ def bury(
     unfit = statements.unfit(dead, len(locked))
     if unfit is not None and connection.query(unfit, locked):
         raise BackendError("a column of the dead-letter queue cannot hold the message's value", 1366)
-    connection.execute(statements.forget_acked(dead, len(locked)), locked)
+    if dead.options.dead_letter_of == queue.name.table:
+        connection.execute(statements.forget_acked(dead, len(locked)), locked)
+    else:  # it is not ours alone, so nothing in it is touched
+        connection.query(statements.tables(dead)[1].proof)
     check_mark(connection, *statements.tables(dead))
     taken = _taken(connection, statements, dead, id_, locked)
     copied = sum(taken.values())

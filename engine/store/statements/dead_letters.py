@@ -104,8 +104,8 @@ class DeadLetterStatements:
         told, own = ("time_created", "attempts", "source"), self._queue.column
         if own("attempts") or own("source") or not own("time_created") or not all(map(dead.column, told)):
             return "0"
-        return (
-            "CASE WHEN d.time_created = m.time_created AND d.source = ?"
+        return (  # one that is acked was another death of it
+            "CASE WHEN d.time_acked IS NULL AND d.time_created = m.time_created AND d.source = ?"
             f" AND d.attempts = ({_attempts(dead, 'm.epoch')}) THEN 1 ELSE 0 END"
         )
 

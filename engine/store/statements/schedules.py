@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from engine.model.schedules import ALL_COLUMNS, SCHEDULES_MARK, SCHEDULES_TABLE, SUMMARY_COLUMNS, schedules_table
+from collections.abc import Sequence
+
+from engine.model.schedules import (
+    ALL_COLUMNS,
+    SCHEDULES_MARK,
+    SCHEDULES_TABLE,
+    SUMMARY_COLUMNS,
+    VALUES_MAX_BYTES,
+    schedules_table,
+)
 from engine.store.statements.dialect import Dialect
 
 WAITING_MAX = 10_000
 """Schedules of a database that are kept in memory, the first to tick. The next ones are found by a later reading."""
+
+OVERDUE_MAX = 1000
+"""Schedules besides whose ticks were missed: so those keep no other out of memory, however many they are."""
+
+_TEXT_MAX = 4096
+_LONGEST = {"name": 256, "row_values": VALUES_MAX_BYTES, "column_names": VALUES_MAX_BYTES}
+"""Bytes of a column that are read; a value that is longer counts as NULL. The table may be made by hand."""
 
 LISTED_MAX = 10_000
 """Schedules of a database that are shown."""
@@ -28,6 +44,11 @@ def create_schedules(database: str) -> str:
     )
 
 
+def _bounded(columns: Sequence[str]) -> str:
+    """Columns as they are read."""
+    return ", ".join(f"CASE WHEN LENGTH({c}) <= {_LONGEST.get(c, _TEXT_MAX)} THEN {c} END" for c in columns)
+
+
 class ScheduleStatements:
     """The texts for one database."""
 
@@ -40,13 +61,15 @@ class ScheduleStatements:
         self.exists = f"SELECT 1 FROM {table} LIMIT 0"
         """Fails if the table is not there."""
 
-        self.waiting = (
-            f"SELECT name, next_tick, problem IS NOT NULL FROM {table} WHERE paused = 0 ORDER BY next_tick"
-            f" LIMIT {WAITING_MAX}"
-        )
+        ticks = f"SELECT {_bounded(('name',))}, next_tick, problem IS NOT NULL FROM {table} WHERE paused = 0"
+
+        self.waiting = f"{ticks} AND next_tick > ? ORDER BY next_tick LIMIT {WAITING_MAX}"
         """What ticks next."""
 
-        self.listed = f"SELECT {', '.join(SUMMARY_COLUMNS)} FROM {table} ORDER BY name LIMIT {LISTED_MAX}"
+        self.late = f"{ticks} AND next_tick <= ? ORDER BY next_tick LIMIT {OVERDUE_MAX}"
+        """What should have ticked long ago."""
+
+        self.listed = f"SELECT {_bounded(SUMMARY_COLUMNS)} FROM {table} ORDER BY name LIMIT {LISTED_MAX}"
 
         self.advance = (
             f"UPDATE {table} SET next_tick = ?, last_tick = COALESCE(?, last_tick), problem = NULL"
@@ -62,7 +85,7 @@ class ScheduleStatements:
     def due(self, count: int) -> str:
         """So many schedules by their names, with what their messages are made of, those that are due."""
         return (
-            f"SELECT {', '.join(ALL_COLUMNS)} FROM {self._table} WHERE name IN ({', '.join('?' * count)})"
+            f"SELECT {_bounded(ALL_COLUMNS)} FROM {self._table} WHERE name IN ({', '.join('?' * count)})"
             f" AND paused = 0 AND next_tick <= {self._dialect.now_ns}"
         )
 

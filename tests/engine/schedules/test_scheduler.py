@@ -14,7 +14,13 @@ from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, Word
-from engine.schedules.scheduler import BACKUP_SECONDS, Scheduler, SchedulerContext
+from engine.schedules.scheduler import (
+    BACKUP_SECONDS,
+    MADE_UP_AT_ONCE,
+    MADE_UP_PER_SECOND,
+    Scheduler,
+    SchedulerContext,
+)
 
 NS = 1_000_000_000
 HOUR = 3600 * NS
@@ -298,3 +304,44 @@ async def test_a_tick_that_cannot_be_sent_is_overdue_until_it_is():
         world.catalog = QueueCatalog(1, {Q: make_spec(Q)})
         await pass_time(61)  # the longest pause between two tries
         assert world.scheduler.overdue() == {"main": 0}
+
+
+@in_virtual_time
+async def test_rows_by_hand_make_no_flood(caplog):
+    """2,000 schedules that have missed all their ticks since 1970, and 500 that cannot be read: what is in time is sent
+    in time, what is missed at a bounded rate and each in its turn, and the log has a few lines."""
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.add("real", 60 * NS, values=("real",))
+    for number in range(2000):
+        world.add(f"forged{number}", NS if number % 2 else 3600 * NS, values=("forged",), missed=Missed.ALL)
+        world.store.rows[f"forged{number}"] = replace(world.store.rows[f"forged{number}"], next_ns=1)
+    gone = QueueName("main", "gone")
+    for number in range(500):
+        world.add(f"bad{number}", NS, queue=gone)
+        world.store.rows[f"bad{number}"] = replace(world.store.rows[f"bad{number}"], next_ns=1)
+    async with world:
+        await pass_time(30)
+        forged = [row for messages in world.store.sent for row in messages.rows if row[0] == "forged"]
+        assert 1000 <= len(forged) <= MADE_UP_AT_ONCE + 31 * MADE_UP_PER_SECOND
+        assert sum(row.last_ns is not None for row in world.store.rows.values()) >= 10  # in turn
+        await pass_time(280)
+        real = [messages for messages in world.store.sent if messages.rows[0][0] == "real"]
+        assert len(real) == 5 and all(len(messages.rows) == 1 for messages in real)
+        assert len(caplog.records) <= 5 * 2 + 2 * 5
+        assert world.store.calls["due"] <= 300 * 3 + 500
+    assert all(row.problem for name, row in world.store.rows.items() if name.startswith("bad"))
+
+
+@in_virtual_time
+async def test_all_that_was_missed_is_made_up_for_in_the_end():
+    world = World()
+    for number in range(5):
+        world.add(f"s{number}", NS, missed=Missed.ALL)
+        row = world.store.rows[f"s{number}"]
+        world.store.rows[row.name.name] = replace(row, next_ns=row.next_ns - 900 * NS)
+    first = world.store.rows["s0"].next_ns
+    async with world:
+        await pass_time(120)
+    ticks = sorted(world.ticks)
+    assert ticks == sorted([first + n * NS for n in range(len(ticks) // 5)] * 5) and len(ticks) >= 5 * 1000
