@@ -25,7 +25,7 @@ def test_never_is_no_lease():
 
 async def test_messages_in_flight_are_told_from_the_others_by_their_rows(open_sql):
     bench = await open_sql("integer")
-    now_sql = (MYSQL if bench.locks else SQLITE).now_ns
+    dialect = MYSQL if bench.locks else SQLITE
     now = await bench.now_ns()
     later = now - now % 1000 + 60 * SECOND
     await bench.add(
@@ -39,7 +39,7 @@ async def test_messages_in_flight_are_told_from_the_others_by_their_rows(open_sq
         Row(8, epoch=1, time_next=None),
         Row(9, epoch=2, time_next=lease_end(later), time_acked=now),
     )
-    held = await bench.run(f"SELECT id FROM q WHERE {states.in_flight(now_sql)}")
+    held = await bench.run(f"SELECT id FROM q WHERE {states.in_flight(dialect.now_ns, dialect.mark)}")
     kept = await bench.run(f"SELECT id FROM q WHERE {states.not_set_aside()} ORDER BY id")
     await bench.close()
     assert [row[0] for row in held] == [1]
