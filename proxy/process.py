@@ -166,10 +166,10 @@ def _announce(config: Config, address: Address) -> None:
         address,
         extra={"backend": kind, "url": backend, "auth": config.auth_mode.value, "version": release()},
     )
-    unlimited = [user.name for user in config.accounts if user.queues is None]
+    unlimited = [user.name for user in config.accounts if user.queues is None and user.topics is None]
     if unlimited and not backend.embedded:
         logger.warning(
-            "users without 'queues' may do everything that the account of the backend's URL may",
+            "users without 'queues' and 'topics' may do everything that the account of the backend's URL may",
             extra={"users": ", ".join(unlimited), "account": backend.user},
         )
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host

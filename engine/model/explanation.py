@@ -34,12 +34,13 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What is known of the queue: its open streams, on all workers, and who holds which message. `fitting`: the
-    messages that fit the WHERE of at least one of them; None where there is one without WHERE."""
+    """What is known of the queue: its open streams, on all workers, and who holds which message; None: somebody of whom
+    the account that asks may not know. `fitting`: the messages that fit the WHERE of at least one of the streams; None
+    where there is one without WHERE."""
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
-    holders: Mapping[str, SubscriptionStatus] = field(default_factory=dict)
+    holders: Mapping[str, SubscriptionStatus | None] = field(default_factory=dict)
     in_flight: int | None = None
     fitting: frozenset[str] | None = None
     dead_letter_queue: str | None = None
@@ -124,8 +125,9 @@ def _later(row: MessageRow, facts: QueueFacts) -> Reason | None:
 
 
 def _holder(row: MessageRow, facts: QueueFacts) -> str:
-    holder = facts.holders.get(row.id)
-    if holder is None:
+    if row.id in facts.holders and (holder := facts.holders[row.id]) is None:
+        return "; held by a connection of which this account may not know"
+    if (holder := facts.holders.get(row.id)) is None:
         return "; held by no open stream: by a result that has ended, or a receiver that is gone"
     return f"; held by connection {holder.connection_id} ({holder.user}@{holder.host})"
 

@@ -471,6 +471,9 @@ class GuardedUpstream:
         if isinstance(spec, QueueSpec) and statement.act is Act.READ:
             raise denied(self._session, "SELECT", _MAY)
         check_right(self._session, queue, _RIGHTS[statement.act])
+        if statement.tells and (needed := self._rights.missing(queue, Right.RECEIVE)):
+            why = f"its account has not the right '{needed.word}' on {needed.on}; without it ids and times may be named"
+            raise denied(self._session, f"SELECT of column {', '.join(sorted(statement.tells))}", why)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
         for column in statement.columns:

@@ -7,6 +7,7 @@ its own, and else of the proxy's rights. Streams are those of all workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from engine.engine import Engine
 from engine.model.errors import EngineError, QueueNotFound
@@ -27,12 +28,13 @@ from engine.model.topics import NO_OFFSET
 from engine.model.traced import in_order
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
+from proxy.login.rights import Right
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.log_rows import log_values
-from proxy.show.schedule_status import schedule_values
+from proxy.show.schedule_status import fairly, schedule_values
 from proxy.show.status_tables import (
     CONSUMERS,
     EXPLANATIONS,
@@ -93,6 +95,10 @@ _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%'"
     f" OR TABLE_COMMENT LIKE '{SCHEDULES_MARK}%')"
+)
+_READABLE = (
+    "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
+    " WHERE (ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id') AND FIND_IN_SET('select', PRIVILEGES)"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
 _SEES_PROCESSES = (
@@ -186,7 +192,7 @@ class QueueViews:
 
     async def consumers(self, plan: ShowConsumers) -> list[Values]:
         """The rows of SHOW CONSUMERS."""
-        named, sees = like_pattern("%" if plan.like is None else plan.like), await self.sees()
+        named, sees = like_pattern("%" if plan.like is None else plan.like), await self.reads()
         streams = [
             stream for stream in await self._peers.subscriptions() if sees(stream.queue) and named(stream.consumer)
         ]
@@ -195,7 +201,7 @@ class QueueViews:
 
     async def schedules(self, plan: ShowSchedules) -> list[Values]:
         """The rows of SHOW SCHEDULES."""
-        return schedule_values(await self._engine.schedules.listed(), plan, await self.sees(), self.told)
+        return schedule_values(await self._engine.schedules.listed(), plan, await self.reads(), self.told)
 
     async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
         """What receivers hold of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
@@ -214,7 +220,7 @@ class QueueViews:
 
     async def topics(self) -> TopicViews:
         """Topics and consumer groups, as far as the session may know of them."""
-        sees, rights, unread = await self.sees(), self._session.rights, self._engine.catalog.unread_topics
+        sees, rights, unread = await self.reads(), self._session.rights, self._engine.catalog.unread_topics
 
         def sees_topic(name: QueueName) -> bool:
             """Of a topic that cannot be read, rights on topics let an account know that, and nothing else."""
@@ -242,7 +248,7 @@ class QueueViews:
         for group, question in asked:
             told, row = await self._traced(group, question, (plan.id, offset), enqueued)
             recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if told else []
-            rows.append((*row, history(recorded, users)))
+            rows.append((*row, history(recorded, users, reasons=self._may_read_notes(question.queue))))
         return rows
 
     async def trace_in_queue(self, plan: TraceInQueue) -> Values:
@@ -254,11 +260,11 @@ class QueueViews:
         enqueued = moment(number(found.row(1)[0])) if isinstance(found, Collected) and found.rows else None
         id_ = next(iter((*ids, *question.ids)), None)
         recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
-        told, group = history(recorded, await self._sees_users()), queue.options.consumer_group
+        reasons, group = self._may_read_notes(queue.name), queue.options.consumer_group
+        told = history(recorded, await self._sees_users(), reasons=reasons)
         if rows:
             holder = facts.holders.get(rows[0].id)
-            visible = await self._visible_streams([] if holder is None else [holder])
-            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), next(iter(visible), None)), told)
+            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder), told)
         dead = await self._dead(queue, question.ids)
         text = "" if id_ is None else id_text(id_)
         explained = unknown(text, facts, dead=None if dead is None else text in dead)
@@ -283,9 +289,7 @@ class QueueViews:
             _, rows, facts = await self._asked(question, queue)
             if rows:
                 holder = facts.holders.get(rows[0].id)
-                visible = await self._visible_streams([] if holder is None else [holder])
-                holding = visible[0] if visible else None
-                return True, in_queue(group, enqueued, rows[0], explain(rows[0], facts), holding)
+                return True, in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder)
             dead = await self._dead(queue, [id_])
         except EngineError as error:
             return False, not_told(group, enqueued, error.message)
@@ -293,7 +297,7 @@ class QueueViews:
 
     async def traces(self, most: int) -> list[Values]:
         """What happened last to messages of the queues that the account may know of."""
-        sees, users = await self.sees(), await self._sees_users()
+        sees, users = await self.reads(), await self._sees_users()
         queues = {queue.name: queue for queue in self._engine.catalog if sees(queue.name)}
         topics = [name for name in self._engine.catalog.topics if sees(name)]
         found = await self._peers.newest_traces(most, [*queues, *topics])
@@ -334,7 +338,15 @@ class QueueViews:
         found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
         ids = [self._id(queue, row[1]) for row in found]
         rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
+        if not self._may_read_notes(queue.name):
+            rows = [replace(row, last_error=None, failed_attempts=None) for row in rows]
         return ids, rows, await self._facts(queue, ids)
+
+    def _may_read_notes(self, queue: QueueName) -> bool:
+        """Whether the account may know what receivers have noted of messages, which may be as secret as these. Where
+        accounts are the database's, it is asked for that itself."""
+        rights = self._session.rights
+        return rights is None or rights.missing(queue, Right.RECEIVE) is None
 
     async def explanations(self, plan: ExplainDelivery) -> list[Values]:
         """The rows of EXPLAIN DELIVERY."""
@@ -402,7 +414,7 @@ class QueueViews:
             case SystemTable.CONSUMERS:
                 rows = await self.consumers(ShowConsumers(None))
             case SystemTable.SCHEDULES:
-                rows = await self.schedules(ShowSchedules(None))
+                rows = fairly(await self.schedules(ShowSchedules(None)), most)
             case SystemTable.LOG | SystemTable.SETTINGS:
                 rows = await self._of_the_proxy(table, most)
             case SystemTable.GROUPS:
@@ -419,26 +431,35 @@ class QueueViews:
 
     async def _wanted(self, database: str | None, like: str | None) -> Sees:
         pattern = like_pattern("%" if like is None else like)
-        sees = await self.sees()
+        sees = await self.reads()
         return lambda name: database in (None, name.database) and pattern(name.table) and sees(name)
 
     async def sees(self) -> Sees:
-        """Which queues the session may know of."""
+        """Which queues the session may know of: any right on one will do."""
+        return await self._names(_VISIBLE)
+
+    async def reads(self) -> Sees:
+        """Of which queues, and tables of schedules, the session may know what is in them and who reads them: where
+        accounts are the database's, those on which it has SELECT."""
+        return await self._names(_READABLE)
+
+    async def _names(self, tables: str) -> Sees:
+        """What the session may know of; `tables`: as the database says it, where accounts are its own."""
         if self._session.rights is not None:
             return self._session.rights.sees
         if not self._traits.accounts:
             return lambda name: True
         if keyspaces := self._engine.catalog.keyspaces:
-            return (await self._in_keyspaces(keyspaces)).__contains__
-        rows = (await self._collect(_VISIBLE)).each(2)
+            return (await self._in_keyspaces(tables, keyspaces)).__contains__
+        rows = (await self._collect(tables)).each(2)
         names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
         return names.__contains__
 
-    async def _in_keyspaces(self, keyspaces: Sequence[str]) -> set[QueueName]:
+    async def _in_keyspaces(self, tables: str, keyspaces: Sequence[str]) -> set[QueueName]:
         """Of a Vitess, whose tables are listed by keyspace, under another name (engine.backend.vitess)."""
         names = set()
         for keyspace in keyspaces:
-            rows = (await self._collect(f"{_VISIBLE} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
+            rows = (await self._collect(f"{tables} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
             names |= {QueueName(keyspace, self._text(table)) for _, table in rows}
         return names
 
@@ -477,7 +498,9 @@ class QueueViews:
 
     async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:
         streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
-        holders = {id_text(id_): held for id_, held in (await self._peers.holders(queue.name, ids)).items()}
+        found = await self._peers.holders(queue.name, ids)
+        visible = await self._visible_streams(list(found.values()))
+        holders = {id_text(id_): held if held in visible else None for id_, held in found.items()}
         in_flight = None
         if queue.options.max_concurrency is not None:
             census = (await self._engine.surveyor.survey([queue]))[queue.name].census

@@ -76,17 +76,18 @@ def _failed(row: MessageRow) -> str | None:
     return "; ".join(f"{each.get('attempt')}: {in_words(each)}" for each in kept) or None
 
 
-def history(found: Sequence[Traced], sees: SeesUser) -> str | None:
-    """What happened to a message, in words; None where nothing was recorded."""
-    told = [_told(traced, sees) for traced in found[-_HISTORY_MAX:]]
+def history(found: Sequence[Traced], sees: SeesUser, *, reasons: bool) -> str | None:
+    """What happened to a message, in words; None where nothing was recorded. `reasons`: whether the account may read
+    them."""
+    told = [_told(traced, sees, reasons=reasons) for traced in found[-_HISTORY_MAX:]]
     earlier = len(found) - len(told)
     return "; ".join(([f"{earlier} more before"] if earlier else []) + told) or None
 
 
-def _told(traced: Traced, sees: SeesUser) -> str:
+def _told(traced: Traced, sees: SeesUser, *, reasons: bool) -> str:
     perhaps = "" if traced.sure else " perhaps"
     delivery = f", delivery {traced.epoch}" if traced.epoch is not None else ""
-    reason = f": {traced.reason}" if traced.reason else ""
+    reason = f": {traced.reason}" if traced.reason and reasons else ""
     return f"{moment(traced.at_ns)}{perhaps} {traced.what}{_by(traced, sees)}{delivery}{reason}"
 
 

@@ -19,11 +19,14 @@ class Act(Enum):
 @dataclass(frozen=True, slots=True)
 class QueueStatement:
     """An INSERT of literal rows, an UPDATE or DELETE that settles, or a lookup. `columns`: the names that its
-    conditions use, and all that a lookup uses, in lower case; they must be the table's, for the reader cannot know."""
+    conditions use, and all that a lookup uses, in lower case; they must be the table's, for the reader cannot know.
+    `tells`: of a SETTLE, those of them whose values it tells of, by the rows that it finds or by what it sets, and that
+    are not the queue's own."""
 
     act: Act
     name: Name
     columns: frozenset[str] = frozenset()
+    tells: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.model.lease_token import TOKEN_COLUMN
-from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS
+from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, SYSTEM_COLUMNS
 from rewriter.rights.kinds import (
     Act,
     Limited,
@@ -51,10 +51,12 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
+# What receivers have noted of a message may be as secret as its body.
+_NOTES = frozenset((*ERROR_COLUMNS, ATTEMPTS_COLUMN))
 # What the verbs set (rewriter.plans.nack_release_renew): whoever may settle may nack, release and reject.
-_SETTLING_COLUMNS = frozenset(
-    ("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN, *ERROR_COLUMNS, ATTEMPTS_COLUMN)
-)
+_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN)) | _NOTES
+# What tells nothing of a message but how its delivery stands.
+_OWN_COLUMNS = frozenset(SYSTEM_COLUMNS) - _NOTES
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.
 _NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")
@@ -125,17 +127,22 @@ def _take_rows(reader: StrictReader) -> None:
         raise Unreadable
 
 
-def _take_assignments(reader: StrictReader, words: frozenset[str], only: frozenset[str] | None) -> frozenset[str]:
-    """`column = value, ...`; the columns that the values use. `only` these may be assigned, if given."""
-    used: set[str] = set()
+def _take_assignments(
+    reader: StrictReader, words: frozenset[str], only: frozenset[str] | None
+) -> tuple[frozenset[str], frozenset[str]]:
+    """`column = value, ...`; the columns that the values use, and those of them that are not only noted again. `only`
+    these may be assigned, if given."""
+    used, told = set[str](), set[str]()
     while True:
         column = take_name(reader).lower()
         if only is not None and column not in only:
             raise Unreadable
         reader.take_symbol(b"=")
-        used |= _take_value(reader, words, columns=only is not None)
+        values = _take_value(reader, words, columns=only is not None)
+        used |= values
+        told |= values - _NOTES if column in _NOTES else values
         if not reader.accept_symbol(b","):
-            return frozenset(used)
+            return frozenset(used), frozenset(told)
 
 
 def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -> set[str]:
@@ -184,8 +191,12 @@ def _update(reader: StrictReader) -> Limited | None:
     if reader.word == "FORCE":
         _take_by_key(reader)
     reader.take("SET")
-    used = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
-    return QueueStatement(Act.SETTLE, name, used | _take_clauses(reader, name))
+    used, told = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
+    return _settles(name, (clauses := _take_clauses(reader, name)) | used, clauses | told)
+
+
+def _settles(name: Name, used: frozenset[str], told: frozenset[str]) -> QueueStatement:
+    return QueueStatement(Act.SETTLE, name, used, told - _OWN_COLUMNS)
 
 
 def _delete(reader: StrictReader) -> Limited | None:
@@ -195,7 +206,7 @@ def _delete(reader: StrictReader) -> Limited | None:
     if not reader.accept("FROM"):
         return _delete_by_key(reader)
     name = take_table(reader)
-    return QueueStatement(Act.SETTLE, name, _take_clauses(reader, name))
+    return _settles(name, used := _take_clauses(reader, name), used)
 
 
 def _delete_by_key(reader: StrictReader) -> Limited | None:
@@ -208,7 +219,7 @@ def _delete_by_key(reader: StrictReader) -> Limited | None:
     used = set[str]()
     if not reader.accept("WHERE") or not _pass_condition(reader, name, used):
         raise Unreadable
-    return QueueStatement(Act.SETTLE, name, frozenset(used))
+    return _settles(name, frozenset(used), frozenset(used))
 
 
 def _take_by_key(reader: StrictReader) -> None:

@@ -94,6 +94,98 @@ def test_an_account_of_the_database_sees_what_it_is_granted(granted):
     half.close()
 
 
+TABLES = (
+    "queues",
+    "subscriptions",
+    "in_flight",
+    "topics",
+    "groups",
+    "group_in_flight",
+    "consumers",
+    "schedules",
+    "traces",
+)
+LOOKS = (
+    "SHOW QUEUE STATUS",
+    "SHOW SUBSCRIPTIONS",
+    "SHOW CONSUMERS",
+    "SHOW TOPICS",
+    "SHOW GROUPS",
+    "SHOW SCHEDULES",
+    *(f"SELECT * FROM queuegate.{table} WHERE db = 'look_rights'" for table in TABLES),
+)
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_to_look_takes_the_right_to_read(server, request, tmp_path):
+    """INSERT and UPDATE are no rights to know what is in a queue, nor who receives from it; SELECT is, also by a role
+    and on a column."""
+    gate = Gate(request.getfixturevalue(server).fresh_database("look_rights"), tmp_path, database="look_rights")
+    gate.start()
+    root = Sql(gate.connect())
+    root("CREATE QUEUE orders (n INT)")
+    root("CREATE TOPIC events (n INT)")
+    root("CREATE GROUP g ON events START AT EARLIEST")
+    root("CREATE SCHEDULE hourly ON orders EVERY '1h' (n) VALUES (1)")
+    root("INSERT INTO orders (n) VALUES (1), (2)")
+    root("INSERT INTO events (n) VALUES (1)")
+    users = ("writer", "reader", "clerk", "member")
+    for user in users:
+        root(f"DROP USER IF EXISTS {user}@'127.0.0.1'")
+        root(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY 'pw'")
+    tables = ("orders", "events", "events_group_g")
+    for table in (*tables, "queuegate_schedules"):
+        root(f"GRANT INSERT, UPDATE, DELETE ON {table} TO writer@'127.0.0.1'")
+        root(f"GRANT SELECT ON {table} TO reader@'127.0.0.1'")
+    for table in tables:
+        root(f"GRANT SELECT (id) ON {table} TO clerk@'127.0.0.1'")
+    root("DROP ROLE IF EXISTS lookers")
+    root("CREATE ROLE lookers")
+    root("GRANT SELECT ON look_rights.* TO lookers")
+    root("GRANT lookers TO member@'127.0.0.1'")
+    clients = {user: client(gate, user, database=None if user == "member" else "look_rights") for user in users}
+    clients["member"]("SET ROLE lookers")
+    clients["member"]("USE look_rights")
+    with (
+        Stream(gate, "SELECT id FROM STREAM orders") as own,
+        Stream(gate, "SELECT id FROM STREAM events WITH (group = 'g')") as group,
+    ):
+        own.wait(2)
+        group.wait(1)
+        wait_until(lambda: root.rows("SELECT * FROM queuegate.group_in_flight"), what="the group's lease")
+        others = "SHOW SUBSCRIPTIONS", "SHOW CONSUMERS"  # of connections of others, too, which take PROCESS
+        for look in LOOKS:
+            assert root.rows(look), look
+            for user in users:
+                seen = clients[user].rows(look)
+                if look not in others and "subscriptions" not in look and "consumers" not in look:
+                    assert bool(seen) == (user != "writer"), (user, look, seen)
+                else:
+                    assert not seen, (user, look, seen)
+        assert clients["writer"].column("SHOW QUEUES") == ["events_group_g", "orders"]
+        for statement in ("EXPLAIN DELIVERY FOR orders", "TRACE MESSAGE 1 ON orders", "TRACE MESSAGE 1 ON events"):
+            assert clients["writer"].error(statement)[0] == 1142
+    for one in (*clients.values(),):
+        one.close()
+    for user in users:
+        root(f"DROP USER {user}@'127.0.0.1'")
+    root("DROP ROLE lookers")
+    root.close()
+    gate.stop()
+
+
+def test_the_warning_names_the_accounts_without_limits_alone(mariadb, tmp_path):
+    users = [
+        {"name": "root", "password": "pw"},
+        {"name": "receiver", "password": "pw", "queues": {"orders": ["receive"]}},
+        {"name": "member", "password": "pw", "topics": {"events": ["consume:g"]}},
+    ]
+    gate = Gate(mariadb.fresh_database("told_less"), tmp_path, database="told_less", auth="proxy", users=users).start()
+    (line,) = [line for line in gate.log.splitlines() if "may do everything" in line]
+    assert "root" in line and "receiver" not in line and "member" not in line
+    gate.stop()
+
+
 def rejected_message(root: Sql, one: Sql) -> list[tuple[object, ...]]:
     """What `one` reads of a message that is in the dead-letter queue, which root alone may read."""
     root("INSERT INTO orders (n) VALUES (7)")

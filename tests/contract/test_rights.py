@@ -114,13 +114,13 @@ RIGHTS = {
     "UPDATE orders SET time_next = 0 WHERE id = 1": "settler",
     "DELETE FROM orders WHERE id = 1": "settler",
     "NACK orders 1 DELAY '1m' REASON 'it''s \\\\ late'": "settler",
-    "NACK orders WHERE n = 1": "settler",
+    "NACK orders WHERE priority = 50": "settler",
     "INSERT INTO orders (n) VALUES (1) DELAY '1h'": "writer",
     "INSERT INTO orders (n) VALUES (1) AT '2030-01-01 10:00:00'": "writer",
     "RELEASE orders 1, 2": "settler",
     "RENEW orders 1 FOR '5m'": "settler",
     "REJECT orders 1 REASON 'bad'": "settler",
-    "RETRY orders NOW WHERE n = 1": "settler",
+    "RETRY orders NOW WHERE time_created > 5": "settler",
     "SELECT queue_ack('orders', 1)": "settler",
     "SELECT queue_nack('orders', 1, 5, 'x')": "settler",
     "CALL queue_release('orders', 1)": "settler",
@@ -184,6 +184,75 @@ def test_each_right_is_a_right_of_its_own(limited, root, sql, prepared):
 
 def _right(sql: str) -> str:
     return "receive" if " STREAM " in sql else {"INSERT": "enqueue"}.get(sql.split()[0], "settle")
+
+
+READ_BY_SETTLING = {
+    "UPDATE orders SET last_error = payload": "payload",
+    "UPDATE orders SET last_error = 'x', first_error = CONCAT(IFNULL(n, 0), id) WHERE id = 1": "n",
+    "UPDATE orders SET time_next = GREATEST(time_next, n) WHERE id = 1": "n",
+    "UPDATE orders SET time_next = LENGTH(last_error) WHERE id = 1": "last_error",
+    "UPDATE orders SET time_next = 0 WHERE payload LIKE 's%'": "payload",
+    "UPDATE orders SET time_next = 0 ORDER BY payload LIMIT 1": "payload",
+    "DELETE FROM orders WHERE id = 1 AND payload > 'm'": "payload",
+    "ACK orders WHERE payload LIKE 's%'": "payload",
+    "NACK orders WHERE n = 7 DELAY '1h'": "n",
+    "RELEASE orders WHERE IF(payload = 'sesame', 1, 0)": "payload",
+    "RENEW orders WHERE n IS NOT NULL FOR '1m'": "n",
+    "REJECT orders WHERE `orders`.`payload` = 'x'": "payload",
+    "RETRY orders NOW WHERE last_error = 'x'": "last_error",
+}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("sql", READ_BY_SETTLING)
+def test_who_may_only_settle_reads_nothing(limited, root, sql, prepared):
+    """Neither by what a statement sets nor by the rows that it finds. Who may receive as well may do it."""
+    root("INSERT INTO orders (id, payload, n) VALUES (1, 'sesame', 7)")
+    told = f"SELECT of column {READ_BY_SETTLING[sql]} denied to user 'settler'@"
+    if prepared:
+        connection = mysql.connector.connect(
+            host="127.0.0.1", port=limited.port, user="settler", password="pw", database=limited.database, use_pure=True
+        )
+        with pytest.raises(mysql.connector.Error) as refused:
+            connection.cursor(prepared=True).execute(sql)
+        assert refused.value.errno == 1142 and told in refused.value.msg
+        connection.close()
+    else:
+        settler, shop = login(limited, "settler"), login(limited, "shop")
+        errno, message = settler.error(sql)
+        assert errno == 1142 and told in message and "'receive' on queue" in message
+        shop(sql)
+        settler.close()
+        shop.close()
+
+
+def test_what_receivers_noted_is_for_who_may_receive(limited, root):
+    """And who holds a message is told to who may know of that connection."""
+    root("INSERT INTO orders (payload) VALUES ('sesame')")
+    clients = {user: login(limited, user) for user in ("settler", "writer", "reader", "shop", "boss")}
+
+    def told(user: str) -> list[str]:
+        client = clients[user]
+        return [str(client.rows(sql)) for sql in (f"TRACE MESSAGE {id_} ON orders", explain)]
+
+    with Stream(limited, "SELECT id FROM STREAM orders WITH (ack_wait = '1h')", user="shop", password="pw") as own:
+        ((id_, *_),) = own.wait(1)
+        explain = f"EXPLAIN DELIVERY FOR orders WHERE id = {id_}"
+        for user in clients:
+            knows = user in ("shop", "boss")
+            for text in told(user):
+                assert "leased until" in text, text
+                assert (f"held by connection {own.id} (shop@" in text) == ("shop@" in text) == knows, (user, text)
+                assert ("of which this account may not know" in text) != knows, (user, text)
+        assert clients["shop"](f"NACK orders {id_} DELAY '1h' REASON 'cannot read sesame'") == 1
+    root(f"UPDATE orders SET failed_attempts = NULL WHERE id = {id_}")
+    for user in clients:
+        reads = user in ("shop", "boss", "reader")
+        for text in told(user):
+            assert "waits for a retry" in text
+            assert ("sesame" in text) == reads, (user, text)
+    for client in clients.values():
+        client.close()
 
 
 ATTACKS = [

@@ -157,13 +157,15 @@ def test_accounts_of_the_database(mariadb, tmp_path):
     assert member.rows(recorded) == [("1", "sent", "member"), ("2", "sent", "member"), ("1", "acked", None)]
     assert looker.rows(recorded) == publisher.rows(recorded) == []
     owner("GRANT INSERT ON granted_topics.orders_group_billing TO looker")
+    assert looker.rows(recorded) == []
+    owner("GRANT SELECT (id) ON granted_topics.orders_group_billing TO looker")
     owner("NACK orders 2 GROUP billing DELAY '1h' REASON 'a secret'")
-    # Some right on the queue is enough to know of it; not of others' connections, nor of why messages failed.
+    # To read the ids is enough to know of them; not of others' connections, nor of why messages failed.
     assert looker.rows(recorded)[:2] == [("1", "sent", None), ("2", "sent", None)]
     assert looker.column(f"SELECT reason FROM queuegate.traces {ours}") == [None] * 4
     assert member.column(f"SELECT reason FROM queuegate.traces {ours} AND reason IS NOT NULL") == ["a secret"]
     assert owner.rows(recorded)[:2] == [("1", "sent", "member"), ("2", "sent", "member")]
-    owner("REVOKE INSERT ON granted_topics.orders_group_billing FROM looker")
+    owner("REVOKE INSERT, SELECT (id) ON granted_topics.orders_group_billing FROM looker")
     assert looker.error("CREATE GROUP more ON orders")[0] == 1142
     owner("GRANT ALL ON granted_topics.orders_group_mine TO publisher")
     assert publisher.error("CREATE GROUP mine ON orders START AT EARLIEST")[0] in (1142, 1143)

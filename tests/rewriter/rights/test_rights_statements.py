@@ -63,7 +63,32 @@ SETTLES = {
 
 @pytest.mark.parametrize("sql", SETTLES)
 def test_settling(sql: str) -> None:
-    assert read(sql.encode()) == QueueStatement(Act.SETTLE, Q, frozenset(SETTLES[sql]))
+    used = frozenset(SETTLES[sql])
+    assert read(sql.encode()) == QueueStatement(Act.SETTLE, Q, used, used - {"id", "time_acked", "time_next"})
+
+
+TELLS = {
+    "UPDATE q SET last_error = body WHERE id = 1": {"body"},
+    "UPDATE q SET last_error = CONCAT('x', q.Body), time_next = n": None,
+    "UPDATE q SET last_error = IF(LOWER(`Body`) = 'x', 'a', first_error) WHERE id = 1": {"body"},
+    "UPDATE q SET time_next = LENGTH(last_error)": {"last_error"},
+    "UPDATE q SET failed_attempts = first_error, first_error = COALESCE(first_error, 'x')": set(),
+    "UPDATE q SET time_next = epoch + priority WHERE time_created > 1 AND state = 'acked'": set(),
+    "UPDATE q SET epoch = 0 WHERE last_error LIKE 'a%'": {"last_error"},
+    "DELETE FROM q ORDER BY body LIMIT 1": {"body"},
+    "DELETE q FROM q FORCE INDEX (PRIMARY) WHERE id = 1 AND body > 'm'": {"body"},
+}
+
+
+@pytest.mark.parametrize("sql", TELLS)
+def test_what_settling_tells_of_a_message(sql: str) -> None:
+    """By the rows that it finds, and by what it leaves where others may look."""
+    statement = read(sql.encode())
+    wanted = TELLS[sql]
+    if wanted is None:
+        assert statement is None
+    else:
+        assert isinstance(statement, QueueStatement) and statement.tells == frozenset(wanted)
 
 
 @pytest.mark.parametrize(
