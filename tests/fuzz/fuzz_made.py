@@ -13,11 +13,11 @@ from itertools import islice
 
 NOW = re.escape(rb"(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)")
 _DOUBLED = rb"\(\d+ << LEAST\(epoch - 1, \d+\)\)"
-_DOUBLED_WITH_JITTER = rb"\(" + _DOUBLED + rb" \* \(683 \+ CRC32\(CONCAT\(id, ':', epoch\)\) % 683\) >> 10\)"
+_DOUBLED_WITH_JITTER = rb"\(" + _DOUBLED + rb" \* \(683 \+ MOD\(CRC32\(CONCAT\(id, ':', epoch\)\), 683\)\) >> 10\)"
 _BOUNDED = rb"GREATEST\(\d+, LEAST\(\d+, (?:" + _DOUBLED + rb"|" + _DOUBLED_WITH_JITTER + rb")\)\)"
 _LADDER = rb"(?:IF\(epoch = \d+, \d+, )*\d+\)*"
 _BACKOFF = rb"(?:IF\(epoch >= \d+, 0, )?(?:" + _BOUNDED + rb"|" + _LADDER + rb") \* 1000\)?"
-_RENEWED = rb"IF\(time_next % 1000 = 3, \d+, \d+\)"  # what is held beside others stays marked
+_RENEWED = rb"IF\(MOD\(time_next, 1000\) = 3, \d+, \d+\)"  # what is held beside others stays marked
 _DELAY = rb"(?: \+ (?:\d+|" + _BACKOFF + rb"|" + _RENEWED + rb"))?"
 _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
@@ -27,7 +27,7 @@ _PARKED, _REJECTED, _REDRIVEN, _RENUMBERED = (b"%d" % ((1 << 63) - n) for n in (
 _MARKED = rb"(?:= (?:" + _REDRIVEN + rb"|" + _RENUMBERED + rb")|IN \(" + _REDRIVEN + rb", " + _RENUMBERED + rb"\))"
 _FREE = rb"time_acked IS NULL"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
-_FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 IN \(1, 3\)\)"
+_FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND MOD\(time_next, 1000\) IN \(1, 3\)\)"
 _WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|FALSE|(?P<condition>.*))\)"  # FALSE: an empty batch
 _AND = rb"(?:\((?:FALSE|(?P<condition>.*))\) AND )?"
 _COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))"
@@ -40,7 +40,7 @@ _OTHER = (
     rb"\(SELECT MIN\(qg_other\.id\) FROM " + _TABLE + rb" AS qg_other WHERE qg_other\.time_acked IS NULL"
     rb"(?: AND qg_other\." + _NAME + rb" = " + _TABLE + rb"\." + _NAME + rb")? AND qg_other\.id <>? " + _TABLE
     + rb"\.id(?: AND \(qg_other\.time_acked IS NULL AND qg_other\.epoch > 0 AND qg_other\.time_next > " + NOW + rb" AND"
-    rb" qg_other\.time_next % 1000 IN \(1, 3\)\))?\)"
+    rb" MOD\(qg_other\.time_next, 1000\) IN \(1, 3\)\))?\)"
 )  # fmt: skip
 _SAVED = rb"SAVEPOINT queuegate_unit"
 _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
@@ -152,7 +152,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb"(?:, lease_token = LEAST\(lease_token, 9007199254740991\) \+ 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
-     + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 IN \(1, 3\)\)"),
+     + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND MOD\(time_next, 1000\) IN \(1, 3\)\)"),
     (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + _REDRIVEN + rb"|CASE WHEN source_id IS"
      rb" NULL THEN " + _REDRIVEN + rb" ELSE " + _RENUMBERED + rb" END) WHERE " + _AND + _FREE + rb" AND "
      + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
