@@ -134,6 +134,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" SIGNED\)"),
     (rb"seek", rb"DELETE FROM " + _TABLE + rb" WHERE 1 = 0"),
     (rb"stream", rb"USE " + _NAME),  # so that a server looks at the rights of a running one again
+    (rb"stream|fetch", rb"SHOW SESSION VARIABLES WHERE Variable_name IN \((?:'[a-z_]+_timeout'(?:, )?)+\)"),
     (rb"ack", rb"DELETE (?:" + _TABLE + rb" )?FROM " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? WHERE " + _WHERE
      + rb" AND " + _FREE + rb" AND \(epoch > 0 OR queuegate_sought = 0\)"),
     (rb"stream.*(?:since|until)", rb"SELECT " + _NAME + rb"(?:, " + _NAME + rb")* FROM " + _TABLE

@@ -52,12 +52,12 @@ MADE = [
     (
         "RELEASE fq 6",
         f"UPDATE `main`.`fq` SET time_next = LEAST(time_scheduled, {NOW}), epoch = epoch - 1 WHERE (id IN (6)) AND"
-        f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND time_next % 1000 IN (1, 3))",
+        f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND MOD(time_next, 1000) IN (1, 3))",
     ),
     (
         "RETRY fq NOW WHERE payload = 'a'",
         f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (payload = 'a') AND time_acked IS NULL AND time_next > {NOW}"
-        " AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 IN (1, 3))",
+        " AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))",
     ),
     (
         "REDRIVE fq_dead LIMIT 5",
@@ -111,7 +111,7 @@ MADE = [
     ("SHOW CONSUMERS ON ft", "UPDATE `main`.`ft` SET time_next = 0 WHERE 1 = 0"),
     (
         "RENEW fo 2 FOR 30",
-        f"UPDATE `main`.`fo` SET time_next = {NOW} + IF(time_next % 1000 = 3, 30000000003, 30000000001) WHERE"
+        f"UPDATE `main`.`fo` SET time_next = {NOW} + IF(MOD(time_next, 1000) = 3, 30000000003, 30000000001) WHERE"
         f" (id IN (2)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
     ),
     (

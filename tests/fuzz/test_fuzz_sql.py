@@ -90,6 +90,8 @@ def test_the_cheap_look_and_the_full_parser_agree(seed: int) -> None:
         return  # what cannot be read for sure; the database knows how
     if not as_meant and isinstance(found, str) and "error in your SQL syntax" in found:
         return  # to the database, too
+    if isinstance(found, str) and "a NUL ends a statement" in found:
+        return  # likewise; it has the same error
     assert isinstance(found, Effects), (sql, glance, found)
     if found != Effects() and glance.effects != found:
         feared = glance.effects.touched | glance.effects.uncertain  # of what no database will take it may be more
