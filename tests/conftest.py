@@ -27,7 +27,7 @@ from galera_cluster import Cluster, GatePair
 from mariadb_next import MariaDbNext
 from mysql_server import MySql
 from preloaded import Preloaded
-from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
+from servers import DATABASE, SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
 from slowness import scaled
 
 scratch.use()
@@ -147,7 +147,7 @@ class Places:
             url = (
                 f"sqlite:///{self._directory('embedded')}/queue.db"
                 if embedded
-                else self._fixture(server_of(place)).url()
+                else _server_url(self._fixture(server_of(place)), place)
             )
             self._backends[place] = url
         return self._backends[place]
@@ -196,6 +196,11 @@ def backend(place: str, places: Places, request: pytest.FixtureRequest) -> str:
     return places.backend(place)
 
 
+def _server_url(server: MariaDb, place: str, database: str = DATABASE) -> str:
+    """With `auth: backend` the engine has an account of least rights; else its account is that of the clients, too."""
+    return server.url(database) if place == "proxy_accounts" else server.engine_url(database)
+
+
 def server_of(place: str) -> str:
     """The fixture of the server there."""
     return "mysql" if place == "mysql" else "mariadb"
@@ -231,7 +236,8 @@ def _gate_on_empty_database(request: pytest.FixtureRequest, place: str, folder: 
     else:
         server: MariaDb = request.getfixturevalue(server_of(place))
         database = f"own_{number}"
-        url = server.fresh_database(database)
+        server.fresh_database(database)
+        url = _server_url(server, place, database)
     return Gate(url, directory, database=database, **{**options_of(place), **config})
 
 

@@ -184,6 +184,16 @@ class MariaDb:
         """The backend URL of a database of this server."""
         return f"mysql://root@127.0.0.1:{self.port}/{database}"
 
+    def engine_url(self, database: str = DATABASE) -> str:
+        """The same, by an account for the engine that has the rights which docs/security.md gives it, on it alone."""
+        account = f"engine_{database}"
+        with self.connect() as connection, connection.cursor() as cursor:
+            for host in ("127.0.0.1", "localhost"):
+                cursor.execute(f"CREATE USER IF NOT EXISTS {account}@'{host}'")
+                cursor.execute(f"GRANT {engine_rights()} ON {database}.* TO {account}@'{host}'")
+                cursor.execute(f"GRANT PROCESS ON *.* TO {account}@'{host}'")
+        return self.url(database).replace("//root@", f"//{account}@")
+
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
         """A connection of our own, around the proxy."""
         return pymysql.connect(
@@ -205,6 +215,14 @@ class MariaDb:
         assert self._process.poll() is None, f"the server ended; see {self.directory / 'log'}"
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
+
+
+def engine_rights() -> str:
+    """What docs/security.md says that an account for the engine needs, as GRANT lists it."""
+    text = (Path(__file__).parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
+    found = re.search(r"^GRANT ([A-Z, ]+) ON main\.\* TO engine@", text, re.MULTILINE)
+    assert found is not None, "docs/security.md has no GRANT for the engine"
+    return found[1]
 
 
 def topic_options(given: str) -> str:

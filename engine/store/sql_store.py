@@ -122,7 +122,7 @@ class SqlMessageStore:
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
         self._times = LeaseTimes()
-        self.topics = TopicLog(pool, dialect, define, conditions, self._times)
+        self.topics = TopicLog(pool, dialect, define, conditions, self._times, self._logger)
         self.traces = TraceLog(pool, dialect, define)
         self.last_receivers = LastReceivers()
         self.zones = Zones(pool, dialect)

@@ -6,6 +6,7 @@ Each method is one function run on a StoreConnection in a worker thread, as the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -57,6 +58,10 @@ from engine.store.topic_partitions import TopicPartitions
 T = TypeVar("T")
 
 _NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_HIDDEN = (
+    "topics: the open transactions are not shown (%s). So an id that is missing is waited for for an hour, and a"
+    " message of a transaction that is open for longer is passed over. GRANT PROCESS ON *.* TO the account in `backend`"
+)
 _LIST_KEPT_SECONDS = 0.25  # for which nobody has to ask for that list before the server renews it, and some more
 _SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of the open transactions
 
@@ -84,13 +89,16 @@ class TopicLog:
         define: Define,
         conditions: Conditions,
         times: LeaseTimes | None = None,
+        logger: logging.Logger | None = None,
     ) -> None:
         self._pool = pool
+        self._logger = logger or logging.getLogger("queuegate.store")
         self._times = times or LeaseTimes()
         self._dialect = dialect
         self._define = define
         self._conditions = conditions
         self._shown = False  # whether the server shows us its open transactions, as far as is known
+        self._told_hidden = False  # the log has been told that it does not
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
         self._asking: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
         self._asked_at = 0.0
@@ -244,6 +252,9 @@ class TopicLog:
             await asyncio.sleep(_LIST_KEPT_SECONDS)
             known = await self._list(database)
         self._shown = known.open is not None or (known.old and self._shown)
+        if known.hidden and not self._told_hidden:
+            self._told_hidden = True
+            self._logger.warning(_HIDDEN, known.hidden)
         return known
 
     async def _list(self, database: str) -> Transactions:

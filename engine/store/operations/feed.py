@@ -241,11 +241,12 @@ def visible(connection: StoreConnection, statements: TopicStatements, holes: Seq
 @dataclass(frozen=True, slots=True)
 class Transactions:
     """A list of the open transactions, and the database's time before it was read. `open` None: they are not shown to
-    us. `old`: the list is not of now, and says nothing."""
+    us, and `hidden` says why. `old`: the list is not of now, and says nothing."""
 
     now_ns: int
     open: OpenTransactions | None
     old: bool = False
+    hidden: str = ""
 
 
 def transactions(connection: StoreConnection, statements: PositionStatements, now: str, number: int) -> Transactions:
@@ -257,8 +258,8 @@ def transactions(connection: StoreConnection, statements: PositionStatements, no
         ((first, last, own),) = connection.query(OPEN_TRANSACTIONS, (number,))
     except BackendUnavailable:
         raise
-    except BackendError:
-        return Transactions(now_ns, None)
+    except BackendError as error:
+        return Transactions(now_ns, None, hidden=str(error))
     finally:
         connection.execute(statements.delete, (witness,))
     if not own:
