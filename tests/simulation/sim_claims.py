@@ -21,6 +21,7 @@ HISTORY_EVENTS = 400
 CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens
 CALLS_PER_EVENT = 12  # and so many more for each thing that does
 RATE_SLACK_SECONDS = 0.02  # a slow rate may run ahead so far
+_BELIEVED_NS = 2 * NS_PER_SECOND  # so long a proxy may take a lease to stand that has run out
 TURNS_SECONDS = 0.02  # an answer has arrived, and has not yet gone through all the tasks that wait for it
 
 
@@ -32,16 +33,23 @@ class Violation(AssertionError):
         self.claim = claim
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Lease:
-    """One lease in the table, and what became of it."""
+    """One lease of a message in the table, and what became of it. `alone`: what was leased was to be handed out alone.
+    `joined`: its receiver has held others beside it. `read`: it went into its receiver's socket."""
 
+    id: int
     holder: str
     at_ns: int
     until_ns: int
     number: int | None
     token: int
+    alone: bool = False
     handed_to: str | None = None
+    receiver: int = 0
+    joined: bool = False
+    read: bool = False
+    renewed: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +82,13 @@ class Claims:
     """The greatest that a message of an id has had."""
     named: dict[str, dict[int, set[int] | None]] = field(default_factory=dict)
     """By which tokens a client has acked a message; None: by its id alone."""
+    leased_as: dict[int, int] = field(default_factory=dict)
+    """The token of the last lease of a message."""
+    _rows: Rows = field(default_factory=dict)
+    _held: dict[int, list[Lease]] = field(default_factory=dict)
+    """What receivers were handed, by their connection."""
+    _gone: set[int] = field(default_factory=set)
+    """Connections whose stream has ended, by its client or with an error, but not because its proxy stops."""
     _revived: set[int] = field(default_factory=set)
     _leased_at: deque[float] = field(default_factory=lambda: deque(maxlen=60))
     _told: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -103,7 +118,7 @@ class Claims:
 
     def changed(self, actor: str, before: Rows, after: Rows) -> None:
         """The observer of the database."""
-        engine = actor.startswith("proxy")
+        engine, self._rows = actor.startswith("proxy"), after
         for id_ in sorted(before.keys() | after.keys()):
             old, new = before.get(id_), after.get(id_)
             if old == new:
@@ -152,14 +167,14 @@ class Claims:
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
         if lease is not None:
             assert new.time_next is not None
-            lease.until_ns = new.time_next
+            lease.until_ns, lease.renewed = new.time_next, True
             self.leases[new.id, new.epoch, new.time_next] = lease
 
-    def _is_new_lease(self, old: Row | None, new: Row) -> bool:
-        """Whether an engine has leased it. What it gives back is due, and only clients renew."""
-        if new.time_next is None or not is_lease_end(new.time_next) or new.time_next <= self.now_ns():
-            return False
-        return old is None or new.time_next != old.time_next
+    @staticmethod
+    def _is_new_lease(old: Row | None, new: Row) -> bool:
+        """No engine renews a lease: another end is another lease. Its epoch may be that of the one before."""
+        ended = new.time_next is not None and is_lease_end(new.time_next)
+        return ended and (old is None or old.time_next != new.time_next)
 
     def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
         if old is None:
@@ -184,35 +199,38 @@ class Claims:
         most = self.options().attempts_max
         if most and new.epoch > most:
             self.fail("delivered at most max_attempts times", f"{actor} leased {old}")
+        self._counts_one(actor, old, new)
         assert new.time_next is not None
-        if new.epoch != old.epoch + 1 and not (new.epoch == old.epoch and most and self._was_in_company(old)):
-            self.fail("each delivery counts that was its receiver's only one", f"{actor} leased {old} as {new}")
-        if new.epoch == old.epoch + 1 and most and old.time_next is not None and is_beside(old.time_next):
-            self.fail("a delivery in company that ends by time does not count", f"{actor} leased {old} as {new}")
-        if most and old.time_next is not None and goes_alone(old.time_next) and is_beside(new.time_next):
-            self.fail("what goes alone is leased alone", f"{actor} leased {old} as {new}")
-        if not most and is_beside(new.time_next):
-            self.fail("company is told apart only where attempts are bounded", f"{actor} leased {new}")
         if new.token <= self.tokens.get(new.id, 0):
             self.fail("each delivery has a greater token", f"{actor} leased {new}, after {self.tokens[new.id]}")
         if new.time_next <= now_ns:
             self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
-        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next, new.number, new.token)
+        alone = self.options().tries_alone and old.time_next is not None and goes_alone(old.time_next)
+        lease = Lease(new.id, actor, now_ns, new.time_next, new.number, new.token, alone)
+        self.leases[new.id, new.epoch, new.time_next] = lease
+        self.leased_as[new.id] = new.token
         self.counts["leases"] += 1
 
-    def _was_in_company(self, row: Row) -> bool:
-        """Whether the receiver of the lease that has run out held another message at some time of it, or was to."""
-        lease = self.leases.get((row.id, row.epoch, row.time_next or 0))
-        beside = row.time_next is not None and is_beside(row.time_next)
-        if beside or lease is None or lease.handed_to is None:
-            return beside
-        return any(
-            other is not lease
-            and (other.holder, other.handed_to) == (lease.holder, lease.handed_to)
-            and other.at_ns <= lease.until_ns
-            and lease.at_ns <= other.until_ns
-            for other in self.leases.values()
-        )
+    def _counts_one(self, actor: str, old: Row, new: Row) -> None:
+        """The epoch counts this delivery. That before it counts no more if its receiver held others besides."""
+        beside = self._ran_out_beside(old)
+        if is_beside(new.time_next or 0) and not self.options().tries_alone:
+            self.fail("company matters only where attempts are bounded", f"{actor} made {new} of {old}")
+        if self.options().tries_alone and goes_alone(old.time_next or 0) and is_beside(new.time_next or 0):
+            self.fail("what goes alone is leased alone", f"{actor} made {new} of {old}")
+        counts = (True, False) if beside is None else (not beside,)  # None: its proxy may know of others, or not
+        if new.epoch - old.epoch not in counts:
+            self.fail("a delivery counts unless it was beside others", f"{actor} made {new} of {old}")
+        self.counts["uncounted"] += new.epoch == old.epoch
+
+    def _ran_out_beside(self, old: Row) -> bool | None:
+        """Whether a lease has run out whose message was beside others; None: only since its receiver got more."""
+        if old.epoch == 0 or old.time_next is None or not self.options().tries_alone:
+            return False
+        if is_beside(old.time_next):
+            return True
+        lease = self.leases.get((old.id, old.epoch, old.time_next))
+        return None if lease is not None and lease.joined else False
 
     def _limits_hold(self, before: Rows, after: Rows, leased: Row) -> None:
         """Of a lease just made: what the queue's limits and its order say."""
@@ -255,12 +273,19 @@ class Claims:
             self.fail("what is given back has another token", f"{actor} changed {old} to {new}")
         if new.time_next is not None and new.time_next > self.now_ns():
             self.fail("what is given back is due at once", f"{actor} changed {old} to {new}")
+        assert lease is not None
+        if lease.read and lease.receiver not in self._gone:
+            self.fail("what a receiver holds is given back only once it is gone", f"{actor} changed {old} to {new}")
+        if lease.alone and not goes_alone(new.time_next or 0):
+            self.fail("what is to go out alone stays so", f"{actor} changed {old} to {new}")
         self.counts["given back"] += 1
+        self.counts["to go alone"] += goes_alone(new.time_next or 0)
 
     def _set_aside(self, actor: str, old: Row) -> None:
         most = self.options().attempts_max
         due = old.time_next is None or old.time_next <= self.now_ns()
-        if not most or old.epoch < most or not due or old.time_acked is not None:
+        attempts = old.epoch - (self._ran_out_beside(old) is True)
+        if not most or attempts < most or not due or old.time_acked is not None:
             self.fail("only what failed too often is set aside", f"{actor} set {old} aside")
         self.counts["set aside"] += 1
 
@@ -279,24 +304,58 @@ class Claims:
     # --- hand-outs
 
     def handed(
-        self, actor: str, receiver: str, messages: Sequence[Message], *, paused: bool, below: int | None
+        self,
+        actor: str,
+        receiver: str,
+        messages: Sequence[Message],
+        *,
+        connection: int,
+        paused: bool,
+        below: int | None,
     ) -> None:
         """An engine gives a receiver its batch. `paused`: what it knows of the queue. `below`: the stream's filter."""
         if paused:
             self.fail("a paused queue delivers nothing", f"{actor} gave {receiver} {messages}")
         for message in messages:
             self._handed_one(actor, receiver, message, below)
+        self._holds(connection, messages)
         keys = [(message.priority, message.due_ns, message.id) for message in messages]
         if self.quiet and keys != sorted(keys):  # before, rows change between the look and the claim  # type: ignore[type-var]
             self.fail("a batch is in delivery order", f"{actor} gave {receiver} {keys}")
         self.note(actor, f"gives {receiver} " + ", ".join(f"{m.id} (epoch {m.epoch})" for m in messages))
         self._happened()
 
+    def _holds(self, connection: int, messages: Sequence[Message]) -> None:
+        """A receiver is handed these; what it acked before may still be thought to be its own."""
+        held = [lease for lease in self._held.get(connection, ()) if lease.until_ns > self.now_ns() - _BELIEVED_NS]
+        fresh = [self.leases[message.id, message.epoch, message.lease_until_ns] for message in messages]  # type: ignore[index]
+        for lease in fresh:
+            lease.receiver = connection
+        held += fresh
+        for lease in held if len(held) > 1 else ():
+            lease.joined = True
+        self._held[connection] = held
+        together = [lease for lease in held if lease in fresh or self._stands(lease)]
+        if len(together) > 1 and any(lease.alone for lease in together):
+            self.fail("what is to go out alone goes alone", f"{connection} holds {together}")
+
+    def _stands(self, lease: Lease) -> bool:
+        """Whether the row is as the lease made it, and its time is not over. Its proxy may not know of a renewal."""
+        row = self._rows.get(lease.id)
+        untouched = row is not None and row.token == lease.token and row.time_next == lease.until_ns
+        return untouched and not lease.renewed and lease.until_ns > self.now_ns()
+
+    def ended(self, connection: int) -> None:
+        """A stream has ended, and its proxy does not stop."""
+        self._gone.add(connection)
+
     def sent(self, actor: str, receiver: str, message: Message) -> None:
         """A row goes into a receiver's socket."""
         assert isinstance(message.id, int)
         lease = self.leases.get((message.id, message.epoch, message.lease_until_ns))
         until_ns = message.lease_until_ns if lease is None else lease.until_ns
+        if lease is not None:
+            lease.read = True
         if until_ns <= self.now_ns():
             late = (self.now_ns() - until_ns) / NS_PER_SECOND
             self.fail("nothing is sent whose lease is over", f"{actor} sent {message} to {receiver}, {late:.3f} s late")

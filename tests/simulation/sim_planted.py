@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +20,10 @@ from sim_topic_scenario import TopicScenario
 
 from engine.backend.base import Statement
 from engine.database_work import DatabaseWork
+from engine.delivery import cache as delivery_cache
 from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
+from engine.delivery.give_back import Departures
 from engine.delivery.in_flight import InFlight
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
@@ -31,12 +33,13 @@ from engine.delivery.sender import Sender
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine
 from engine.model import topics
+from engine.model.errors import EngineError
 from engine.model.lease_token import GROWN, VOID, LeaseTimes
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
 from engine.store import topic_log
-from engine.store.base import Claim
+from engine.store.base import Claim, Release
 from engine.store.operations import compaction, feed, limits, order
 from engine.store.operations import lease as sql_lease
 from engine.store.operations.take import Wish
@@ -284,6 +287,32 @@ def order_is_not_asked_for() -> Any:
     return patch.object(order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
 
 
+def company_counts() -> Any:
+    """A lease that ran out is an attempt, whatever its receiver held besides."""
+    return patch.object(sql_lease, "_was_beside", lambda row, terms: False)
+
+
+def what_goes_alone_goes_in_company() -> Any:
+    """Nobody asks of what is due whether a crash made it so. It is leased as all else is."""
+    planted = ExitStack()
+    planted.enter_context(patch.object(delivery_cache, "goes_alone", lambda due_ns: False))
+    planted.enter_context(patch.object(sql_lease, "_parted", lambda rows, terms: rows))
+    return planted
+
+
+def a_stop_gives_back_what_is_held() -> Any:
+    """A proxy that stops makes all that its receivers hold due at once."""
+
+    def hasty(self: Departures, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
+        leases: list[Release] = []
+        for subscription in subscriptions:
+            leases += self._rechecker.drop_holder(subscription)
+            subscription.end(error)
+        return leases
+
+    return patch.object(Departures, "end_all", hasty)
+
+
 # --- topics
 
 
@@ -486,6 +515,10 @@ def _seeks(told: TopicScenario) -> bool:
     return "seek" in told.events
 
 
+def _tries_alone(told: Scenario) -> bool:
+    return told.options.tries_alone
+
+
 def _compacts(told: TopicScenario) -> bool:
     return told.compact_after is not None
 
@@ -503,6 +536,13 @@ PLANTED: Mapping[str, Bug] = {
     "a give back that keeps the token": Bug(a_give_back_keeps_the_token, "what is given back has another token"),
     "any ack is believed": Bug(tokens_are_not_looked_at, "an ack by its token ends only that delivery"),
     "one token for what is taken": _of_topics(what_is_taken_has_one_token, "each delivery has a greater token", _seeks),
+    "company counts": Bug(company_counts, "a delivery counts unless it was beside others", _tries_alone),
+    "alone in company": Bug(what_goes_alone_goes_in_company, "what is to go out alone goes alone", _tries_alone),
+    "a stop that gives back what is held": Bug(
+        a_stop_gives_back_what_is_held,
+        "what a receiver holds is given back only once it is gone",
+        lambda told: "shutdown" in told.events,
+    ),
     "early purge": Bug(purges_early, "nothing is purged early"),
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),

@@ -23,7 +23,7 @@ from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
+from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, Look, LookAndClaim, Scanned
 from engine.store.sql_store import SqlMessageStore
@@ -262,6 +262,7 @@ class Session:
         self.scope = TransactionScope()
         self.transaction = self.proxy.world.database.transaction(self.name)
         self.proxy.sessions[self] = None
+        self.connection_id = self.proxy.world.next_connection()
 
     def plan(self, sql: str) -> Plan:
         return PLANS.plan(self.proxy.world.scenario.plans, self.proxy.engine, sql)
@@ -402,25 +403,39 @@ class Session:
         """A stream until it ends; see proxy/statements/streaming.py."""
         plan = self.plan(sql)
         assert isinstance(plan, Subscribe), plan
-        request = replace(plan.request, connection_id=1, user=self.name)
+        request = replace(plan.request, connection_id=self.connection_id, user=self.name)
         if request.start is not None and plan.moment:
             request = replace(request, start=replace(request.start, value=moment_ns(plan.moment)))
         if plan.filter is not None:
             request = replace(request, condition=Condition(filter_sql(plan.filter.parts, ()), (), plan.filter.text))
         subscription = await self.proxy.engine.subscribe(request)
         self._watch(subscription, line)
+        rest = _Rest()
+        if isinstance(subscription, Subscription):
+            subscription.unread = rest.unread
         give_back = True
         try:
             async for batch in subscription:
                 for at in range(len(batch.rows)):
-                    row = batch.part(at, at + 1)
+                    row, rest.messages = batch.part(at, at + 1), batch.messages[at + 1 :]
                     if not subscription.drop_over(row):
                         self._sent(plan.request.queue, line, row)
                         line.send(row)
                     await line.drained()
+                    if rest.cut:
+                        raise ShuttingDown("Server shutdown in progress")
             give_back = False
+        except ShuttingDown:
+            raise
+        except BaseException:
+            self._ended(subscription)
+            raise
         finally:
             await subscription.close(give_back=give_back)
+
+    def _ended(self, subscription: OpenStream) -> None:
+        if isinstance(subscription, Subscription):
+            self.proxy.world.claims.of(subscription.request.queue).ended(self.connection_id)
 
     def _sent(self, queue: QueueName, line: Line, batch: Batch) -> None:
         """Rows go into the socket."""
@@ -430,7 +445,8 @@ class Session:
     def _handed(self, queue: QueueName, line: Line, messages: Sequence[Message]) -> None:
         proxy = self.proxy
         paused, claims = proxy.engine.catalog.queues[queue].options.paused, proxy.world.claims.of(queue)
-        claims.handed(proxy.actor, line.name, messages, paused=paused, below=line.below)
+        connection = self.connection_id
+        claims.handed(proxy.actor, line.name, messages, connection=connection, paused=paused, below=line.below)
 
     def _watch(self, subscription: OpenStream, line: Line) -> None:
         """Tell the claims of each hand-out, in the moment in which it is decided."""
@@ -449,6 +465,19 @@ class Session:
             give(messages, ends)
 
         subscription.give = told  # type: ignore[method-assign]
+
+
+@dataclass(eq=False)
+class _Rest:
+    """What of a batch has not gone into the socket; `cut`: nor will it. As UnreadRows in
+    proxy/statements/streaming.py."""
+
+    messages: Sequence[Message] = ()
+    cut: bool = False
+
+    def unread(self, *, cut: bool) -> list[Any]:
+        self.cut = self.cut or (cut and bool(self.messages))
+        return [message.id for message in self.messages]
 
 
 class Line:

@@ -390,7 +390,7 @@ class TopicWorld(World):
         self._pass(0.5)
         self._publish([0, 0])
         self._pass(self._prompt_seconds)
-        before = {name: {row.id: row.epoch for row in self._unsettled(name)} for name in self.groups}
+        before = {name: dict(group.leased_as) for name, group in self.groups.items()}
         for name in self.groups:
             self._start_client(GroupDrain(self, f"{name}.heir"))
         self._pass(0.5)
@@ -398,7 +398,7 @@ class TopicWorld(World):
             quitter.quit()
         self._pass(2 * self._prompt_seconds)
         for name, group in self.groups.items():
-            left = [row for row in self._unsettled(name) if before[name].get(row.id) == row.epoch]
+            left = [row for row in self._unsettled(name) if before[name].get(row.id) == group.leased_as.get(row.id)]
             if left:
                 group.fail("what a receiver leaves behind goes to the next", f"still waiting: {left}")
 

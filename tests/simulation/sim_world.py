@@ -64,6 +64,7 @@ class World:
             self.timeline, lambda text: self.claims.fail("the simulation itself is sound", text)
         )
         self._lives: dict[str, int] = {}
+        self._connections = 0
         self.proxies: list[SimProxy] = []
         self._graveyard: list[SimProxy] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -247,14 +248,14 @@ class World:
         first = self._commit(["0"] if self.options.order_key == "*" else ["0", "0"])
         self._pass(self._prompt_seconds)
         self._expect(first, "what is committed wakes its receivers")
-        epochs = {id_: row.epoch for id_, row in self.database.rows.items() if id_ >= first}
+        before = {id_: self.claims.leased_as.get(id_) for id_ in self.database.rows if id_ >= first}
         self._start_client(Drain(self, "heir"))
         self._pass(0.5)
         quitter.quit()
         self._pass(self._prompt_seconds)
-        for id_, epoch in epochs.items():
+        for id_, token in before.items():
             row = self.database.rows.get(id_)
-            if row is not None and _waits(row) and row.epoch == epoch:
+            if row is not None and _waits(row) and self.claims.leased_as.get(id_) == token:
                 self.claims.fail("what a receiver leaves behind goes to the next", f"still waiting: {row}")
 
     def _commit(self, delays_ns: list[str]) -> int:
@@ -289,6 +290,11 @@ class World:
         self.database.close()
 
     # --- proxies
+
+    def next_connection(self) -> int:
+        """The number of a client's next connection to any proxy."""
+        self._connections += 1
+        return self._connections
 
     def start_proxy(self, name: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
