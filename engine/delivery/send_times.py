@@ -11,7 +11,8 @@ from collections.abc import Hashable, Sequence
 
 from engine.delivery.context import QueueContext
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import Batch
+from engine.model.queue import Batch, Message
+from engine.store.base import Release
 
 
 class SendTimes:
@@ -40,7 +41,7 @@ class SendTimes:
     def _is_over(self, holder: Hashable, batch: Batch, at: int) -> bool:
         message, ends = batch.messages[at], batch.ends[at]
         lease = self._context.in_flight.lease(message.id)
-        own = lease is not None and lease.holder is holder and lease.release.epoch == message.epoch
+        own = lease is not None and lease.holder is holder and _is_of(lease.release, message)
         if own and lease is not None:
             # Its receiver may have renewed it, by a WHERE, before it had it.
             ends += (lease.until_ns - message.lease_until_ns) / NS_PER_SECOND
@@ -48,3 +49,8 @@ class SendTimes:
         if over and own:
             self._context.in_flight.settle((message.id,))
         return over
+
+
+def _is_of(lease: Release, message: Message) -> bool:
+    """Whether a lease is the one that a message was handed out with. The next may have its epoch."""
+    return (lease.epoch, lease.token) == (message.epoch, message.token)

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from engine.clock import DatabaseTime
+from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest, SubscriptionStatus
 from engine.model.states import is_lease_end
 from engine.model.traced import LEASE_ENDED
 from engine.store.base import LeaseStanding, Release, same_delivery
-from engine.store.last_receivers import LastReceivers
+from engine.store.last_receivers import LastReceivers, may_be
 from engine.traces import QueueTrace
 
 LAPSES_MAX = 10_000
@@ -54,16 +55,19 @@ class Lapses:
         left = self._left.get(id_)
         return None if left is None else _ended(self._queue, left[1])
 
-    def _holder(self, id_: MessageId, epoch: int) -> SubscribeRequest | None:
+    def _holder(self, id_: MessageId, epoch: int, token: int) -> SubscribeRequest | None:
         """Who has, or had, that delivery of a message. Called in threads, too."""
         left = self._left.get(id_)
-        return left[1] if left is not None and left[0].epoch == epoch else None
+        return left[1] if left is not None and may_be(left[0].epoch, left[0].token, epoch, token) else None
 
     def ran_out(self, lease: Release, receiver: SubscribeRequest, *, beside: bool = False) -> None:
         """The lease of an open stream has run out; `beside`: its receiver held other messages besides."""
         self._trace.note(LEASE_ENDED, (lease.id,), receiver)
         name = lease.token or lease.lease_until_ns
-        self._last.had(self._queue, lease.id, lease.epoch, receiver, beside=name if beside else None)
+        self._had(lease, receiver, beside=name if beside else None)
+
+    def _had(self, lease: Release, receiver: SubscribeRequest, beside: int | None = None) -> None:
+        self._last.had(self._queue, lease.id, lease.epoch, receiver, token=lease.token, beside=beside)
 
     def left(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
         """A result has ended, and these leases of it stand."""
@@ -95,15 +99,16 @@ class Lapses:
                     self._left.pop(id_, None)
 
     def leased(self, messages: Iterable[Message]) -> None:
-        """These are leased again. Those whose time was over had run out."""
+        """These are leased again. Those whose time was over had run out: they fell due at their lease's very end. The
+        epoch says nothing of it, for it stays where a delivery did not count."""
         for message in messages if self._left else ():
             left = self._left.pop(message.id, None)
-            if left is not None and message.due_ns == left[0].lease_until_ns and message.epoch == left[0].epoch + 1:
+            if left is not None and message.due_ns == left[0].lease_until_ns:
                 self._ran_out(message.id, left)
 
     def _ran_out(self, id_: MessageId, left: _Left, *, sure: bool = True) -> None:
         self._trace.note(LEASE_ENDED, (id_,), left[1], sure=sure, at_ns=left[0].lease_until_ns or None)
-        self._last.had(self._queue, id_, left[0].epoch, left[1])
+        self._had(*left)
 
     def due(self) -> list[MessageId]:
         """Of which the time is over: the table is to be asked."""
@@ -128,7 +133,7 @@ class Lapses:
             if left is None or standing is None:
                 continue
             (lease, receiver), until_ns = left, standing.time_next_ns
-            if standing.epoch > lease.epoch:
+            if standing.epoch > lease.epoch or _is_another_lease(lease, standing):
                 self._ran_out(id_, left, sure=False)
             elif same_delivery(lease, standing) and until_ns == lease.lease_until_ns:
                 self._ran_out(id_, left)
@@ -138,6 +143,12 @@ class Lapses:
     def again(self, asked: Iterable[MessageId]) -> None:
         """The table did not answer: ask of these again."""
         self._push(tuple(id_ for id_ in asked if id_ in self._left))
+
+
+def _is_another_lease(lease: Release, standing: LeaseStanding) -> bool:
+    """Whether a row is leased by another token: that lease has ended, and did not count if the epoch is the same."""
+    until_ns = standing.time_next_ns
+    return standing.token > lease.token > NO_TOKEN and until_ns is not None and is_lease_end(until_ns)
 
 
 def _ended(queue: QueueName, request: SubscribeRequest) -> SubscriptionStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
 import pymysql
@@ -110,6 +111,34 @@ def refuse_once(self, what):
     if not self.request.delivery_info.get("redelivered") and _first(what):
         raise Reject("not yet", requeue=True)
     note(f"{what} done", self)
+
+
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def innocent(self, what):
+    """Takes a moment, so that it runs beside others."""
+    threading.Event().wait(0.05)
+    note(what, self)
+
+
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def deadly(self, what):
+    """Ends the process that runs it."""
+    note(what, self)
+    os._exit(3)
+
+
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def deadly_kill(self, what):
+    """As the kernel does where memory is out."""
+    note(what, self)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def deadly_parent(self, what):
+    """Ends the worker and all of its children."""
+    note(what, self)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def _first(what: str) -> bool:

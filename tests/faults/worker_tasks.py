@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 
@@ -43,3 +44,23 @@ def timed(message):
 def say(*words):
     """A line in one write: two threads' parts of lines mix otherwise."""
     os.write(1, f"{' '.join(map(str, words))}\n".encode())
+
+
+def poisoned(message):
+    """A message that is deadly ends the process, while others are handled beside it."""
+    time.sleep(0.05)
+    if message.deadly:
+        os._exit(3)
+    say("handled", message.n)
+
+
+def poisoned_batch(messages):
+    for message in messages:
+        poisoned(message)
+
+
+async def poisoned_coroutine(message):
+    await asyncio.sleep(0.05)
+    if message.deadly:
+        os._exit(3)
+    say("handled", message.n)

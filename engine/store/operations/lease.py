@@ -32,13 +32,13 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
-    it. `times`: what its token is made of. `had`: who had that delivery of a message, where it is known. `sharing`: how
-    the messages will be held. `beside`: whether it is known of a delivery, by its token or else the end of its lease,
-    that its receiver came to hold others besides."""
+    it. `times`: what its token is made of. `had`: who had a delivery of a message, by its epoch and token, where it is
+    known. `sharing`: how the messages will be held. `beside`: whether it is known of a delivery, by its token or else
+    the end of its lease, that its receiver came to hold others besides."""
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
-    had: Callable[[MessageId, int], SubscribeRequest | None] = lambda id_, epoch: None
+    had: Callable[[MessageId, int, int], SubscribeRequest | None] = lambda id_, epoch, token: None
     sharing: Sharing = UNMARKED
     beside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
 
@@ -219,7 +219,7 @@ def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[
     if not queue.attempts_kept:
         return {}
     return {
-        row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.had(row.id, row.epoch))
+        row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.had(row.id, row.epoch, row.token))
         for row in rows
         if row.epoch > 0 and is_lease_end(row.due_ns) and not row.uncounted
     }

@@ -80,3 +80,37 @@ async def test_a_renewed_lease_ends_later_and_one_that_was_given_up_does_not():
         await pass_time(100.0)
         assert [end.at_ns for end in ends(w, 1)] == [first.time_next]
         assert len(w.manager.lapses) == 0
+
+
+BOUNDED = make_spec(ack_wait_ns=60 * SECOND, min_backoff_ns=0, max_backoff_ns=SECOND, max_attempts=3)
+
+
+@in_virtual_time
+async def test_one_that_did_not_count_has_ended_all_the_same():
+    """The next delivery has its epoch, for two were held beside each other."""
+    async with world(BOUNDED) as w:
+        await w.commit(Row(1), Row(2))
+        await take(w, 2)
+        stream = await w.receive(connection_id=7)
+        await pass_time(WAIT + 10)
+        assert stream.ids == [1] and stream.epochs == [1]
+        assert told(w, 1) == [("sent", 1, True), ("lease ended", None, True), ("sent", 1, True)]
+
+
+@in_virtual_time
+async def test_one_that_did_not_count_and_is_anothers_by_now_has_perhaps_ended():
+    async with world(BOUNDED) as w:
+        await w.commit(Row(1), Row(2), Row(3))
+        await take(w, 3)
+        leased, renewed, given_up = (w.store.tables[NAME][id_] for id_ in (1, 2, 3))
+        leased.lease_token += 1  # another proxy has leased it
+        leased.time_next += 100 * SECOND
+        renewed.time_next += 100 * SECOND
+        given_up.lease_token += 1
+        given_up.time_next = 0
+        w.store.locked.add(3)
+        first = w.store.last_receivers.of
+        assert first(NAME, 1, 1, leased.lease_token - 1).consumer == "batch 7"
+        assert first(NAME, 1, 1, leased.lease_token) is None
+        await pass_time(WAIT + 10)
+        assert [[end.sure for end in ends(w, id_)] for id_ in (1, 2, 3)] == [[False], [], []]

@@ -20,6 +20,18 @@ def test_who_had_a_delivery():
     assert last.of(Q, 7, 2) is TWO
 
 
+def test_a_delivery_that_did_not_count_has_the_epoch_of_the_next():
+    """Which another proxy's receiver may have had."""
+    last, holds = LastReceivers(), Holds()
+    last.watch(Q, holds.holder)
+    last.had(Q, 7, 1, ONE, token=100)
+    assert last.of(Q, 7, 1, 100) is ONE
+    assert last.of(Q, 7, 1, 101) is None
+    assert last.of(Q, 7, 1) is ONE, "a table without tokens knows the epoch alone"
+    assert last.of(Q, 9, 1, 5) is TWO
+    assert last.of(Q, 9, 1, 6) is None
+
+
 def test_the_oldest_give_way():
     last = LastReceivers(most=2)
     for id_ in (1, 2, 1, 3):
@@ -28,8 +40,8 @@ def test_the_oldest_give_way():
 
 
 class Holds:
-    def holder(self, id_: object, epoch: int) -> SubscribeRequest | None:
-        return TWO if (id_, epoch) == (9, 1) else None
+    def holder(self, id_: object, epoch: int, token: int) -> SubscribeRequest | None:
+        return TWO if (id_, epoch) == (9, 1) and token in (0, 5) else None
 
 
 def test_a_holder_is_asked_while_it_is_watched():
