@@ -29,7 +29,8 @@ SET_ASIDE_NS = (1 << 63) - 2  # time_next of a rejected message until the proxy 
 KEPT_SECONDS = 7 * 86400.0
 """Claims this old are of a query that nobody restarts; their leases have run out long ago."""
 
-_STEP_NS, _LEASE_MARK = 1000, 1  # the mark of a lease in time_next (docs/sql.md)
+_STEP_NS, _LEASE_MARK, _BESIDE_MARK = 1000, 1, 3  # the marks of leases in time_next (docs/sql.md)
+_MARK = f"MOD(q.time_next, {_STEP_NS})"
 _PREFIX = "queuegate_spark_claims_"
 _ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_packet
 
@@ -121,12 +122,24 @@ class Claims:
             (lease_end(until), self.group, seq),
         )
 
+    def count_all(self, client: Client, seq: int) -> int:
+        """Have the leases of a claim count as deliveries, which the proxy has made of several messages; returns how
+        many did not.
+
+        One that runs out uncounted leaves its epoch to the next, and by the epoch a claim knows whether it is held.
+        """
+        return client.execute(
+            f"UPDATE {self._both} SET q.time_next = q.time_next - {_BESIDE_MARK - _LEASE_MARK}"
+            f" WHERE c.grp = %s AND c.seq = %s AND {_HELD} AND {_MARK} = {_BESIDE_MARK}",
+            (self.group, seq),
+        )
+
     def renew(self, client: Client, now: int, lease: int) -> int:
         """Hold on to what is held, for `lease` ns from now, where a third of that has gone; returns how many."""
         until = lease_end(now + lease)
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
-            f" AND MOD(q.time_next, {_STEP_NS}) = {_LEASE_MARK} AND q.time_next < %s",
+            f" AND {_MARK} IN ({_LEASE_MARK}, {_BESIDE_MARK}) AND q.time_next < %s",
             (until, self.group, until - lease // 3),
         )
 

@@ -340,9 +340,16 @@ class Consumer:
         # be, and a lease that counts from the latest does not end before the connector expects it.
         earliest, latest = (seen.sight.now + int((began - at) * NS) for at in (seen.ended, seen.began))
         self.claims.record(client, seq, found, earliest)
+        if not leasing and self._bounded(client):
+            self.claims.count_all(client, seq)
         if leasing and (leased := self.claims.lease(client, seq, latest + self._lease)) != len(found):
             raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(found)} locked messages were leased")
         self._leased_at = max(self._leased_at, began)
+
+    def _bounded(self, client: Client) -> bool:
+        """Whether the queue bounds attempts: only there the proxy tells messages that it hands out together from others
+        (docs/message_lifecycle.md)."""
+        return queue_options(client, self._queue.name).get("max_attempts", "0") != "0"
 
     def _made(self) -> str | None:
         return next((name for name in ("time_created", "time_scheduled") if self._queue.has(name)), None)

@@ -32,6 +32,7 @@ def test_a_queue_in_every_state(spark, gate, sql, queue, stream):
     sql(f"UPDATE {name} SET time_next = 9223372036854775807 WHERE id = 14")
     sql(f"UPDATE {name} SET time_next = {now - 60 * SECOND} WHERE id = 15")
     sql(f"UPDATE {name} SET time_next = {now + 3600 * SECOND + 1}, epoch = 1 WHERE id IN (16, 17, 18)")  # as a lease
+    sql(f"UPDATE {name} SET time_next = time_next + 2 WHERE id = 18")  # as one of what is held beside others
     found = report(spark, options(gate, name)).queue
     assert found.states == {"ready": 33, "in_flight": 3, "retrying": 2, "scheduled": 1, "parked": 1, "acked": 10}
     due, enqueued = found.latencies

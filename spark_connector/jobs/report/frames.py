@@ -164,7 +164,7 @@ def _states(now_ns: int) -> dict[str, Column]:
 
     next_, acked = F.col("time_next"), F.col("time_acked").isNotNull()
     later = ~acked & (next_ > now_ns) & (next_ < _PARKED)
-    leased = next_ % 1000 == 1  # a lease's mark
+    leased = (next_ % 1000).isin(1, 3)  # the marks of leases
     tried = F.coalesce(F.col("epoch"), F.lit(0)) > 0
     return {
         "ready": ~acked & (F.coalesce(next_, F.lit(0)) <= now_ns),

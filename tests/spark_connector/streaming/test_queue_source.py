@@ -358,6 +358,43 @@ def test_leases_are_renewed_while_a_batch_takes_its_time(begin, sql, queue):
     assert sql.column(f"SELECT DISTINCT epoch FROM {name}") == [1]
 
 
+BOUNDED = {"max_attempts": "3", "min_backoff": "0", "max_backoff": "'1s'"}
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_concurrency": "100"}], ids=["directly", "by a stream"])
+def test_what_a_batch_takes_counts_as_a_whole(begin, sql, queue, limit):
+    """Where attempts are bounded what other receivers hold together does not count, and keeps its epoch. By the epoch
+    a claim knows whether it is held: so all that Spark takes counts, and its leases are renewed as ever."""
+    name = queue(**BOUNDED, **limit)
+    fill(sql, name, 3)
+    query = begin(name, leaseSeconds=60)
+    assert query.plan()
+    assert len(query.run()) == 3
+    query.kill()
+    assert sql.column(f"SELECT DISTINCT time_next % 1000 FROM {name}") == [1]
+    run_out(sql, name)
+    ((id_, epoch),) = sql.rows(f"SELECT id, epoch FROM STREAM {name} WITH (ack_wait = '5m') LIMIT 9 NOWAIT")
+    assert epoch == 2, "of several one goes out alone, and what Spark had has counted"
+    again = begin(name, query.checkpoint)
+    assert len(again.run()) == 3
+    again.finish()
+    assert not again.plan()
+    report = again.source.report()
+    assert report is not None and report["leasesLost"] == 1
+    assert sql(f"ACK {name} {id_}") == 0
+
+
+def test_leases_that_a_stream_made_of_several_are_renewed(begin, sql, queue):
+    name = queue(**BOUNDED, max_concurrency="100")
+    fill(sql, name, 4)
+    query = begin(name, leaseSeconds=3)
+    assert query.plan()
+    first = int(sql.value(f"SELECT MIN(time_next) FROM {name}"))
+    wait_until(lambda: int(sql.value(f"SELECT MIN(time_next) FROM {name}")) > first + 2_000_000_000, what="renewals")
+    assert take(sql, name) == []
+    assert sql.column(f"SELECT DISTINCT epoch FROM {name}") == [1]
+
+
 def test_only_what_is_still_held_is_renewed(begin, sql, queue):
     name = queue()
     fill(sql, name, 4)
