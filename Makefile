@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -70,6 +70,11 @@ deb: $(STAMP) ## the Debian package for this Python and processor, in dist/
 
 man: $(STAMP) ## write the man page anew from the command line's parser
 	$(BIN)/python packaging/manpage.py > packaging/man/queuegate.1
+
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+lock: $(STAMP) ## what the image, the Debian package and a release are built of, each with its hashes (UPGRADE=1: the newest)
+	$(LOCK) pyproject.toml --output-file packaging/requirements.txt
+	$(LOCK) packaging/requirements-build.in --output-file packaging/requirements-build.txt
 
 release: $(STAMP) ## build, check and sign what a release uploads, in dist/: docs/releases.md (KEY=FILE or GPG_KEY=ID)
 	$(BIN)/python packaging/release.py dist $(if $(KEY),--ssh-key $(KEY)) $(if $(GPG_KEY),--gpg-key $(GPG_KEY))

@@ -8,7 +8,9 @@ In this order, and the first that is not as it should be ends it with one line:
 3. each has the same version, `twine check` finds nothing, a wheel can be built from each sdist, and in a fresh virtual
    environment the wheels install, a server of them starts, and a message goes through it: with compiled parts, and
    without;
-4. SHA256SUMS, signed, and the signature verified.
+4. what the server needs, with hashes, as pip takes it, and a list of all that is in an installation of it (SBOM, in the
+   form of CycloneDX);
+5. SHA256SUMS, signed, and the signature verified.
 """
 
 from __future__ import annotations
@@ -141,6 +143,22 @@ def check_installed(files: Sequence[Path], root: Path = ROOT) -> None:
         _run([python, "-c", _SMOKE], Path(scratch), root)
 
 
+def list_dependencies(folder: Path, wheel: Path, root: Path = ROOT) -> list[Path]:
+    """Step 4, of the server's wheel without compiled parts: the lock file, and the list of components."""
+    lock = folder / f"queuegate-{version(root)}-requirements.txt"
+    shutil.copyfile(root / "packaging/requirements.txt", lock)
+    listed = folder / f"queuegate-{version(root)}-sbom.cdx.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        _run([sys.executable, "-m", "venv", "--without-pip", scratch], root, root)
+        python = Path(scratch, "bin/python")
+        install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+        _run([*install, "--require-hashes", "-r", lock.resolve()], Path(scratch), root)
+        _run([*install, "--no-deps", "--no-index", wheel.resolve()], Path(scratch), root)
+        make = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON"]
+        _run([*make, "--pyproject", root / "pyproject.toml", "-o", listed.resolve(), python], root, root)
+    return [lock, listed]
+
+
 def sums(folder: Path, files: Sequence[Path]) -> Path:
     """The file that `sha256sum --check` reads."""
     target = folder / SUMS
@@ -185,6 +203,8 @@ def release(folder: Path, ssh_key: Path | None, gpg_key: str | None, root: Path 
     check_python([*packages, compiled], root)
     check_installed(packages, root)
     check_installed([compiled, *(file for file in packages if not file.name.startswith("queuegate-"))], root)
+    (wheel,) = (file for file in packages if file.name.startswith("queuegate-") and file.suffix == ".whl")
+    files += list_dependencies(folder, wheel, root)
     listed = sums(folder, files)
     made = [*files, listed]
     if ssh_key is not None:

@@ -61,17 +61,16 @@ def build(folder: Path) -> Path:
 
 
 def _libraries(tree: Path, scratch: Path) -> None:
-    """The wheel with compiled parts and what it needs, as pip unpacks them; no byte code, which is made where it is
-    installed."""
+    """The wheel with compiled parts, and what it needs by the hashes of the lock file, as pip unpacks them; no byte code,
+    which is made where it is installed."""
     build = [sys.executable, ROOT / "packaging/compiled.py", scratch]
     subprocess.run(build, cwd=ROOT, check=True, stdout=sys.stderr, env=_environment())
     (wheel,) = scratch.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     # Without the packages that this Python has, which it may have from elsewhere.
-    subprocess.run(
-        [*install, "--ignore-installed", "--only-binary", ":all:", "--target", tree / LIBRARIES, wheel],
-        check=True, stdout=sys.stderr,
-    )  # fmt: skip
+    install += ["--ignore-installed", "--only-binary", ":all:", "--target", str(tree / LIBRARIES)]
+    for what in (["--require-hashes", "-r", ROOT / "packaging/requirements.txt"], ["--no-deps", wheel]):
+        subprocess.run([*install, *what], check=True, stdout=sys.stderr)
     for name in ("bin", "share"):
         shutil.rmtree(tree / LIBRARIES / name, ignore_errors=True)
     for description in (tree / LIBRARIES).glob("*.dist-info"):

@@ -154,7 +154,7 @@ def build(debian: BareDebian, stage: Stage, folder: str) -> None:
             for name in sources:
                 place = debian.path(os.path.join(folder, target, name if target.endswith("/") else ""))
                 if (ROOT / name).is_dir():
-                    shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
+                    shutil.copytree(ROOT / name, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
                     place.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(ROOT / name, str(place).rstrip("/"))

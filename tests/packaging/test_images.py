@@ -59,6 +59,16 @@ def test_what_the_wheel_is_made_of_is_copied():
         assert any(Path(name).is_relative_to(each) for each in copied)
 
 
+def test_what_links_lead_to_is_copied_too():
+    """docker copies a link as a link: what it leads to has to be there."""
+    copied = [ROOT / name for text in stages(DOCKER / "Dockerfile")[0].all("COPY") for name in text.split()[:-1]]
+    links = [path for folder in copied if folder.is_dir() for path in folder.rglob("*") if path.is_symlink()]
+    assert links
+    for link in links:
+        target = link.resolve()
+        assert any(target.is_relative_to(each) for each in copied), f"{link} leads to {target}"
+
+
 def test_the_image_runs_without_privileges_and_ends_by_sigterm():
     (_, image) = stages(DOCKER / "Dockerfile")
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", image.one("USER"))

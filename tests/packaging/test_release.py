@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.utils import canonicalize_name
 from servers import ROOT
 from toolchains import missing
 
@@ -181,6 +184,9 @@ def test_a_whole_release(tmp_path):
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, timeout=1400)
     assert done.returncode == 0, done.stderr
     made = {path.name for path in folder.iterdir()}
-    assert len(made) == 12 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
-    assert (folder / "SHA256SUMS").read_text().count("\n") == 10
+    assert len(made) == 14 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
+    assert (folder / "SHA256SUMS").read_text().count("\n") == 12
+    components = json.loads(next(folder.glob("*-sbom.cdx.json")).read_text())["components"]
+    lock = next(folder.glob("*-requirements.txt")).read_text()
+    assert set(re.findall(r"(?m)^([a-z][\w-]*)==", lock)) == {canonicalize_name(each["name"]) for each in components}
     assert not list(tree.glob("dist")) and "CREATE QUEUE" in done.stderr  # what has changed

@@ -37,14 +37,18 @@ class Stage:
 
 
 def stages(path: Path) -> list[Stage]:
-    """What a Dockerfile says."""
+    """What a Dockerfile says. An ARG before the first FROM is its default in the FROMs."""
     text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     found: list[Stage] = []
+    given: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         instruction, _, rest = line.partition(" ")
         if instruction == "FROM":
             base, _, name = rest.partition(" AS ")
-            found.append(Stage(base, name))
+            found.append(Stage(re.sub(r"\$\{(\w+)\}", lambda match: given[match[1]], base), name))
+        elif not found:
+            name, _, default = rest.partition("=")
+            given[name] = default
         else:
             found[-1].steps.append((instruction, rest.strip()))
     return found
