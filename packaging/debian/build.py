@@ -61,8 +61,8 @@ def build(folder: Path) -> Path:
 
 
 def _libraries(tree: Path, scratch: Path) -> None:
-    """The wheel with compiled parts, and what it needs by the hashes of the lock file, as pip unpacks them; no byte code,
-    which is made where it is installed."""
+    """The wheel with compiled parts, and what it needs by the hashes of the lock file, as pip unpacks them; no byte
+    code, which is made where it is installed."""
     build = [sys.executable, ROOT / "packaging/compiled.py", scratch]
     subprocess.run(build, cwd=ROOT, check=True, stdout=sys.stderr, env=_environment())
     (wheel,) = scratch.glob("*.whl")
