@@ -183,7 +183,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
     # what it may read
     (_OF_A_QUEUE + rb"|subscriptions|queuegate", rb"SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM"
-     rb" information_schema\.COLUMNS WHERE \(ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id'\) AND FIND_IN_SET\('select', PRIVILEGES\)"),
+     rb" information_schema\.COLUMNS WHERE \(ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id'\)"
+     rb" AND FIND_IN_SET\('select', PRIVILEGES\)"),
     # whether it sees all receivers
     (_TRACES + rb"|queuegate", rb"SELECT 1 FROM information_schema\.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
      rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
