@@ -6,7 +6,8 @@ children in the end, whatever session or process group they have made for themse
 command.
 
 A Ctrl-C reaches the command by the terminal, with everything in its process group. The command has GRACE_SECONDS to end
-then, or until the second Ctrl-C. A SIGTERM, which comes to this process alone, is handed on as a SIGINT.
+then, or until the second Ctrl-C. A SIGTERM, which comes to this process alone, is handed on as a SIGINT. So is the end
+of the terminal, and that of whoever runs this program, such as make.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ GRACE_SECONDS = 60.0
 """For the command after an interruption: pytest stops the servers of its tests in order."""
 LEFT_SECONDS = 10.0
 """For each of what is left behind, between SIGTERM and SIGKILL: a database server stops in order."""
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Contained:
@@ -35,8 +36,9 @@ class Contained:
     def __init__(self, command: Sequence[str]) -> None:
         self._adopts = _adopt_orphans()
         self._interrupted_at: float | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT:  # nohup
+                signal.signal(number, self._interrupt)
         self._process = subprocess.Popen(command)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # it is waited for; the command has no such mask
 
@@ -55,7 +57,7 @@ class Contained:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._interrupted_at is not None:
             self._process.kill()
-        elif number == signal.SIGTERM:
+        elif number != signal.SIGINT:
             self._process.send_signal(signal.SIGINT)
         self._interrupted_at = self._interrupted_at or time.monotonic()
 
@@ -114,7 +116,9 @@ def _await_an_end() -> None:
 def _adopt_orphans() -> bool:
     if sys.platform != "linux":
         return False
-    return ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    return prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0  # type: ignore[no-any-return]
 
 
 def _children(pid: int) -> list[int]:

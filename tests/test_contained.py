@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -75,6 +76,70 @@ def test_a_second_interruption_ends_what_ignores_the_first(contained):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 128 + signal.SIGKILL
     assert not _runs(daemon)
+
+
+def test_the_end_of_the_terminal_leaves_nothing(contained):
+    process, daemon = contained("time.sleep(600)")
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert not _runs(daemon)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("ended", ["Ctrl-C", "SIGTERM to make", "SIGKILL of make", "SIGKILL of pytest", "hang-up"])
+def test_an_interrupted_make_test_leaves_nothing(ended, tmp_path):
+    """The whole of it: make, pytest with its processes, servers and proxies."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MAKE", "MFLAGS"))
+    }
+    with (tmp_path / "said").open("wb") as said:
+        make = subprocess.Popen(
+            ["make", "test", "TESTS=tests/contract/test_stream.py", "JOBS=2"],
+            cwd=CONTAINED.parent.parent, env=environment, stdout=said, stderr=said, start_new_session=True,
+        )  # fmt: skip
+    try:
+        run = wait_until(lambda: _named(make.pid, "contained.py"), 300, "the tests to be started")
+        wait_until(lambda: _named(run, "mariadbd") or _named(run, "mysqld"), 300, "a server of the tests")
+        left = _descendants(run)
+        assert len(left) > 3
+        match ended:
+            case "Ctrl-C":
+                os.killpg(make.pid, signal.SIGINT)
+            case "hang-up":
+                os.killpg(make.pid, signal.SIGHUP)
+            case "SIGTERM to make":
+                make.terminate()
+            case "SIGKILL of make":
+                make.kill()
+            case _:
+                os.kill(_named(run, "pytest"), signal.SIGKILL)
+        wait_until(lambda: not _runs(run), 120, "the run to end")
+        assert [pid for pid in left if _runs(pid)] == [], (tmp_path / "said").read_text()[-2000:]
+    finally:
+        make.kill()
+        make.wait(60)
+
+
+def _named(root: int, word: str) -> int:
+    """The process among those below another that has this word in its command line, the oldest; 0 if there is none."""
+    for pid in _descendants(root):
+        with contextlib.suppress(OSError):
+            if word in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+                return pid
+    return 0
+
+
+def _descendants(root: int) -> list[int]:
+    found: list[int] = []
+    parents = [root]
+    while parents:
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{parents[0]}/task/{parents[0]}/children").read_text().split()
+            found += map(int, children)
+            parents += map(int, children)
+        parents.pop(0)
+    return found
 
 
 def _runs(pid: int) -> bool:
