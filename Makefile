@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera test-silence spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -54,6 +54,9 @@ test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: insta
 
 example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which checks its own sums and ends by itself
 	@$(BIN)/python -m examples.pipeline
+
+test-silence: $(STAMP) mariadb ## one of two proxies frozen or cut off in each transaction of the engine, alone: root for the network
+	QUEUEGATE_TEST_SILENCE=all $(PYTEST) -n $(JOBS) --dist worksteal tests/faults/test_frozen_proxies.py
 
 KILLS ?= 6
 ledger-topics: $(STAMP) mariadb ## what readers of a topic get under SIGKILLs of proxies and of the database (KILLS=20 SEED=7)

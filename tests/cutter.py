@@ -1,10 +1,14 @@
-"""A TCP proxy between queuegate and its database that fails at chosen moments: cuts, or goes on holding a dead line."""
+"""A TCP proxy between queuegate and its database that fails at chosen moments: cuts, or goes on holding a dead line.
+
+It can also hold a line still in the middle of a transaction, while the test has the proxy or the network fail itself.
+"""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -26,6 +30,23 @@ class Moment(Enum):
         return self in (Moment.CUT_BEFORE, Moment.CUT_AFTER)
 
 
+_COMMIT = b"COMMIT"
+
+
+@dataclass(eq=False)
+class _Hold:
+    """A transaction that is to stand still: at the request that has all of these texts, or, where it `commits`, at the
+    COMMIT after it on the same line."""
+
+    texts: tuple[bytes, ...]
+    without: bytes
+    commits: bool
+    fell: threading.Event = field(default_factory=threading.Event)
+
+    def picks(self, data: bytes) -> bool:
+        return all(text in data for text in self.texts) and not (self.without and self.without in data)
+
+
 class _Line:
     """One client's connection and its own to the server."""
 
@@ -33,6 +54,10 @@ class _Line:
         self.client, self.server = client, server
         self.stalled = False
         self.answered = threading.Event()  # since it is stalled
+        self.expecting: _Hold | None = None  # its COMMIT
+        self.held: list[bytes] | None = None  # answers, while it stands still
+        self.hold: _Hold | None = None  # why it does
+        self.given_up = False
 
     def end(self) -> None:
         for end in (self.client, self.server):
@@ -45,14 +70,16 @@ class _Line:
 class Cutter:
     """See the module. Everything passes until told otherwise."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        """`port`: the server's. `host`: where the clients are to find us."""
         self._to = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         self._lines: list[_Line] = []
         self._picks: Callable[[bytes], bool] = lambda _: False
         self._moment = Moment.CUT_BEFORE
         self._left = 0
+        self._holds: list[_Hold] = []
         self._dark = False
         self._lock = threading.Lock()
         self.fell = threading.Event()
@@ -64,12 +91,34 @@ class Cutter:
         self._threads.append(thread)
         thread.start()
 
-    def arm(self, moment: Moment, text: bytes, *, without: bytes = b"\0\0\0", times: int = 1) -> None:
+    def arm(self, moment: Moment, text: bytes, *, without: bytes = b"", times: int = 1) -> None:
         """The next `times` requests that contain one text and not the other meet that moment."""
         with self._lock:
-            self._picks = lambda data: text in data and without not in data
+            self._picks = lambda data: text in data and not (without and without in data)
             self._moment, self._left = moment, times
             self.fell.clear()
+
+    def hold(self, *texts: bytes, without: bytes = b"", commits: bool = False) -> threading.Event:
+        """Have a line stand still, until `let_go`, once the server has got the next request that contains all of these
+        texts; `commits`: once it has got the COMMIT after that. The event tells when."""
+        hold = _Hold(texts, without, commits)
+        with self._lock:
+            self._holds.append(hold)
+        return hold.fell
+
+    def lost(self, fell: threading.Event) -> bool:
+        """Whether a line that stood still has been given up by its client since."""
+        return any(line.hold is not None and line.hold.fell is fell and line.given_up for line in self._lines)
+
+    def let_go(self) -> None:
+        """What the server has answered meanwhile on the lines that stood still is sent, and they go on."""
+        with self._lock:
+            self._holds = []
+            for line in self._lines:
+                line.expecting = None
+                held, line.held = line.held, None
+                if held:
+                    self._send(line, b"".join(held))
 
     def stall(self) -> None:
         """From now on nothing passes on the lines that there are; new ones work."""
@@ -128,9 +177,43 @@ class Cutter:
                 return self._moment
         return None
 
+    def _stands_still(self, line: _Line, data: bytes) -> bool:
+        """Whether the line is to stand still once the server has got this."""
+        with self._lock:
+            hold = line.expecting
+            if hold is None:
+                hold = next((one for one in self._holds if one.picks(data)), None)
+                if hold is None:
+                    return False
+                self._holds.remove(hold)
+            line.expecting = hold if hold.commits and _COMMIT not in data else None
+            if line.expecting is None:
+                line.held, line.hold = [], hold
+                line.server.sendall(data)
+                hold.fell.set()
+                return True
+            return False
+
+    def _keeps(self, line: _Line, data: bytes) -> bool:
+        """Whether an answer is kept, as its line stands still."""
+        with self._lock:
+            if line.held is None:
+                return False
+            line.held.append(data)
+            return True
+
+    @staticmethod
+    def _send(line: _Line, data: bytes) -> None:
+        try:
+            line.client.sendall(data)
+        except OSError:
+            pass  # it has given up
+
     def _pump(self, line: _Line, source: socket.socket, target: socket.socket, requests: bool) -> None:
         try:
             while data := source.recv(1 << 16):
+                if self._stands_still(line, data) if requests else self._keeps(line, data):
+                    continue
                 moment = self._falls(data) if requests and not line.stalled else None
                 if moment is not None:
                     line.stalled = True  # before the server can answer
@@ -147,5 +230,6 @@ class Cutter:
                     line.answered.set()
         except OSError:
             pass
+        line.given_up |= requests
         if not self._dark and (not line.stalled or requests):
             line.end()

@@ -370,10 +370,11 @@ class Stream:
                 raise AssertionError(f"{len(self.rows)} of {count} messages after {timeout} s; stream {state}")
             return list(self.rows)
 
-    def more(self, taken: int) -> list[tuple[Any, ...]]:
-        """The rows after the first `taken`, as soon as there are any; none once the stream has ended."""
+    def more(self, taken: int, timeout: float | None = None) -> list[tuple[Any, ...]]:
+        """The rows after the first `taken`, as soon as there are any; none once the stream has ended, or after that
+        time."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self.rows) > taken or self.ended.is_set())
+            self._changed.wait_for(lambda: len(self.rows) > taken or self.ended.is_set(), timeout)
             return self.rows[taken:]
 
     def wait_end(self, timeout: float = 20.0) -> BaseException | None:

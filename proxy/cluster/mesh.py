@@ -80,6 +80,7 @@ class Mesh(Service):
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self._entries: dict[int, ProxyEntry] = {}
+        self._seen: frozenset[int] = frozenset()  # those that renewed their rows, at our last look
         self._links: dict[int, PeerLink] = {}
         self._strangers: Crowd[PeerLink] = Crowd(STRANGERS_MAX, OF_ADDRESS_MAX, self._rank)
         self._dialing: dict[int, asyncio.Task[None]] = {}
@@ -97,9 +98,12 @@ class Mesh(Service):
 
     @property
     def leads(self) -> bool:
-        """Of all proxies that are linked, this one does what one of them has to do."""
+        """Of all proxies that are linked, and seen in the table, this one does what one of them has to do. One that is
+        linked but cannot reach the database would do nothing."""
         me = self._me
-        return me is None or all(link.number > me.number for link in self._members() if link.worker == 0)
+        return me is None or not any(
+            link.number < me.number and link.number in self._seen for link in self._members() if link.worker == 0
+        )
 
     @property
     def others(self) -> int:
@@ -323,6 +327,7 @@ class Mesh(Service):
         if me is None or self._stopping.is_set():
             return
         # A link that stands is better proof of life than a row that is not renewed: the database may be slow.
+        self._seen = frozenset(entry.number for entry in others)
         kept = {number: entry for number, entry in self._entries.items() if number in self._links}
         self._entries = kept | {entry.number: entry for entry in others if entry.proxy != me.proxy}
         for number, link in self._links.items():

@@ -1,152 +1,188 @@
-"""A proxy that falls silent in the middle of a transaction, with its locks: the other one delivers, and nothing twice.
+"""A proxy that falls silent in the middle of transactions, with their locks: others go on, nothing comes twice.
 
-Silent in two ways: its process stands still (SIGSTOP, a paused machine, power lost), or the network between it and its
-database is cut without a word to either end. In both the server sees a session that says nothing more.
+Each transaction of the engine of more than one packet is caught in two moments: as it has taken its first locks, and as
+the server has committed it and the proxy has not heard. Many of them are caught at once, each of another queue, because
+the wait is the same for all: until the server has ended the sessions. `make test-silence` catches each alone.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pymysql
 import pytest
-from cutter import Cutter, Moment
-from servers import Gate, MariaDb, Sql, Stream, wait_until
+from engine_transactions import COMPACTION, DELIVERIES, DUTIES, KEPT, PARTITION, Case
+from servers import MariaDb, Sql, Stream, wait_until
+from silent_proxy import CUT_OFF, FROZEN, Two, two_proxies
 from slowness import scaled
 
 SECONDS = 15.0
-"""Until the other proxy has delivered: the server ends the silent one's session after ten."""
+"""Until the other proxy has delivered: the server ends the silent one's sessions after ten."""
 
-HOUR = "ack_wait = '1h', max_backoff = '2h', poll_interval = '2s'"
+DUTY_SECONDS = 30.0  # for what has no hurry, and is another's once the link is given up
 
+FIRST_LOCKS, COMMITTED = "first locks", "committed"
 
-@dataclass(frozen=True)
-class Case:
-    """A transaction of the engine. `caught`: a part of the statement in which the proxy falls silent. `first` is said
-    before, `then` makes it begin. `stream`: what both proxies' receivers read, `count` what comes of it in the end."""
-
-    name: str
-    caught: bytes
-    first: tuple[str, ...]
-    then: tuple[str, ...] = ()
-    stream: str = "SELECT n FROM STREAM q"
-    count: int = 3
-    receiver: bool = True
+ALL = os.environ.get("QUEUEGATE_TEST_SILENCE") == "all"
 
 
-THREE = ("INSERT INTO q (n) VALUES (1), (2), (3)",)
-
-CASES = (
-    Case("claim", b"SKIP LOCKED", (f"CREATE QUEUE q (n INT) WITH ({HOUR})",), THREE),
-    Case("order_key", b"queuegate_limits", (f"CREATE QUEUE q (n INT) WITH (order_key = 'n', {HOUR})",), THREE),
-    Case("max_rate", b"queuegate_limits", (f"CREATE QUEUE q (n INT) WITH (max_rate = 1000, {HOUR})",), THREE),
-    Case(
-        "max_concurrency", b"queuegate_limits", (f"CREATE QUEUE q (n INT) WITH (max_concurrency = 9, {HOUR})",), THREE
-    ),
-    Case(
-        "tick",
-        b"SET next_tick",
-        (f"CREATE QUEUE q (n INT) WITH ({HOUR})", "CREATE SCHEDULE s ON q EVERY '1s' (n) VALUES (1)"),
-        (),
-        receiver=False,
-    ),
-)
+def together(cases: Sequence[Case]) -> list[tuple[Case, ...]]:
+    """Those that are caught at once."""
+    return [(case,) for case in cases] if ALL else [tuple(cases)]
 
 
 @pytest.fixture
-def cutter(own_mariadb: MariaDb) -> Iterator[Cutter]:
-    between = Cutter(own_mariadb.port)
-    yield between
-    between.close()
+def two(request, mariadb: MariaDb, tmp_path) -> Iterator[Two]:
+    with two_proxies(request.param, mariadb, tmp_path, "silent") as both:
+        # Each transaction needs a place at the database, as long as it is caught.
+        yield both.start(retention_period="500ms", limits={"database_work": 40})
 
 
 @dataclass
-class Two:
-    """The proxy that falls silent, and the other one."""
+class Caught:
+    """The transactions that stand still, by their cases."""
 
-    silent: Gate
-    other: Gate
-    cutter: Cutter
-    freezes: bool
+    two: Two
+    cases: Sequence[Case]
+    moment: str
 
-    def fall_silent(self) -> None:
-        if self.freezes:
-            os.kill(self.silent.process.pid, signal.SIGSTOP)  # type: ignore[union-attr]
-        else:
-            self.cutter.go_dark()
+    def arm(self) -> None:
+        self.events = {case.name: self._hold(case) for case in self.cases}
 
-    def go_on(self) -> None:
-        if self.freezes:
-            os.kill(self.silent.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
-        else:
-            self.cutter.come_back()
+    def _hold(self, case: Case) -> threading.Event:
+        commits = self.moment == COMMITTED and case.commits
+        return self.two.cutter.hold(*case.caught, without=case.without, commits=commits)
 
+    def wait(self) -> None:
+        """Until all stand still. The proxy gives up a statement that is not answered, and tries again. What was
+        committed it need not do again: that was caught, too."""
 
-@pytest.fixture(params=["frozen", "cut off"])
-def two(request, own_mariadb: MariaDb, cutter: Cutter, tmp_path) -> Iterator[Two]:
-    own_mariadb.fresh_database("silent")
-    freezes = request.param == "frozen"
-    gates = []
-    for name, port in (("a", cutter.port), ("b", own_mariadb.port)):
-        (tmp_path / name).mkdir()
-        url = f"mysql://root@127.0.0.1:{port}/silent?ssl=disabled"  # the cutter reads along
-        # Of two that are linked, the first leads: it is the one that falls silent. One that is cut off from everything
-        # has no link either.
-        gates.append(Gate(url, tmp_path / name, database="silent", workers=1, peers=freezes).start())
-    both = Two(*gates, cutter, freezes)
-    yield both
-    both.go_on()
-    for gate in gates:
-        gate.stop()
+        def all_stand() -> bool:
+            for case in self.cases if self.moment == FIRST_LOCKS else ():
+                if self.two.cutter.lost(self.events[case.name]):
+                    self.events[case.name] = self._hold(case)
+            return all(event.is_set() for event in self.events.values())
 
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_proxy_that_falls_silent_in_a_transaction_stops_nobody(two: Two, own_mariadb: MariaDb, case: Case) -> None:
-    around = Sql(two.other.connect())
-    for sql in case.first:
-        if sql.startswith("CREATE SCHEDULE"):
-            two.cutter.arm(Moment.STALL_AFTER, case.caught)
-        around(sql)
-    if not case.first[-1].startswith("CREATE SCHEDULE"):
-        two.cutter.arm(Moment.STALL_AFTER, case.caught)
-    early = None
-    for sql in case.then:
-        around(sql)
-    if case.receiver:
-        early = Stream(two.silent, case.stream)
-    assert two.cutter.fell.wait(scaled(30)), "the statement never came"
-    two.fall_silent()
-    began = time.monotonic()
-    with Stream(two.other, case.stream) as heir:
-        rows = heir.wait(case.count, scaled(SECONDS))
-        assert time.monotonic() - began < scaled(SECONDS)
-        two.go_on()
-        if case.name != "tick":
-            values = [row[0] for row in rows]
-            assert sorted(values) == sorted(set(values)), values
-        if early is not None:
-            assert not {row[0] for row in early.rows} & {row[0] for row in rows}, "two have one message"
-            early.close()
-    around.close()
-    recovered(two, own_mariadb)
-
-
-def recovered(two: Two, mariadb: MariaDb) -> None:
-    """The silent one serves again, by itself."""
-
-    def serves() -> bool:
         try:
-            client = Sql(two.silent.connect(connect_timeout=5))
-            client(f"CREATE QUEUE IF NOT EXISTS afterwards (n INT) WITH ({HOUR})")
-            client("INSERT INTO afterwards (n) VALUES (1)")
-            served = client.rows("SELECT n FROM STREAM afterwards LIMIT 1 WAIT 5") == [(1,)]
-            client.close()
-            return served
-        except (pymysql.err.MySQLError, OSError):
-            return False
+            wait_until(all_stand, 60, "the transactions to be caught")
+        except AssertionError:
+            raise AssertionError(
+                f"not caught: {[n for n, event in self.events.items() if not event.is_set()]}"
+            ) from None
 
-    wait_until(serves, scaled(40), "the silent proxy to serve again")
+
+def run(two: Two, cases: Sequence[Case], moment: str) -> None:
+    with contextlib.ExitStack() as stack:
+        around = stack.enter_context(contextlib.closing(Sql(two.mariadb.connect(database=two.database))))
+        client = stack.enter_context(contextlib.closing(Sql(two.other.connect())))
+        for case in cases:
+            for sql in case.made:
+                client(sql)
+        wait_until(lambda: _knows(two, cases), 20, "the first proxy to know all of them")
+        caught = Caught(two, cases, moment)
+        caught.arm()
+        for case in cases:
+            for sql in case.then:
+                client(sql)
+            for sql in case.around:
+                around(sql)
+        early = {
+            case.name: stack.enter_context(Stream(two.silent, case.stream("")))
+            for case in cases
+            if case.source and case.silent_receives
+        }
+        seeking = [_seek(two) for case in cases if case.name == "seek"]
+        caught.wait()
+        two.fall_silent()
+        heirs = {case.name: stack.enter_context(Stream(two.other, case.stream(KEPT))) for case in cases if case.source}
+        for case in cases:
+            if case.source:
+                heirs[case.name].wait(len(case.want), SECONDS)
+        for case in cases:
+            wait_until(lambda case=case: case.done(around), DUTY_SECONDS, f"{case.name} to be done")
+        went_on = time.time()
+        two.go_on()
+        wait_until(two.serves, 40, "the silent proxy to serve again")
+        for thread in seeking:
+            thread.join(scaled(30))
+            assert not thread.is_alive()
+        for case in cases:
+            if case.source:
+                values = [row[0] for row in heirs[case.name].rows]
+                assert sorted(values) == sorted(case.want), (case.name, values)
+                # What the heir has is with it for an hour.
+                stray = [] if case.name not in early else [at for at in early[case.name].times if at >= went_on]
+                assert not stray, (case.name, "two have one message", early[case.name].rows)
+            assert case.done(around), case.name
+        for opened in (*heirs.values(), *early.values()):
+            opened.close()
+        goes_on(two, client, cases, stack)
+
+
+def goes_on(two: Two, client: Sql, cases: Sequence[Case], stack: contextlib.ExitStack) -> None:
+    """What comes afterwards is delivered by the one that was silent, in every queue."""
+    table = {case.name: case.source.partition(".")[0] for case in cases if case.silent_receives and case.source}
+    streams = {
+        case.name: stack.enter_context(Stream(two.silent, case.stream(KEPT))) for case in cases if case.name in table
+    }
+    for name in table.values():
+        client(f"INSERT INTO {name} (n) VALUES (4), (5), (6)")
+    for name, stream in streams.items():
+        wait_until(
+            lambda stream=stream: {4, 5, 6} <= {row[0] for row in list(stream.rows)},
+            SECONDS,
+            f"{name} to go on",
+        )
+
+
+def _knows(two: Two, cases: Sequence[Case]) -> bool:
+    with contextlib.closing(Sql(two.silent.connect())) as client:
+        known = {*client.column("SHOW QUEUES"), *client.column("SHOW TOPICS")}
+    return all(case.source.partition(".")[0] in {"", *known} for case in cases)
+
+
+def _seek(two: Two) -> threading.Thread:
+    """Said to the proxy that falls silent; what becomes of it is not known then."""
+
+    def seek() -> None:
+        with contextlib.suppress(pymysql.err.MySQLError, OSError):
+            client = Sql(two.silent.connect(read_timeout=scaled(60)))
+            client("ALTER GROUP g ON seek_t SEEK TO EARLIEST")
+
+    thread = threading.Thread(target=seek, daemon=True)
+    thread.start()
+    return thread
+
+
+EVERY = [(mode, moment) for mode in (FROZEN, CUT_OFF) for moment in (FIRST_LOCKS, COMMITTED)]
+DUTY_FAULTS = EVERY if ALL else [(FROZEN, FIRST_LOCKS), (CUT_OFF, COMMITTED)]
+LONG_FAULTS = EVERY if ALL else [(FROZEN, FIRST_LOCKS)]
+faults = functools.partial(pytest.mark.parametrize, ("two", "moment"), indirect=("two",))
+
+
+@faults(EVERY)
+@pytest.mark.parametrize("cases", together(DELIVERIES), ids=lambda cases: cases[0].name if ALL else "all")
+def test_a_proxy_that_falls_silent_in_a_transaction_stops_nobody(
+    two: Two, cases: tuple[Case, ...], moment: str
+) -> None:
+    run(two, cases, moment)
+
+
+@faults(DUTY_FAULTS)
+@pytest.mark.parametrize("cases", together(DUTIES), ids=lambda cases: cases[0].name if ALL else "all")
+def test_what_a_silent_proxy_had_begun_besides_is_done_by_another(
+    two: Two, cases: tuple[Case, ...], moment: str
+) -> None:
+    run(two, cases, moment)
+
+
+@faults(LONG_FAULTS)
+@pytest.mark.parametrize("case", [COMPACTION, PARTITION], ids=lambda case: case.name)
+def test_a_topic_that_a_silent_proxy_was_tidying_goes_on(two: Two, case: Case, moment: str) -> None:
+    run(two, (case,), moment)

@@ -161,6 +161,19 @@ async def test_the_first_that_came_leads(three):
     assert not third.mesh.leads
 
 
+async def test_one_that_is_linked_but_not_seen_in_the_table_does_not_lead(three, directory):
+    one, two, third = three
+    row = directory.rows.pop(one.mesh._me.number)  # it cannot renew it
+    for end in (two, third):
+        await end.mesh._read()
+    assert [end.mesh.leads for end in (two, third)] == [True, False]
+    assert len(two.mesh._links) == len(third.mesh._links) == 2
+    directory.rows[row.number] = row
+    for end in (two, third):
+        await end.mesh._read()
+    assert [end.mesh.leads for end in three] == [True, False, False]
+
+
 async def test_ids_of_connections_count_at_the_same_server_only(directory):
     one = await End(directory, "a").open()
     await until(lambda: one.mesh._me, "the first")
