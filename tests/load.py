@@ -35,7 +35,7 @@ class Load:
     def join(self) -> None:
         self.stop.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(scaled(60))
             assert not thread.is_alive()
         assert not self.broken, self.broken[:3]
 

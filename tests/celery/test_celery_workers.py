@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from celery_workers import Worker, environment_of, results_of, url_of
 from servers import Gate, wait_until
+from slowness import scaled
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_a_warm_shutdown_ends_what_runs_and_gives_back_what_waits(gate_here, sho
     first.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "Warm shutdown" in first.log, 30, "the shutdown to begin")
     shop.say("end")
-    assert first.process.wait(60) == 0, first.log
+    assert first.process.wait(scaled(60)) == 0, first.log
     shop.wait("warm ends")
     assert shop.sql.row("SELECT epoch, state FROM warm WHERE task_id = %s", running.id) == (1, "acked")
     wait_until(

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pymysql
 import pytest
 from servers import Sql, wait_until
+from slowness import scaled
 
 
 def problem(sql, q):
@@ -119,7 +120,7 @@ def test_a_waiting_result_is_answered_when_the_queue_resumes(sql, queue, connect
         waiting = threads.submit(client.rows, f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 30")
         wait_until(lambda: sql.row(f"SHOW QUEUES LIKE '{q}'")[2] == 1, what="the receiver")
         sql(f"ALTER QUEUE {q} RESUME")
-        assert waiting.result(20) == [(1,)]
+        assert waiting.result(scaled(20)) == [(1,)]
 
 
 def test_indexes_come_and_go_with_the_options_that_need_them(sql, queue):

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from servers import wait_until
+from slowness import scaled
 
 TABLE = """CREATE TABLE IF NOT EXISTS queuegate_archive
            (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"""
@@ -57,5 +58,5 @@ def test_a_locking_read_waits_for_acks_that_are_not_committed(gate, sql, connect
     wait_until(lambda: sql.value(f"{running} AND {waited}"), what="the job to wait")
     assert counted == []
     slow("COMMIT")
-    thread.join(10)
+    thread.join(scaled(10))
     assert counted == [2]

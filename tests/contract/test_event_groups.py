@@ -10,6 +10,7 @@ import mysql.connector
 import pymysql
 import pytest
 from servers import NS, Sql, wait_until
+from slowness import scaled
 
 PARKED = (1 << 63) - 1
 
@@ -377,7 +378,7 @@ def race(gate, count, work):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(scaled(60))
     assert not failures, failures
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import pymysql
 from servers import NS, Gate, Sql, Stream, in_threads, wait_until
+from slowness import scaled
 
 ACK_WAIT_NS, BACKOFF_NS = 4 * NS, NS // 100
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
@@ -173,14 +174,14 @@ class Clients:
     def finish(self, check: Sql) -> None:
         """Wait until all is acked and nothing comes again, end the proxies, and judge."""
         for worker in self._producers:
-            worker.join(60)
+            worker.join(scaled(60))
             assert not worker.is_alive(), "a producer never came to its end"
         wait_until(lambda: not check.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"), 60, "all to be acked")
         time.sleep(2 * ACK_WAIT_NS / NS)  # what is sent again is sent when a lease has run out
         self.field.over.set()
         in_threads(lambda gate: gate.terminate(), [(gate,) for gate in self.gates])  # which ends the streams
         for worker in self._receivers:
-            worker.join(20)
+            worker.join(scaled(20))
             assert not worker.is_alive()
         for gate in self.gates:
             assert "Traceback" not in gate.log

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from servers import Gate, Sql
+from slowness import scaled
 
 WINDOW_SECONDS = 1.0
 TAKEN = 0.4
@@ -56,7 +57,7 @@ def under(attack: str, gate: Gate):
     finally:
         process.stdin.close()
         process.kill()
-        process.wait(20)
+        process.wait(scaled(20))
         process.stdout.close()
 
 

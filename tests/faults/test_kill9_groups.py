@@ -8,6 +8,7 @@ import threading
 
 import pymysql
 from servers import Sql, wait_until
+from slowness import scaled
 
 PARKED = (1 << 63) - 1
 ORDERS, PARTS, WORKERS = 60, 3, 3
@@ -57,7 +58,7 @@ def test_kill_9_in_the_middle_of_last_acks(new_gate):
             gate.kill()
             gate.start()
         for worker in workers:
-            worker.join(120)
+            worker.join(scaled(120))
     finally:
         stop.set()
     client = Sql(gate.connect())

@@ -202,7 +202,7 @@ def test_a_client_at_rest_is_told_and_disconnected(new_gate):
     started = time.monotonic()
     client = gate.connect()
     said: bytes | None = None
-    while time.monotonic() - started < (6 if said else 30):
+    while time.monotonic() - started < (6 if said else scaled(30)):
         assert busy.value("SELECT 1") == 1
         if said is None and (heard := read_available(client._sock, 0.2)):
             said, told = heard, time.monotonic() - started
@@ -393,6 +393,6 @@ def test_a_slow_reader_is_not_taken_for_a_stuck_one(new_gate):
         received += len(chunk)
         time.sleep(0.1)
     assert received > 16_000_000
-    assert gate.process.wait(20) == 0
+    assert gate.process.wait(scaled(20)) == 0
     gate.process = None
     sock.close()

@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy
 import toolchains
 from servers import Gate, MariaDb, find_binary, wait_until
+from slowness import scaled
 from sqlalchemy.exc import DBAPIError, OperationalError
 from wire_client import Hangup, WireClient
 
@@ -64,7 +65,7 @@ def raised_while(run: Callable[[], object], then: Callable[[], object]) -> BaseE
     thread = threading.Thread(target=work)
     thread.start()
     then()
-    thread.join(20)
+    thread.join(scaled(20))
     assert raised
     return raised[0]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from servers import ROOT, Sql, wait_until
+from slowness import scaled
 
 HERE = Path(__file__).parent
 POISON = 7
@@ -52,7 +53,7 @@ class Supervisor:
     def stop(self):
         for process in self.running:
             process.kill()
-            process.wait(30)
+            process.wait(scaled(30))
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def made(client, name="q", poisons=(POISON,), **options):
 
 
 def until_all_is_settled(client, supervisor, workers, deaths_max):
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + scaled(DEADLINE_SECONDS)
     while client.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"):
         supervisor.keep(workers)
         assert supervisor.died <= deaths_max, client.rows("SELECT id, epoch, time_next FROM q WHERE time_acked IS NULL")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pymysql
 from servers import ROOT, Gate, Sql, Stream, wait_until
+from slowness import scaled
 
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
 PAUSE_SECONDS = 15.0  # most between two deliveries, on a busy machine; a lease is an hour
@@ -124,7 +125,7 @@ def at_work(clients: Clients) -> Iterator[None]:
         for gate in clients.gates:
             gate.stop()
         for thread in threads:
-            thread.join(20)
+            thread.join(scaled(20))
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -200,7 +201,7 @@ class Balancer:
         self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         for thread in self.threads:
-            thread.join(20)
+            thread.join(scaled(20))
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
@@ -249,7 +250,7 @@ def test_no_message_is_handled_by_two_workers_at_once(mariadb, tmp_path):
     finally:
         for worker in workers:
             worker.kill()
-            worker.wait(20)
+            worker.wait(scaled(20))
         for gate in gates:
             gate.stop()
         balancer.close()

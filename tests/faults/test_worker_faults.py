@@ -37,7 +37,7 @@ class Workers:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.wait(30)
+            process.wait(scaled(30))
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_ten_thousand_messages_are_handled_exactly_once(client, workers, place):
     wait_until(lambda: client.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL") == 0, 100, "the last message")
     for process in running[1:]:
         process.terminate()
-    assert [process.wait(30) for process in running[1:]] == [0, 0]
+    assert [process.wait(scaled(30)) for process in running[1:]] == [0, 0]
     assert client.row("SELECT COUNT(*), COUNT(DISTINCT n), MIN(n), MAX(n) FROM ledger") == (count, count, 1, count)
     assert client.value("SELECT COUNT(DISTINCT pid) FROM ledger") == 3
     assert client.value("SELECT COUNT(*) FROM ledger WHERE attempt > 1") > count / 100
@@ -113,7 +113,7 @@ def test_sigterm_lets_handlers_end_and_takes_no_more(client, workers):
     process = workers.start("slow")
     said(process, "inside 1")
     process.terminate()
-    assert process.wait(20) == 0, process.log.read_text()
+    assert process.wait(scaled(20)) == 0, process.log.read_text()
     assert client.column("SELECT n FROM ledger") == [1]
     assert client.rows("SELECT n, epoch FROM q WHERE time_acked IS NULL ORDER BY n") == [(2, 0), (3, 0)]
 
@@ -124,7 +124,7 @@ def test_sigterm_with_nothing_to_do_ends_at_once(client, workers):
     wait_until(lambda: client.rows("SHOW SUBSCRIPTIONS"), what="the poll")
     began = time.monotonic()
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(scaled(20)) == 0
     assert time.monotonic() - began < scaled(5)  # its poll waits 30 s
 
 
@@ -136,7 +136,7 @@ def test_a_second_signal_ends_it_now(client, workers):
     wait_until(lambda: not client.rows("SHOW SUBSCRIPTIONS"), what="the first signal to be seen")
     time.sleep(0.5)
     process.terminate()
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(scaled(20)) == -signal.SIGTERM
 
 
 def test_a_handler_that_does_not_end_in_the_grace_time_is_left_to_others(client, workers):
@@ -144,7 +144,7 @@ def test_a_handler_that_does_not_end_in_the_grace_time_is_left_to_others(client,
     process = workers.start("slow", "--grace", "0.5")
     said(process, "inside 1")
     process.terminate()
-    assert process.wait(20) == 1
+    assert process.wait(scaled(20)) == 1
     assert "the grace time is over: 1 messages" in process.log.read_text()
     assert client.rows("SELECT n, epoch FROM STREAM q LIMIT 1 WAIT 20") == [(1, 2)]
     assert client.rows("SELECT * FROM ledger") == []
@@ -199,7 +199,7 @@ def test_it_starts_before_the_proxy_does(client, workers, gate):
     gate.start()
     said(process, "done 1")
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(scaled(20)) == 0
 
 
 def test_no_password_in_what_it_says(client, workers, gate):

@@ -130,7 +130,7 @@ class Clients:
         for proxy in self.proxies:
             proxy.gate.stop()
         for thread in (*self._producers, *self._receivers):
-            thread.join(60)
+            thread.join(scaled(60))
             assert not thread.is_alive(), "a client never came to its end"
         assert self.failures == [], self.failures
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from servers import ROOT, Gate, Sql, wait_until
+from slowness import scaled
 
 from proxy.cli.bench.clients import Consumer, Producer
 from proxy.cli.bench.figures import Account, Load, account
@@ -204,4 +205,4 @@ def test_top_as_json_outlives_its_proxy(new_gate, start):
     gate.start()
     read_until(lost=False)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(scaled(30)) == 130

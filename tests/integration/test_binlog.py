@@ -14,6 +14,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from servers import Gate, MariaDb, Sql, find_binary, private, wait_until
+from slowness import scaled
 from wire_client import QUIT, Hangup, WireClient, string
 
 REGISTER_SLAVE, BINLOG_DUMP, BINLOG_DUMP_GTID, TABLE_DUMP, SHUTDOWN = 0x15, 0x12, 0x1E, 0x13, 0x08
@@ -167,7 +168,7 @@ def test_acknowledgements_of_a_semi_synchronous_replica(source: MariaDb, proxied
             acknowledging = threading.Thread(target=acknowledge, args=(client, file), daemon=True)
             acknowledging.start()
             for thread in [connection_in_thread(source, n) for n in range(3)]:
-                thread.join(20)
+                thread.join(scaled(20))
                 assert not thread.is_alive()
             acknowledged = int(sql.row("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'")[1])
             assert acknowledged >= 3  # the proxy may have written rows of its own

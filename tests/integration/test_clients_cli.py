@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from servers import find_binary, run_cli, wait_until
+from slowness import scaled
 
 pytestmark = pytest.mark.usefixtures("client_program")
 
@@ -89,13 +90,13 @@ def test_an_endless_stream_prints_as_messages_come(gate, sql, queue):
         sql(f"INSERT INTO {q} (n) VALUES (2)")
         wait_until(lambda: len(lines) == 2, what="the second message to be printed")
         sql(f"KILL QUERY {row[0]}")
-        process.wait(20)
+        process.wait(scaled(20))
         reader.join(10)
         assert lines == ["1", "2"]
         assert "1317" in process.stderr.read()
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(scaled(10))
         reader.join(10)
         process.stderr.close()
 

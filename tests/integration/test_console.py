@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from certificates import Authority
 from servers import ROOT, Gate, Sql, free_port, wait_until
+from slowness import scaled
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HOSTILE = "we`ird'; DROP TABLE x; -- \\"
@@ -278,7 +279,7 @@ class Terminal:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(scaled(30))
         os.close(self._fd)
 
 
@@ -297,7 +298,7 @@ def test_top_on_a_terminal_outlives_its_proxy(new_gate, environment):
         gate.start()
         terminal.wait_for("ready 2")
         terminal.press("q")
-        assert terminal.process.wait(30) == 0
+        assert terminal.process.wait(scaled(30)) == 0
     finally:
         terminal.close()
 

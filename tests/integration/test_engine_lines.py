@@ -6,6 +6,7 @@ import contextlib
 import threading
 
 from servers import Gate, Sql, Stream, wait_until
+from slowness import scaled
 
 
 def test_many_receivers_share_few_transactions(mariadb, tmp_path):
@@ -41,7 +42,7 @@ def test_many_receivers_share_few_transactions(mariadb, tmp_path):
             wait_until(lambda mine=mine: sum(len(one.rows) for one in mine) >= 300, what="deliveries, and more of them")
             wait_until(lambda mine=mine: {id_ for one in mine for id_ in one.ids()} == set(range(1, 101)))
     done.set()
-    thread.join(10)
+    thread.join(scaled(10))
     assert 1 <= most[0] <= 2
     for closing in (client, watcher):
         closing.close()

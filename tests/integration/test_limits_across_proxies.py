@@ -9,6 +9,7 @@ import threading
 import pymysql
 import pytest
 from servers import Gate, Sql, Stream, wait_until
+from slowness import scaled
 
 _numbers = itertools.count(1)
 
@@ -187,7 +188,7 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies):
     wait_until(lambda: client.value(left) == 0, 90, "all to be acked")
     done.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(scaled(20))
     assert not any(thread.is_alive() for thread in threads)
     assert not out.faults, out.faults[:5]
     assert not again and len(acked) > total - 10

@@ -18,6 +18,7 @@ import yaml
 from page_steps import ROOT, Step, fits, steps
 from servers import Gate, Sql, wait_until
 from sessions import PORT, client_binary
+from slowness import scaled
 
 from proxy.config import Config
 
@@ -162,7 +163,7 @@ class Reader:
         """End what runs; a worker ends in order."""
         for process in self.running:
             process.terminate()
-        codes = [process.wait(30) for process in self.running]
+        codes = [process.wait(scaled(30)) for process in self.running]
         assert codes == [0] * len(codes), (self.folder / "log").read_text()
 
 

@@ -15,6 +15,7 @@ import pytest
 import toolchains
 from pools import CommandLine, InLanguage, OfConnector, OfSqlalchemy, Pool
 from servers import Gate, MariaDb, private, wait_until
+from slowness import scaled
 from toolchains import Program
 
 pytestmark = pytest.mark.timeout(600)  # the first test of a client fetches its driver and compiles it
@@ -146,7 +147,7 @@ def test_after_the_end_of_its_line_the_connection_is_thrown_away(gate: Gate, own
         first = kept(pool)
         answer = beside.submit(pool.run, "SELECT SLEEP(60)")
         ended(gate, own, running(own))  # in the middle of a statement, without a word
-        assert answer.result(20).startswith("error ")
+        assert answer.result(scaled(20)).startswith("error ")
         then = kept(pool)
         assert then != first
         ended(gate, own, then[2:])  # while nobody uses it
@@ -172,7 +173,7 @@ def test_a_pool_outlives_restarts_of_the_proxy_and_of_the_database(gate: Gate, o
         answer = beside.submit(pool.run, "SELECT n FROM STREAM q")
         wait_until(lambda: streams(gate), what="the stream to be open")
         gate.terminate()
-        assert answer.result(20).startswith("error 1053")
+        assert answer.result(scaled(20)).startswith("error 1053")
         gate.start()
         heard(client, pool)
         then = kept(pool)
@@ -209,7 +210,7 @@ def test_with_accounts_of_the_proxys_own_a_pool_may_keep_what_has_lost_its_line(
         before = clients(lazy)
         answer = beside.submit(pool.run, "SELECT SLEEP(60)")
         kill(own, running(own))
-        assert answer.result(20).startswith("error 1105")
+        assert answer.result(scaled(20)).startswith("error 1105")
         assert pool.run("SELECT 2") == "= 2"
         assert (clients(lazy) == before) is client.keeps_class_08
         before = clients(lazy)

@@ -13,6 +13,7 @@ import pytest
 import toolchains
 from servers import ROOT, Sql, wait_until
 from sessions import PORT, first, sessions
+from slowness import scaled
 
 README, NODE_PAGE = ROOT / "README.md", ROOT / "docs" / "worker-node.md"
 
@@ -75,7 +76,7 @@ def test_the_worker_of_the_readme(gate, client, tmp_path, program):
             told = [(each["attempt"], each["outcome"], "amount -5" in each["error"]) for each in json.loads(failed)]
             assert told == [(1, "nacked", True), (2, "nacked", True), (3, "nacked", True)]
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(60) == 0, (tmp_path / "log").read_text()
+            assert worker.wait(scaled(60)) == 0, (tmp_path / "log").read_text()
         finally:
             worker.kill()
-            worker.wait(60)
+            worker.wait(scaled(60))

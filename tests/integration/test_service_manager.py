@@ -17,6 +17,7 @@ import pytest
 import yaml
 from one_message import one_message
 from servers import ROOT, free_port, wait_until
+from slowness import scaled
 
 # What systemd does between fork and exec: descriptors from 3 on, and the pid that they are for.
 HANDING = """
@@ -71,7 +72,7 @@ class Served:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
+        code = self.process.wait(scaled(60))
         for each in (self.mysql, self.admin, self.heard):
             each.close()
         return code
@@ -114,7 +115,7 @@ def test_the_end_is_announced(served: Served) -> None:
     assert served.process is not None
     served.process.send_signal(signal.SIGTERM)
     served.told(b"STOPPING=1")
-    assert served.process.wait(60) == 0, served.log
+    assert served.process.wait(scaled(60)) == 0, served.log
     served.end()
 
 
@@ -123,7 +124,7 @@ def test_an_account_without_a_password_is_not_handed_to_the_network(tmp_path: Pa
     made = Served(tmp_path, "sqlite:///queue.db", listen="127.0.0.1:0", admin={})
     with socket.create_server(("0.0.0.0", 0)) as reachable:
         made.start([reachable], "mysql")
-        assert made.process is not None and made.process.wait(60) == 2
+        assert made.process is not None and made.process.wait(scaled(60)) == 2
         assert "can be reached from other machines, but no users are configured" in made.log
     made.end()
 
@@ -131,7 +132,7 @@ def test_an_account_without_a_password_is_not_handed_to_the_network(tmp_path: Pa
 def test_a_name_that_stands_for_no_port_ends_the_start(tmp_path: Path) -> None:
     made = Served(tmp_path, "sqlite:///queue.db")
     made.start([made.mysql], "ssh")
-    assert made.process is not None and made.process.wait(60) == 1
+    assert made.process is not None and made.process.wait(scaled(60)) == 1
     assert made.log.startswith("queuegate: a socket with the name 'ssh'") and made.log.count("\n") == 1
     made.end()
 
@@ -153,4 +154,4 @@ def test_systemds_own_activator(tmp_path: Path) -> None:
         assert re.search(rf"listening on 127\.0\.0\.1:{port}\b", (tmp_path / "log").read_text())
     finally:
         process.send_signal(signal.SIGTERM)  # it has become the proxy
-        assert process.wait(60) == 0, (tmp_path / "log").read_text()
+        assert process.wait(scaled(60)) == 0, (tmp_path / "log").read_text()

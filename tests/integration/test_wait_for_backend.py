@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from servers import Gate, MariaDb, Sql, private, wait_until
+from slowness import scaled
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def test_it_serves_once_the_server_is_there(server, tmp_path, workers):
         wait_until(lambda: gate.log_file.exists() and "the database is not there yet" in gate.log, 30)
         assert gate.log.count("not there yet") == 1
         server.start()
-        starting.result(60)
+        starting.result(scaled(60))
     try:
         client = Sql(gate.connect())
         assert client.value("SELECT 1") == 1
@@ -39,7 +40,7 @@ def test_sigterm_ends_the_wait(server, tmp_path):
         wait_until(lambda: gate.log_file.exists() and "the database is not there yet" in gate.log, 30)
         assert gate.terminate() == 0
         with pytest.raises(AssertionError):
-            starting.result(60)
+            starting.result(scaled(60))
 
 
 def test_a_wrong_password_ends_the_start_in_one_line(mariadb, tmp_path):

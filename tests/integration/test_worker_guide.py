@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import REGISTRY
 from servers import ROOT, Sql, wait_until
 from sessions import PORT, sessions
+from slowness import scaled
 
 from queuegate_worker import Worker
 
@@ -46,7 +47,7 @@ def start(tmp_path):
     for process in started.processes:
         if process.poll() is None:
             process.kill()
-        process.wait(30)
+        process.wait(scaled(30))
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_the_first_worker_of_the_guide(gate, client, start, tmp_path, module):
     run(client, "".join(f"{part};" for part in correct.text.split(";") if "SELECT" not in part))
     shown(client, correct.text, correct.printed)
     worker.terminate()
-    assert worker.wait(30) == 0, worker.log.read_text()
+    assert worker.wait(scaled(30)) == 0, worker.log.read_text()
     (tmp_path / "program.py").write_text(here(program.text, gate))
     other = start([sys.executable, "program.py"], {})
     run(client, "INSERT INTO emails (recipient) VALUES ('eve@example.com')")

@@ -15,6 +15,7 @@ import pytest
 import toolchains
 from servers import ROOT, Gate, Sql, wait_until
 from sessions import first
+from slowness import scaled
 
 pytestmark = pytest.mark.timeout(600)  # the first test of a language fetches its driver and compiles
 
@@ -91,7 +92,7 @@ class Running:
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == self.ready.ended, self.log.read_text()
+        assert self.process.wait(scaled(20)) == self.ready.ended, self.log.read_text()
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def program(request: pytest.FixtureRequest, gate: Gate, tmp_path: Path):
     for running in started:
         if running.process.poll() is None:
             running.process.kill()
-        running.process.wait(30)
+        running.process.wait(scaled(30))
 
 
 @pytest.mark.parametrize("name", PAGES)

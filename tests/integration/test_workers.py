@@ -360,7 +360,7 @@ def in_background(work):
     thread.start()
 
     def wait():
-        thread.join(20)
+        thread.join(scaled(20))
         return values[0]
 
     return wait

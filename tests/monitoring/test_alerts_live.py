@@ -20,6 +20,7 @@ import pytest
 from certificates import Authority
 from prometheus_server import Prometheus, program, rules, running
 from servers import ROOT, Gate, MariaDb, Sql, Stream, free_port, wait_until
+from slowness import scaled
 
 FACTOR = 30  # `for: 10m` is 20 s
 DASHBOARD = json.loads((ROOT / "packaging/grafana/dashboards/queuegate.json").read_text())
@@ -123,7 +124,7 @@ class Traffic:
     def end(self) -> None:
         """No more messages; the receivers go on until there is nothing left, and are then closed."""
         self._stop.set()
-        self._threads[0].join(20)
+        self._threads[0].join(scaled(20))
         for queue in ("healthy", "failing"):
             wait_until(
                 lambda queue=queue: self._ask.value(f"SELECT COUNT(*) FROM {queue} WHERE time_acked IS NULL") == 0,
@@ -132,7 +133,7 @@ class Traffic:
         for stream in self._streams.values():
             stream.close()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(scaled(20))
         self._sql.close()
         self._ask.close()
         assert self.errors == []

@@ -51,7 +51,7 @@ def test_a_clients_own_limit_interrupts(gate: Gate, name: str, setting: str, sta
         sql, setter = Sql(other if "GLOBAL" not in setting else connection), Sql(other)
         try:
             setter(setting)
-            assert seconds_of(lambda: check(sql, statement, errno)) < SOON
+            assert seconds_of(lambda: check(sql, statement, errno)) < scaled(SOON)
             setter(lifted)
             assert sql.value(f"SELECT COUNT(*) FROM {name}") == 0
             sql("BEGIN")
@@ -72,8 +72,8 @@ def test_a_select_that_execute_runs_has_the_limit_of_one(gate: Gate) -> None:
         sql = Sql(connection)
         sql(f"PREPARE endless FROM '{ENDLESS}'")
         sql("SET max_execution_time = 200")
-        assert seconds_of(lambda: check(sql, "EXECUTE endless", 3024)) < SOON
-        assert seconds_of(lambda: check(sql, "/* again */ execute `endless`", 3024)) < SOON
+        assert seconds_of(lambda: check(sql, "EXECUTE endless", 3024)) < scaled(SOON)
+        assert seconds_of(lambda: check(sql, "/* again */ execute `endless`", 3024)) < scaled(SOON)
 
 
 def check(sql: Sql, statement: str, errno: int) -> None:
@@ -86,7 +86,7 @@ def test_rows_are_in_the_same_time(new_gate: Callable[..., Gate]) -> None:
         sql = Sql(connection)
         sql("SET max_execution_time = 500")
         endless = ENDLESS.replace("SELECT MAX(n)", "SELECT n")
-        assert seconds_of(lambda: check(sql, endless, 3024)) < SOON
+        assert seconds_of(lambda: check(sql, endless, 3024)) < scaled(SOON)
         sql("SET max_execution_time = 0")
         assert sql.value("SELECT 1") == 1
 
@@ -108,7 +108,7 @@ def test_the_configurations_bound_is_not_for_administrators(new_gate: Callable[.
         owner("INSERT INTO q (body) VALUES (REPEAT('a', 10000000))")  # what follows takes 30 s, unless it is ended
         assert owner.value("SELECT SLEEP(4)") == 0
         slow = "ACK q WHERE " + " OR ".join(f"body LIKE '%a%a%b{number}' ESCAPE '!'" for number in range(1000))
-        assert seconds_of(lambda: check(client, slow, 3024)) < 3 + SOON
+        assert seconds_of(lambda: check(client, slow, 3024)) < 3 + scaled(SOON)
         assert client("INSERT INTO q (body) VALUES ('b')") == 1
 
 
@@ -126,7 +126,7 @@ def test_kill_query_interrupts_a_function_that_takes_its_time(new_gate: Callable
         lambda: any("REGEXP_REPLACE" in str(row) for row in other.rows("SHOW PROCESSLIST")), what="the statement"
     )
     other(f"KILL QUERY {hostile.thread_id()}")
-    thread.join(SOON)
+    thread.join(scaled(SOON))
     assert found == [1317]
     hostile.close()
     other.close()
@@ -168,7 +168,7 @@ def test_a_wait_ends_in_its_time_while_another_holds_the_writer(new_gate: Callab
     for seconds in (2, 7):  # shorter and longer than the wait for the writer
         began = time.monotonic()
         assert other.error(f"SELECT body FROM STREAM q LIMIT 1 WAIT {seconds}")[0] == 1205, "a message is due"
-        assert seconds - 0.1 <= time.monotonic() - began < seconds + 3
+        assert seconds - 0.1 <= time.monotonic() - began < seconds + scaled(3)
     assert other.rows("SELECT body FROM STREAM q LIMIT 0 WAIT 1") == []
     owner.connection.commit()
     assert len(other.rows("SELECT body FROM STREAM q LIMIT 2 WAIT 10")) >= 1
