@@ -4,7 +4,8 @@ A claim is numbered: (group, seq) names the messages of one, (group, seq, place)
 between two numbers, so its offsets stay small and it can be read again after a restart, in parts, by any process.
 Each function here is one step of a transaction that its caller opened, or one statement.
 
-    held    the message is not acked, and nobody has leased it since: its epoch is that of the claim
+    held    the message is not acked, and nobody has leased it since: its epoch, and the name of its delivery
+            (lease_token, where the queue has it), are those of the claim
     taken   somebody else has leased it since, because our lease had run out or was given up
     ended   somebody else has acked, rejected or deleted it
 """
@@ -17,6 +18,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+import pymysql
 from pymysql.converters import escape_string
 
 from spark_connector.client.connection import Client, placed, quoted
@@ -37,19 +39,22 @@ _ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_pac
 _COLUMN = """
 SELECT COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'id'"""
+_HAS_TOKENS = """
+SELECT COUNT(*) FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'token'"""
+_TOKEN_DEFINED = "token BIGINT NOT NULL DEFAULT 0"
+_DUPLICATE_COLUMN = 1060
 _MADE = "time_created"
 # DROP and CREATE give ids anew: what was made after the claim is another message, never seen.
 _SAME = f" AND COALESCE(q.{_MADE}, 0) <= c.time_claimed"
 _TOKEN = "lease_token"
 _TOKEN_MAX = (1 << 53) - 1
-_NO_NAME = f", q.{_TOKEN} = LEAST(q.{_TOKEN}, {_TOKEN_MAX}) + 1"
-"""Whoever had the message before has nothing to say: the name of that delivery is void."""
+_NEXT_TOKEN = f"LEAST(q.{_TOKEN}, {_TOKEN_MAX}) + 1"
+_SAME_DELIVERY = f" AND (c.token = 0 OR q.{_TOKEN} = c.token)"
+"""An epoch may come again, a token does not. Claims of before the column was there have none."""
 _BETWEEN = "c.grp = %s AND c.seq > %s AND c.seq <= %s"
 _OPEN = f"q.time_acked IS NULL AND (q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS})"
-_HELD = f"q.epoch = c.epoch AND {_OPEN}"
-_STANDING = f"""
-CASE WHEN q.id IS NULL OR q.time_acked IS NOT NULL OR q.time_next = {SET_ASIDE_NS} THEN 2
-WHEN COALESCE(q.epoch, 0) = c.epoch THEN 0 ELSE 1 END"""
+_ENDED = f"q.id IS NULL OR q.time_acked IS NOT NULL OR q.time_next = {SET_ASIDE_NS}"
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _BIGINT_MAX = (1 << 63) - 1
 
@@ -91,8 +96,12 @@ class Claims:
         self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
         self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
         self.highest = highest_epoch(queue)
-        self._no_name = _NO_NAME if queue.has(_TOKEN) else ""
-        self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
+        self._named = queue.has(_TOKEN)
+        self._same = _SAME_DELIVERY if self._named else ""
+        self._is_held = f"q.epoch = c.epoch AND {_OPEN}{self._same}"
+        self._held = f"FROM {self._both} WHERE {self._is_held} AND {_BETWEEN}"
+        # Whoever had the message before has nothing to say: the name of that delivery is void.
+        self._leases = f"q.epoch = c.epoch, q.{_TOKEN} = c.token" if self._named else "q.epoch = c.epoch"
 
     def last(self, client: Client, after: int) -> int | None:
         """The number of the newest claim beyond that one."""
@@ -100,25 +109,24 @@ class Claims:
         return None if found is None else int(found)
 
     def record(self, client: Client, seq: int, found: Sequence[Found], now: int) -> None:
-        """Write down that these messages, by id and deliveries up to now, are claim `seq`.
+        """Write down that these messages, as this claim leases them, are claim `seq`.
 
         One whose maker's clock is ahead counts as claimed when it was made: so none is taken for one of a later time.
         """
         group = literal(self.group)
         for start in range(0, len(found), _ROWS):
             rows = (
-                f"({group}, {seq}, {place}, {literal(id_)}, {epoch}, {max(now, made)})"
-                for place, (id_, epoch, made) in enumerate(found[start : start + _ROWS], start)
+                f"({group}, {seq}, {place}, {literal(each.id)}, {each.epoch}, {each.token}, {max(now, each.made)})"
+                for place, each in enumerate(found[start : start + _ROWS], start)
             )
             client.execute(
-                f"INSERT INTO {self.table} (grp, seq, place, id, epoch, time_claimed) VALUES {', '.join(rows)}"
+                f"INSERT INTO {self.table} (grp, seq, place, id, epoch, token, time_claimed) VALUES {', '.join(rows)}"
             )
 
     def lease(self, client: Client, seq: int, until: int) -> int:
         """Lease the messages of a claim, which are locked by this transaction; returns how many. `until`: ns."""
         return client.execute(
-            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch{self._no_name}"
-            " WHERE c.grp = %s AND c.seq = %s",
+            f"UPDATE {self._both} SET q.time_next = %s, {self._leases} WHERE c.grp = %s AND c.seq = %s",
             (lease_end(until), self.group, seq),
         )
 
@@ -130,7 +138,7 @@ class Claims:
         """
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = q.time_next - {_BESIDE_MARK - _LEASE_MARK}"
-            f" WHERE c.grp = %s AND c.seq = %s AND {_HELD} AND {_MARK} = {_BESIDE_MARK}",
+            f" WHERE c.grp = %s AND c.seq = %s AND {self._is_held} AND {_MARK} = {_BESIDE_MARK}",
             (self.group, seq),
         )
 
@@ -139,7 +147,7 @@ class Claims:
         until = lease_end(now + lease)
         return client.execute(
             f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
-            f" AND {_MARK} IN ({_LEASE_MARK}, {_BESIDE_MARK}) AND q.time_next < %s",
+            f"{self._same} AND {_MARK} IN ({_LEASE_MARK}, {_BESIDE_MARK}) AND q.time_next < %s",
             (until, self.group, until - lease // 3),
         )
 
@@ -153,22 +161,23 @@ class Claims:
         between = (self.group, after, upto)
         highest = self.highest
         more = f"CASE WHEN c.epoch < {highest} THEN c.epoch + 1 ELSE {highest} END"
-        client.execute(f"UPDATE {self._both} SET c.epoch = {more} WHERE {_HELD} AND {_BETWEEN}", between)
+        token, own = (f", c.token = {_NEXT_TOKEN}", f" AND c.token = {_NEXT_TOKEN}") if self._named else ("", "")
+        client.execute(f"UPDATE {self._both} SET c.epoch = {more}{token} WHERE {self._is_held} AND {_BETWEEN}", between)
         return client.execute(
-            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch{self._no_name}"
+            f"UPDATE {self._both} SET q.time_next = %s, {self._leases}"
             f" WHERE (q.epoch = c.epoch - 1 OR (c.epoch = {highest} AND q.epoch >= {highest}))"
-            f" AND {_OPEN} AND {_BETWEEN}",
+            f"{own} AND {_OPEN} AND {_BETWEEN}",
             (lease_end(until), *between),
         )
 
     def standing(self, client: Client, upto: int, *, lock: bool) -> ClaimStanding:
         """What has become of the claims up to that one. `lock`: it stays so until the transaction ends; costs more."""
+        standing = f"CASE WHEN {_ENDED} THEN 2 WHEN COALESCE(q.epoch, 0) = c.epoch{self._same} THEN 0 ELSE 1 END"
         rows = client.rows(
-            f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s"
-            f"{' FOR UPDATE' if lock else ''}",
+            f"SELECT c.id, {standing} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s{' FOR UPDATE' if lock else ''}",
             (self.group, upto),
         )
-        by = {standing: tuple(id_ for id_, found in rows if found == standing) for standing in (0, 1, 2)}
+        by = {kind: tuple(id_ for id_, found in rows if found == kind) for kind in (0, 1, 2)}
         return ClaimStanding(by[0], by[1], by[2])
 
     def ack(self, client: Client, ids: Sequence[Any]) -> int:
@@ -231,6 +240,12 @@ def next_epoch(epoch: int, highest: int) -> int:
     return min(max(epoch, 0) + 1, highest)
 
 
+def next_token(token: int, time_us: int) -> int:
+    """The name of the next delivery of a message, as the engine makes it (docs/adr/0016-lease-tokens.md): one more than
+    that of the last, or the database's time (us), whichever is greater."""
+    return token + 1 if time_us <= token < _TOKEN_MAX else time_us
+
+
 def prepare(client: Client, queue: Queue) -> None:
     """Make the table of claims where there is none. Raises QueueError where it is of no use for this queue."""
     name = table_name(queue.name)
@@ -240,8 +255,8 @@ def prepare(client: Client, queue: Queue) -> None:
     if found is None:  # whoever may not create tables can have it made by somebody else
         client.execute(
             f"CREATE TABLE IF NOT EXISTS {quoted(name)} (grp VARCHAR(200) NOT NULL, seq BIGINT NOT NULL,"
-            f" place INT NOT NULL, id {wanted} NOT NULL, epoch BIGINT NOT NULL, time_claimed BIGINT NOT NULL,"
-            " PRIMARY KEY (grp, seq, place))"
+            f" place INT NOT NULL, id {wanted} NOT NULL, epoch BIGINT NOT NULL, {_TOKEN_DEFINED},"
+            " time_claimed BIGINT NOT NULL, PRIMARY KEY (grp, seq, place))"
         )
         found = _id_type(client, name)
     if found != wanted:
@@ -249,6 +264,22 @@ def prepare(client: Client, queue: Queue) -> None:
             f"table {name} was made for another type of id than queue {queue.name} has now ({wanted}): stop the"
             f" queries that read the queue, then DROP TABLE {name}"
         )
+    _add_tokens(client, name)
+
+
+def _add_tokens(client: Client, name: str) -> None:
+    """A table that an earlier version has made keeps its claims."""
+    if client.value(_HAS_TOKENS, (name,)):
+        return
+    try:
+        client.execute(f"ALTER TABLE {quoted(name)} ADD COLUMN {_TOKEN_DEFINED}")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] == _DUPLICATE_COLUMN:  # another query has just done so
+            return
+        raise QueueError(
+            f"table {name} lacks the column token, and this account cannot add it ({error.args[0]}):"
+            f" ALTER TABLE {name} ADD COLUMN {_TOKEN_DEFINED}"
+        ) from error
 
 
 def clean(client: Client, queue: Queue, before: int) -> int:

@@ -17,8 +17,17 @@ from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
 from spark_connector.streaming import checkpoints
 from spark_connector.streaming.checkpoints import Checkpoints
-from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, next_epoch, prepare
-from spark_connector.streaming.due import Due, Found, Sight, as_found
+from spark_connector.streaming.claims import (
+    KEPT_SECONDS,
+    Claims,
+    ClaimStanding,
+    Run,
+    clean,
+    next_epoch,
+    next_token,
+    prepare,
+)
+from spark_connector.streaming.due import Due, Found, Sight
 from spark_connector.streaming.heartbeat import Heartbeat
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.sizes import Sizes
@@ -282,26 +291,31 @@ class Consumer:
 
     def _claim_directly(self, client: Client, seq: int, room: _Room, seen: _Seen, options: dict[str, str]) -> _Taken:
         """What claim `seq` has now, and whether more may be due."""
-        attempts, highest = int(options.get("max_attempts", "0")), self.claims.highest
-        last = min(attempts, highest)
+        attempts = int(options.get("max_attempts", "0"))
+        last = min(attempts, self.claims.highest)
 
         def work() -> _Taken:
             found = self._due.lock(client, seen.sight, room.messages)
-            spent = [id_ for id_, epoch, _ in found if last and epoch >= last]
+            spent = [each.id for each in found if last and each.epoch >= last]
             if spent:
                 self.claims.reject(client, spent, _SPENT.format(attempts))
-            fresh = [(id_, next_epoch(epoch, highest), made) for id_, epoch, made in found if not last or epoch < last]
+            fresh = [self._leased(each, seen) for each in found if not last or each.epoch < last]
             count, size = self._fitting(client, fresh, room)
             self._write_down(client, seq, fresh[:count], seen, leasing=True)
             return _Taken(count, size, len(found) == room.messages or count < len(fresh), len(spent))
 
         return client.transaction(work)
 
+    def _leased(self, found: Found, seen: _Seen) -> Found:
+        """What a claim makes of a message that is due."""
+        token = next_token(found.token, seen.sight.now // 1000) if self._queue.has("lease_token") else 0
+        return found._replace(epoch=next_epoch(found.epoch, self.claims.highest), token=token)
+
     def _fitting(self, client: Client, found: list[Found], room: _Room) -> tuple[int, int]:
         """How many of the messages there is room for, and their bytes; a message too large for any is one by itself."""
         if room.bytes is None or not found:
             return len(found), 0
-        count, size = self._sizes_of.fitting(client, [id_ for id_, *_ in found], room.bytes)
+        count, size = self._sizes_of.fitting(client, [each.id for each in found], room.bytes)
         return (1, room.bytes) if room.first and not count else (count, size)
 
     def _claim_by_stream(self, client: Client, seq: int, room: _Room, until: int | None, seen: _Seen | None) -> _Taken:
@@ -318,10 +332,10 @@ class Consumer:
             f" WITH (ack_wait = '{int(self._options.lease * 1000)}ms', prefetch = {room.messages})"
             f" LIMIT {room.messages} NOWAIT"
         )
-        leased = [as_found(row) for row in found]
+        leased = [self._due.as_found(row) for row in found]
         count, size = self._fitting(client, leased, room)
         if count < len(leased):
-            self.claims.give_back(client, [id_ for id_, *_ in leased[count:]])
+            self.claims.give_back(client, [each.id for each in leased[count:]])
         if seen is None and count:
             began, now, ended = self._clock(), client.now_ns(), self._clock()
             seen = _Seen(Sight(now, until, ()), began, ended)

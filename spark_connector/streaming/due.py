@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_connector.client.connection import NOW_US, Client, Row, quoted
 from spark_connector.client.queue import Queue
@@ -21,14 +21,17 @@ from spark_connector.client.queue import Queue
 LEVELS_MAX = 32  # priorities asked for one by one; the rest of a table that uses more is read by a scan of its index
 _LEAST = -(1 << 63)  # no priority is as small
 _WAITING = "time_acked IS NULL"
-Found = tuple[Any, int, int]
-"""A message's id, how often it was delivered, and when it was made (ns; 0 where that is not kept)."""
+_MADE, _TOKEN = "time_created", "lease_token"
 
 
-def as_found(row: Row) -> Found:
-    """A row of `Due.found`."""
-    id_, epoch, *made = row
-    return id_, int(epoch or 0), int(made[0] or 0) if made else 0
+class Found(NamedTuple):
+    """A message's id, how often it was delivered, when it was made (ns), and the name of its last delivery; 0 where the
+    queue keeps no such column."""
+
+    id: Any
+    epoch: int
+    made: int
+    token: int
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ class Due:
         self._levelled = queue.has("priority")
         self._unlevelled = self._levelled and queue.column("priority").nullable
         self._unscheduled = queue.column("time_next").nullable
-        self._created = queue.has("time_created")
-        self.found = "id, epoch, time_created" if self._created else "id, epoch"  # the columns of a Found
+        self._created, self._named = queue.has(_MADE), queue.has(_TOKEN)
+        own = [name for name in (_MADE, _TOKEN) if queue.has(name)]
+        self.found = ", ".join(["id", "epoch", *own])  # the columns of a Found
         self._levels: tuple[int, ...] = ()  # priorities that were met, in order
         self._more = False  # there are more than LEVELS_MAX
 
@@ -78,13 +82,19 @@ class Due:
         due = tuple(stretch for stretch, is_due in zip(stretches, found, strict=False) if is_due)
         return Sight(int(clock) * 1000, until, due)
 
+    def as_found(self, row: Row) -> Found:
+        """A row of `found`."""
+        id_, epoch, *own = row
+        made = int(own[0] or 0) if self._created else 0
+        return Found(id_, int(epoch or 0), made, int(own[-1] or 0) if self._named else 0)
+
     def lock(self, client: Client, sight: Sight, most: int) -> list[Found]:
         """Up to `most` of them, locked in the client's transaction; what others have locked is passed over."""
         found: list[Found] = []
         for each in sight.stretches:
             where, order = self._of(sight, each)
             sql = f"SELECT {self.found} FROM {self._from} WHERE {where}{order} LIMIT {most - len(found)}"
-            found.extend(as_found(row) for row in client.rows(f"{sql} FOR UPDATE SKIP LOCKED"))
+            found.extend(self.as_found(row) for row in client.rows(f"{sql} FOR UPDATE SKIP LOCKED"))
             if len(found) >= most:
                 break
         return found

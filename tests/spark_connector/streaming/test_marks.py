@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from engine.model import states
+from engine.model import lease_token, states
 from engine.model.options import QueueOptions, to_comment
 from spark_connector.client import queue
 from spark_connector.streaming import claims, consumer
@@ -19,6 +19,11 @@ from spark_connector.streaming import claims, consumer
 def test_a_lease_ends_as_the_engine_writes_it(until):
     assert claims.lease_end(until) == states.lease_end(until)
     assert states.is_lease_end(claims.lease_end(until))
+
+
+@pytest.mark.parametrize("token", [0, 1, 41, 42, 43, (1 << 53) - 2, (1 << 53) - 1, 1 << 53, (1 << 63) - 1])
+def test_a_delivery_is_named_as_the_engine_does(token):
+    assert claims.next_token(token, 42) == lease_token.grown(token, 42)
 
 
 def test_a_rejected_message_is_set_aside_as_the_engine_does():

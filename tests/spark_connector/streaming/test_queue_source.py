@@ -414,6 +414,51 @@ def test_only_what_is_still_held_is_renewed(begin, sql, queue):
     assert [id_ for id_, time_next in before if after[id_] != time_next] == [ids[3]]
 
 
+@pytest.mark.parametrize("limit", [{}, {"max_concurrency": "100"}], ids=["directly", "by a stream"])
+def test_a_delivery_of_the_same_number_is_anothers(begin, sql, queue, limit):
+    """RELEASE takes the epoch back, so that the next receiver's is that of the claim; the lease token is not."""
+    name = queue(**limit)
+    fill(sql, name, 2)
+    query = begin(name)
+    assert query.plan()
+    query.kill()
+    released, held = sql.column(f"SELECT id FROM {name} ORDER BY id")
+    assert sql(f"RELEASE {name} {released}") == 1
+    lease = f"SELECT id, epoch, lease_token FROM STREAM {name} WITH (ack_wait = '5m') LIMIT 9 NOWAIT"
+    ((id_, epoch, token),) = sql.rows(lease)
+    assert (id_, epoch) == (released, 1)
+    before = sql.row(f"SELECT epoch, lease_token, time_next FROM {name} WHERE id = {released}")
+    sql(f"UPDATE {name} SET time_next = time_next - {LATER_NS} WHERE id = {held}")
+    again = begin(name, query.checkpoint)
+    assert again.plan()
+    assert len(again.run()) == 2
+    epochs = f"SELECT epoch FROM {name} WHERE id = {held}"
+    wait_until(lambda: sql.value(epochs) == 2, what="what is still held to be leased again")
+    assert sql.row(f"SELECT epoch, lease_token, time_next FROM {name} WHERE id = {released}") == before
+    again.finish()
+    assert not again.plan()
+    report = again.source.report()
+    assert report is not None and report["leasesLost"] == 1
+    assert sql(f"ACK {name} WHERE id = {id_} AND lease_token = {token}") == 0, "the batch is done, and it was in it"
+
+
+def test_claims_of_an_earlier_version_are_kept(begin, sql, queue):
+    """Their table has no column for lease tokens yet."""
+    name = queue()
+    fill(sql, name, 4)
+    query = begin(name)
+    assert query.plan()
+    before = query.run()
+    query.kill()
+    sql(f"ALTER TABLE {table_name(name)} DROP COLUMN token")
+    again = begin(name, query.checkpoint)
+    assert again.plan()
+    assert again.run() == before
+    again.finish()
+    assert not again.plan()
+    assert states(sql, name) == {"acked": 4}
+
+
 # --- order, priorities, keys
 
 
