@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera test-silence spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -57,6 +57,10 @@ example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which ch
 
 test-silence: $(STAMP) mariadb ## one of two proxies frozen or cut off in each transaction of the engine, alone: root for the network
 	QUEUEGATE_TEST_SILENCE=all $(PYTEST) -n $(JOBS) --dist worksteal tests/faults/test_frozen_proxies.py
+
+ROUNDS ?= 10
+rolling-restart: $(STAMP) mariadb ## two proxies restarted in turn under workers: nothing is handled by two at once (ROUNDS=30 SEED=7)
+	QUEUEGATE_ROLLING_ROUNDS=$(ROUNDS) $(if $(SEED),QUEUEGATE_ROLLING_SEED=$(SEED)) $(PYTEST) tests/faults/test_rolling_restart.py
 
 KILLS ?= 6
 ledger-topics: $(STAMP) mariadb ## what readers of a topic get under SIGKILLs of proxies and of the database (KILLS=20 SEED=7)

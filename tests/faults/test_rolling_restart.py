@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import random
 import re
 import socket
 import subprocess
@@ -21,6 +22,9 @@ from slowness import scaled
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
 PAUSE_SECONDS = 15.0  # most between two deliveries, on a busy machine; a lease is an hour
 HELD = 20
+ROUNDS = int(os.environ.get("QUEUEGATE_ROLLING_ROUNDS", "1"))
+SEED = os.environ.get("QUEUEGATE_ROLLING_SEED", "5")
+PER_ROUND = 24  # messages that workers handle
 
 
 class Clients:
@@ -216,6 +220,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 def test_no_message_is_handled_by_two_workers_at_once(mariadb, tmp_path):
     """Handlers take longer than a proxy takes to restart; the workers come back through the other one."""
+    chance, total = random.Random(SEED), ROUNDS * PER_ROUND
     url = mariadb.fresh_database("handled")
     gates = []
     for name in ("a", "b"):
@@ -225,7 +230,8 @@ def test_no_message_is_handled_by_two_workers_at_once(mariadb, tmp_path):
     check = Sql(mariadb.connect(database="handled"))
     setup = Sql(gates[0].connect())
     setup("CREATE QUEUE q (n INT, seconds DOUBLE) WITH (ack_wait = '20s', min_backoff = '100ms', max_attempts = 9)")
-    setup("INSERT INTO q (n, seconds) VALUES " + ", ".join(f"({n}, {3 + n % 3})" for n in range(24)))
+    seconds = [3 + n % 3 if n < PER_ROUND else round(chance.uniform(0.2, 6), 1) for n in range(total)]
+    setup("INSERT INTO q (n, seconds) VALUES " + ", ".join(map(str, enumerate(seconds))))
     setup.connection._force_close()
     environment = {
         **os.environ,
@@ -241,12 +247,17 @@ def test_no_message_is_handled_by_two_workers_at_once(mariadb, tmp_path):
                 folder = Path(__file__).parent
                 workers.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output))
         wait_until(lambda: all("begin" in log.read_text() for log in logs), 60, "both workers at work")
-        for gate in gates:
+        for gate, work in restarts(gates, chance):
             assert gate.terminate() == 0
             gate.start()
             known = sum(log.read_text().count("end ") for log in logs)
-            wait_until(lambda known=known: sum(log.read_text().count("end ") for log in logs) >= known + 4, 60, "work")
-        wait_until(lambda: not check.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"), 120, "the last message")
+            wait_until(
+                lambda known=known, work=work: sum(log.read_text().count("end ") for log in logs) >= known + work,
+                60,
+                "work",
+            )
+        unacked = "SELECT COUNT(*) FROM q WHERE time_acked IS NULL"
+        wait_until(lambda: not check.value(unacked), 120 * ROUNDS, "the last message")
     finally:
         for worker in workers:
             worker.kill()
@@ -256,9 +267,16 @@ def test_no_message_is_handled_by_two_workers_at_once(mariadb, tmp_path):
         balancer.close()
         check.close()
     handled = sorted(interval for log in logs for interval in intervals(log.read_text()))
-    assert {n for n, _, _ in handled} == set(range(24))
+    assert {n for n, _, _ in handled} == set(range(total))
     for (n, _, ended), (other, began, _) in itertools.pairwise(handled):
         assert n != other or began >= ended, f"message {n} was handled by two at once: {handled}"
+
+
+def restarts(gates: list[Gate], chance: random.Random) -> Iterator[tuple[Gate, int]]:
+    """Which proxy is restarted next, and how many messages are handled before another is."""
+    yield from ((gate, 4) for gate in gates)
+    for _ in range(ROUNDS - 1):
+        yield from ((gate, chance.randrange(8)) for gate in chance.sample(gates, len(gates)))
 
 
 def intervals(log: str) -> list[tuple[int, float, float]]:
