@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pytest
 from bare_debian import BareDebian, bare_debian
 from dockerfile import Stage, stages
 from one_message import one_message
-from servers import ROOT, free_port
+from servers import ROOT, free_port, wait_until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -133,15 +134,32 @@ def test_the_images_steps_run_and_it_serves_from_a_read_only_file_system(debian,
     build(debian, image, "/")
     assert not debian.path("/opt/queuegate/bin/pip").exists()
     environment = {"PATH": f"{image.environment['PATH']}:{debian.environment['PATH']}", "QUEUEGATE_PASSWORD_ROOT": "pw"}
-    command = [*image.words("ENTRYPOINT"), *image.words("CMD"), "--listen", f"127.0.0.1:{free_port()}"]
+    console = f"127.0.0.1:{free_port()}"  # as in a pod, whose loopback address is forwarded to
+    command = [
+        *image.words("ENTRYPOINT"),
+        *image.words("CMD"),
+        "--listen",
+        f"127.0.0.1:{free_port()}",
+        "--console",
+        console,
+    ]
     writable = [image.one("VOLUME")]
     with debian.serving(
         *command, user=image.one("USER"), cwd=writable[0], environment=environment, writable=writable
     ) as port:
         one_message(port, "pw")
+        wait_until(lambda: status(f"http://{console}/login") == 200, 60, "the console")
         debian.run(*image.words("HEALTHCHECK"), environment=environment)
     with pytest.raises(AssertionError, match="Connection refused"):
         debian.run(*image.words("HEALTHCHECK"), environment=environment)
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except OSError:
+        return 0
 
 
 def build(debian: BareDebian, stage: Stage, folder: str) -> None:
@@ -152,7 +170,7 @@ def build(debian: BareDebian, stage: Stage, folder: str) -> None:
         elif instruction == "COPY" and not text.startswith("--from="):
             *sources, target = text.split()
             for name in sources:
-                place = debian.path(os.path.join(folder, target, name if target.endswith("/") else ""))
+                place = debian.path(os.path.join(folder, target, Path(name).name if target.endswith("/") else ""))
                 if (ROOT / name).is_dir():
                     shutil.copytree(ROOT / name, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
                 else:

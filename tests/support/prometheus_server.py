@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from servers import ROOT, find_binary, free_port, wait_until
+from slowness import scaled
 
 FOLDER = ROOT / "packaging/prometheus"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -41,11 +42,11 @@ def rules(name: str) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
 
 
-def faster(text: str, factor: int) -> str:
+def faster(text: str, factor: float) -> str:
     """A file of rules whose times, `for:`, ranges and ages alike, are so many times shorter."""
 
     def shorter(match: re.Match[str]) -> str:
-        return f"{match[1]}{int(match[2]) * _SECONDS[match[3]] * 1000 // factor}ms{match[4]}"
+        return f"{match[1]}{int(int(match[2]) * _SECONDS[match[3]] * 1000 / factor)}ms{match[4]}"
 
     def younger(match: re.Match[str]) -> str:
         return f"{match[1]}{int(match[2]) / factor:g}"
@@ -55,7 +56,7 @@ def faster(text: str, factor: int) -> str:
 
 
 class Prometheus:
-    """A server that has our rules, and scrapes these admin ports every two seconds."""
+    """A server that has our rules, and scrapes the admin ports of proxies."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -86,11 +87,13 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running(directory: Path, targets: list[str], factor: int) -> Iterator[Prometheus]:
-    """Such a server, with our files, and their times so many times shorter."""
+def running(directory: Path, targets: list[str], factor: float, seconds: float) -> Iterator[Prometheus]:
+    """Such a server, with our files, and their times so many times shorter. It scrapes in intervals of so many seconds,
+    and waits as long for an answer."""
     binary = program("prometheus")
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "500ms"}
+    interval = f"{seconds * 1000:.0f}ms"
+    config["global"] = {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": "500ms"}
     config["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
     for name in config["rule_files"]:
         (directory / name).write_text(faster((FOLDER / name).read_text(), factor))
@@ -114,7 +117,7 @@ def running(directory: Path, targets: list[str], factor: int) -> Iterator[Promet
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(scaled(20))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(10)
