@@ -22,6 +22,7 @@ from engine.delivery.subscription import Subscription
 from engine.duties.alarm_watch import AlarmWatch
 from engine.duties.catalog_watcher import CatalogWatcher
 from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
+from engine.duties.dead_letter_names import DeadLetterNames
 from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
 from engine.duties.surveyor import Surveyor
@@ -118,6 +119,7 @@ class EngineOptions:
     purges: bool = True
     """False where a neighbour purges for this one too."""
     make_dead_letters: MakeTable = _not_made
+    dead_letter_names: DeadLetterNames = field(default_factory=DeadLetterNames)
     alone: Callable[[str], bool] = lambda user: True
     """Whether no client of another account than this is connected."""
     retention_seconds: float = PERIOD_SECONDS
@@ -154,6 +156,7 @@ class Engine:
             refresh=lambda: asyncio.shield(asyncio.ensure_future(self.catalog_changed())),
             moved=self.committed,
             leads=lambda: self._purges and self._neighbours.leads,
+            names=options.dead_letter_names,
         )
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
@@ -211,6 +214,7 @@ class Engine:
         except BaseException:
             self._open = False
             raise
+        await self.dead_letter_names.begin(self._catalog)
         await self.topics.open()
         await self.schedules.open()
         self._alarm_watch = AlarmWatch(self._managers, self._store, self._work, self._clock, self._logger)
@@ -434,6 +438,11 @@ class Engine:
         """The schedules, once it is open."""
         assert self._schedules is not None
         return self._schedules
+
+    @property
+    def dead_letter_names(self) -> DeadLetterNames:
+        """Whose dead letters may go where."""
+        return self._moves.names
 
     @property
     def topics(self) -> Topics:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 from engine.backend.mysql import MySQLPool, MySQLStoreConnection
 from engine.clock import Clock, SystemClock, system_jitter
+from engine.duties.dead_letter_names import DeadLetterNames
 from engine.engine import Engine, EngineOptions
 from engine.model.filter_limits import FilterLimits
+from engine.store.named_dead_letters import NamedDeadLetters
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress as MeshPlace
@@ -154,7 +156,7 @@ async def _serve_at(
     ready: Callable[[RunningProxy], None] | None,
 ) -> None:
     clock = SystemClock()
-    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
+    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory, named):
         engine = Engine(
             store,
             clock=clock,
@@ -164,6 +166,7 @@ async def _serve_at(
                 FilterLimits(config.limits.filters, config.limits.filters_per_account),
                 purges=place.worker == 0,  # acked messages need no more than one to delete them
                 make_dead_letters=DeadLetterTables(store.administer).make,
+                dead_letter_names=DeadLetterNames(named),
                 alone=peers.registry.alone,
                 retention_seconds=config.retention_period,
                 upgrade_after_seconds=0.0 if directory is None else _UPGRADE_SECONDS,
@@ -310,19 +313,21 @@ def _first_id(config: Config, place: WorkerSlot | None) -> int:
 @contextlib.asynccontextmanager
 async def _backend(
     config: Config, clock: Clock, registry: ConnectionRegistry, tls: ClientTls
-) -> AsyncIterator[tuple[SqlMessageStore, Gateway, ProxyDirectory | None]]:
-    """The database: the engine's store on it, the way of clients to it, and where other proxies are."""
+) -> AsyncIterator[tuple[SqlMessageStore, Gateway, ProxyDirectory | None, NamedDeadLetters | None]]:
+    """The database: the engine's store on it, the way of clients to it, where other proxies are, and which dead-letter
+    queues were named."""
     url, limits = config.backend, config.limits
     if not url.embedded:
         # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
         pool = MySQLPool(url, size=limits.database_work + 1)
         store = SqlMessageStore.for_mysql(pool, server_group_conditions(pool), server_insert)
+        named = NamedDeadLetters(pool) if url.database else None
         directory = ProxyDirectory(pool, lambda: pool.sessions) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:
-                yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls), directory
+                yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls), directory, named
             else:
-                yield store, RelayGateway(url, clock, limits.login_timeout, tls, pool.statement_pins), directory
+                yield store, RelayGateway(url, clock, limits.login_timeout, tls, pool.statement_pins), directory, named
         finally:
             await store.close()
         return
@@ -330,7 +335,7 @@ async def _backend(
     from proxy.gateways.embedded import embedded_backend
 
     async with embedded_backend(config, clock, registry, tls) as opened:
-        yield *opened, None
+        yield *opened, None, None
 
 
 def _mesh_place(config: Config, place: WorkerSlot) -> MeshPlace:

@@ -57,6 +57,8 @@ class Effects:
     """Why, as the statement says."""
     drops: frozenset[QueueName] = frozenset()
     """Queues and topics that are gone then, whose schedules go with them."""
+    names: tuple[QueueName, QueueName] | None = None
+    """A queue and its dead-letter queue, which may be another's, and which an account that may add to it names so."""
     numbered: bool = field(default=False, compare=False)
     """The rows that it adds are those of a topic whose history is kept, and get their ids in one go: the answer has the
     first. So it must not take the fast path, which does not read that."""

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.delivery.context import WorkContext
+from engine.duties.dead_letter_names import DeadLetterNames, not_named
 from engine.duties.summary import Summary
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec, may_be_anothers
 from engine.model.traced import DEAD_LETTERED
 from engine.service import Service
 
@@ -56,13 +57,14 @@ def dead_letter_name(queue: QueueSpec) -> QueueName:
 @dataclass(frozen=True, slots=True)
 class Moves:
     """What movers need of the engine. `refresh` reads the catalog again; `moved` tells of messages that are in another
-    queue now; `leads`: whether lost words are looked for here."""
+    queue now; `leads`: whether lost words are looked for here; `names`: whose dead letters may go where."""
 
     make: MakeTable
     catalog: Callable[[], QueueCatalog]
     refresh: Callable[[], Awaitable[None]]
     moved: Callable[[CommitReport], None]
     leads: Callable[[], bool]
+    names: DeadLetterNames = field(default_factory=DeadLetterNames)
 
 
 class DeadLetterMover(Service):
@@ -137,14 +139,29 @@ class DeadLetterMover(Service):
         name = dead_letter_name(self.queue)
         if name == self.queue.name:
             raise EngineError(f"'{name.table}' cannot be its own dead-letter queue: ALTER QUEUE ... SET (dead_letter)")
-        if (dead := self._moves.catalog().get(name)) is None:
-            dead = await self._made(name)
-        owner = dead.options.dead_letter_of
+        if (dead := self._moves.catalog().get(name)) is not None:
+            self._check_role(dead)
+            await self._check_name()
+            return dead
+        await self._check_name()
+        dead = await self._made(name)
+        self._check_role(dead)
+        await self._check_name()  # somebody may have been quicker
+        return dead
+
+    def _check_role(self, dead: QueueSpec) -> None:
+        name, owner = dead.name, dead.options.dead_letter_of
         if owner is not None and owner != self.queue.name.table:
             raise EngineError(f"'{name}' holds the dead letters of '{owner}': name another with the option dead_letter")
         if dead.options.topic is not None:
             raise EngineError(f"'{name}' is fed from its topic: name another queue with the option dead_letter")
-        return dead
+
+    async def _check_name(self) -> None:
+        catalog, queue = self._moves.catalog(), self.queue
+        if not may_be_anothers(queue, catalog.get(queue.dead_letter)):
+            return
+        if not await self._work.run(self._moves.names.allows(queue, catalog)):
+            raise EngineError(not_named(self.queue.name, dead_letter_name(self.queue)))
 
     async def _made(self, name: QueueName) -> QueueSpec:
         try:

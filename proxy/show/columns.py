@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueStatus, TextValue
 from proxy.errors import ProxyError
@@ -65,9 +66,10 @@ def queue_rows(
     like: str | None,
     sees: Callable[[QueueName], bool] | None = None,
     told: Callable[[str], str] = str,
+    problems: Mapping[QueueName, str] = MappingProxyType({}),
 ) -> list[Row]:
-    """The rows of SHOW QUEUES: those served with their counters, those refused with the reason, as the account may be
-    `told` it. `sees`: no others."""
+    """The rows of SHOW QUEUES: those served with their counters and `problems`, those refused with the reason, as the
+    account may be `told` it. `sees`: no others."""
     wanted = like_pattern("%" if like is None else like)
     rows: list[tuple[str, str, Row]] = []
     paused = {queue.name for queue in catalog if queue.options.paused}
@@ -79,7 +81,7 @@ def queue_rows(
             name.table.encode(),
             name.database.encode(),
             *(str(n).encode() for n in numbers),
-            _PAUSED if name in paused else None,
+            problems[name].encode() if name in problems else _PAUSED if name in paused else None,
         )
         rows.append((name.database, name.table, texts))
     for name, reason in catalog.rejected.items():

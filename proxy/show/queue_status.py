@@ -6,11 +6,12 @@ its own, and else of the proxy's rights. Streams are those of all workers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.engine import Engine
-from engine.model.errors import EngineError, QueueNotFound
+from engine.model.errors import BackendError, EngineError, QueueNotFound
 from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, moment, unknown
 from engine.model.identity import IdKind, id_kind, id_text
 from engine.model.queue import (
@@ -80,6 +81,8 @@ from rewriter.plan import (
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 from rewriter.text.literals import plain_literal
+
+log = logging.getLogger(__name__)
 
 UNMATCHED_MAX = 500
 """Ready messages of a queue that are looked at for whether they fit a stream."""
@@ -170,7 +173,16 @@ class QueueViews:
         rejected = {name: self.told(reason) for name, reason in catalog.rejected.items() if wanted(name)}
         groups = any(queue.options.topic is not None for queue in queues)
         lags = (await self._engine.topics.gauges()).lags if groups else {}
-        return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues), lags)
+        unmatched, problems = await self._unmatched(queues), await self.problems()
+        return queue_values(statuses, surveys, catalog, rejected, unmatched, lags, problems)
+
+    async def problems(self) -> dict[QueueName, str]:
+        """What is wrong with queues that are served all the same."""
+        try:
+            return await self._engine.dead_letter_names.problems(self._engine.catalog)
+        except BackendError as error:
+            log.warning("the names of dead-letter queues cannot be read: %s", error)
+            return {}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
         """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from engine.duties.dead_letter_mover import dead_letter_name
 from engine.duties.surveyor import Survey
@@ -232,14 +233,16 @@ def queue_values(
     rejected: Mapping[QueueName, str],
     unmatched: Mapping[QueueName, int],
     lags: Mapping[QueueName, GroupLag],
+    problems: Mapping[QueueName, str] = MappingProxyType({}),
 ) -> list[Values]:
     """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE; `lags`:
-    of queues of consumer groups."""
+    of queues of consumer groups; `problems`: of queues that are served all the same."""
     rows = {
         status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0), lags.get(status.name))
         for status in statuses
         if catalog.get(status.name)
     }
+    rows |= {name: (*row[:-1], row[-1] or problems.get(name)) for name, row in rows.items() if name in problems}
     blank: Values = (None,) * (len(QUEUES) - 3)
     rows |= {name: (name.table, name.database, *blank, reason) for name, reason in rejected.items()}
     return [rows[name] for name in sorted(rows)]

@@ -221,10 +221,13 @@ class Executor:
 
     async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
         outcome = await answering
+        if effects.names is not None and outcome.ok:
+            await self.engine.dead_letter_names.add(*effects.names)
         if effects.catalog and (outcome.ok or effects.several):
             await self._refresh_catalog()
         for dropped in effects.drops if outcome.ok else ():
             await self.engine.schedules.queue_dropped(dropped)
+            await self.engine.dead_letter_names.forget(dropped)
         if effects.catalog:
             await self.session.upstream.deliver()
         return outcome
@@ -275,6 +278,8 @@ class Executor:
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
         """A statement that the database knows only half of: it carries it out, we answer."""
         outcome = await self._carried_out(plan)
+        if plan.effects.names is not None:
+            await self.engine.dead_letter_names.add(*plan.effects.names)
         if plan.effects.catalog:
             await self._refresh_catalog()
         self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
@@ -411,7 +416,9 @@ class Executor:
                 return (), ()
             case ShowQueues(database, like):
                 statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
-                return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees, self._views.told)
+                problems, told = await self._views.problems(), self._views.told
+                catalog = self.engine.catalog
+                return QUEUES_COLUMNS, queue_rows(statuses, catalog, database, like, sees, told, problems)
             case (
                 ShowQueueStatus()
                 | ShowSubscriptions()

@@ -7,6 +7,7 @@ It is made from the catalog's reading of the table, so the executor has the cata
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from engine.model.errors import InvalidOption
 from engine.model.groups import FindQueue, unfit_group_key
@@ -46,16 +47,23 @@ def alter_plan(
         f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
-    check = may_take_dead_letters(spec.name, options, find) if "dead_letter" in given else ""
+    dead = anothers(spec.name, options, find) if "dead_letter" in given else None
     # By itself: a proxy adds it in the background, too, and to find it there is as good.
     adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
-    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), check=check, adds=adds)
+    plan = Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), adds=adds)
+    return plan if dead is None else naming(plan, spec.name, dead)
 
 
-def may_take_dead_letters(queue: QueueName, options: QueueOptions, find: FindQueue) -> str:
-    """What the database has to accept of the client first, where it names another queue with dead_letter: the engine
-    adds messages to that one from then on, so the client must have the right to, also where somebody is to make it yet.
-    A queue that is there and has the default name counts as named. Empty where none is.
+def naming(plan: Execute, queue: QueueName, dead: QueueName) -> Execute:
+    """A statement that names another's queue as the dead-letter queue of this one: the engine adds messages to that one
+    from then on, so the client must have the right to, also where somebody is to make it yet."""
+    check = f"INSERT INTO {dead.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
+    return replace(plan, check=check, effects=replace(plan.effects, names=(queue, dead)))
+
+
+def anothers(queue: QueueName, options: QueueOptions, find: FindQueue) -> QueueName | None:
+    """The dead-letter queue that a queue with these options has, where it may be another's: also one that is there and
+    has the default name.
 
     Raises:
         InvalidOption: it holds the dead letters of another, or is the queue of a consumer group.
@@ -63,18 +71,14 @@ def may_take_dead_letters(queue: QueueName, options: QueueOptions, find: FindQue
     name = QueueName(queue.database, options.dead_letter or default_dead_letter(queue.table))
     dead = find(name)
     if dead is None:
-        return "" if options.dead_letter is None or name.table == default_dead_letter(queue.table) else _adds_to(name)
+        return None if name.table == default_dead_letter(queue.table) else name
     if dead.options.dead_letter_of == queue.table:
-        return ""
+        return None
     if dead.options.dead_letter_of is not None or dead.options.topic is not None:
         if options.dead_letter is None:
-            return ""  # the engine refuses it, and says so
+            return None  # the engine refuses it, and says so
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
-    return _adds_to(name)
-
-
-def _adds_to(name: QueueName) -> str:
-    return f"INSERT INTO {name.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
+    return name
 
 
 def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:

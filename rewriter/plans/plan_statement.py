@@ -79,7 +79,7 @@ from rewriter.plan import (
     UseDatabase,
 )
 from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
-from rewriter.plans.alter_queue import alter_plan, may_take_dead_letters
+from rewriter.plans.alter_queue import alter_plan, anothers, naming
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
@@ -440,7 +440,14 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        return Execute(sql, Effects(catalog=True), check=may_take_dead_letters(queue, options, self._find))
+        plan, dead = Execute(sql, Effects(catalog=True)), anothers(queue, options, self._find)
+        if dead is not None:
+            return naming(plan, queue, dead)
+        # Who makes a queue under the name that another's dead letters go to by default gives it to these.
+        by_default = (q.name for q in self._catalog if q.options.dead_letter is None and q.dead_letter == queue)
+        source = None if self._find(queue) is not None else next(by_default, None)
+        names = None if source is None else (source, queue)
+        return replace(plan, effects=replace(plan.effects, names=names))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)

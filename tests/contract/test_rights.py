@@ -403,7 +403,8 @@ ATTACKS = [
     "SELECT 1 /*!, word FROM secret */",
     "SELECT 1 /*!99999 */ , word FROM secret",
 ]
-OURS = {"queuegate_groups", "queuegate_proxies"}  # made by the proxy itself, whoever is logged in
+# Made by the proxy itself, whoever is logged in.
+OURS = {"queuegate_groups", "queuegate_proxies", "queuegate_dead_letters"}
 KINDLY_REFUSED = (1045, 1049, 1054, 1064, 1094, 1095, 1142, 1146, 1235, 1295)
 
 

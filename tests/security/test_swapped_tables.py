@@ -315,6 +315,99 @@ def test_the_queue_of_a_group_takes_no_dead_letters(place: Place, name: str) -> 
     client.close()
 
 
+def test_a_dead_letter_queue_in_a_comment_by_hand_takes_nothing(place: Place, name: str) -> None:
+    """Whoever may alter a queue may write its comment, also around the proxy. So dead letters wait, and SHOW QUEUES
+    says so, until somebody names the other queue who may add to it."""
+    mine, orders, made = f"{name}_m", f"{name}_o", f"{name}_made"
+    guest = Guest(place, mine, f"{mine}_dead")
+    guest.admin(f"CREATE QUEUE {orders} (body VARCHAR(100))")
+    guest.sql(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    comment = str(guest.sql.value(f"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = '{mine}'"))
+
+    def problem(show: str = "SHOW QUEUES") -> str:
+        (row,) = [row for row in guest.admin.named(show) if row["queue"] == mine]
+        return str(row["problem"])
+
+    assert problem() == "None"
+    for number, target in enumerate((orders, made), 1):
+        prepared(guest.sql, f"ALTER TABLE {mine} COMMENT = '{comment},dead_letter={target}'")
+        wait_until(lambda target=target: f"'{target}' was named in its comment by hand" in problem(), 60, "the problem")
+        assert problem("SHOW QUEUE STATUS") == problem()
+        assert guest.reject(mine, "forged") == number
+        waits = f"{OWNER}.{mine}: rejected messages wait, set aside"
+        told = f"'{target}' was named in its comment"
+        wait_until(
+            lambda waits=waits, told=told: any(waits in x and told in x for x in place.gate.log.splitlines()), 60, "it"
+        )
+        assert guest.sql.column(f"SELECT time_next FROM {mine}") == [REJECTED] * number
+        assert guest.sql.error(f"ALTER QUEUE {mine} SET (dead_letter = '{target}')")[0] == 1142
+    assert guest.admin.value(f"SELECT COUNT(*) FROM {orders}") == 0
+    assert made not in guest.admin.column("SHOW QUEUES")
+    assert guest.sql.error("INSERT INTO queuegate_dead_letters VALUES ('a', 'b', 'c')")[0] == 1142
+    guest.admin(f"ALTER QUEUE {mine} SET (dead_letter = '{orders}')")
+    wait_until(lambda: guest.admin.value(f"SELECT COUNT(*) FROM {orders}") == 2, 90, "the dead letters")
+    assert problem() == "None"
+    guest.admin(f"DROP QUEUE {mine}")  # and what it named with it
+    guest.sql(f"CREATE QUEUE {mine} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    prepared(guest.sql, f"ALTER TABLE {mine} COMMENT = '{comment},dead_letter={orders}'")
+    wait_until(lambda: "was named in its comment by hand" in problem(), 60, "the problem")
+    guest.close()
+
+
+def test_a_queue_of_anothers_with_the_default_name_takes_nothing(place: Place, name: str) -> None:
+    """Also where the queue is made around the proxy, and by a CREATE QUEUE that its account may not do."""
+    mine = f"{name}_m"
+    guest = Guest(place, mine)
+    guest.admin(f"CREATE QUEUE {name}_p (body VARCHAR(100)) WITH (poll_interval = '1s')")
+    guest.admin(f"CREATE QUEUE {mine}_dead (body VARCHAR(100))")
+    definition = str(guest.admin.row(f"SHOW CREATE TABLE {name}_p")[1])
+    prepared(guest.sql, definition.replace(f"{name}_p", mine))
+    wait_until(lambda: mine in guest.admin.column("SHOW QUEUES"), 60, "the queue to be found")
+    assert guest.sql.error(f"CREATE QUEUE {mine}_dead (body VARCHAR(100))")[0] in (1142, 1050)
+    guest.reject(mine, "forged")
+    told = f"'{mine}_dead' was named in its comment by hand, or is another's"
+    wait_until(lambda: told in place.gate.log, 60, "the refusal")
+    assert guest.sql.column(f"SELECT time_next FROM {mine}") == [REJECTED]
+    assert guest.admin.value(f"SELECT COUNT(*) FROM {mine}_dead") == 0
+    guest.admin(f"ALTER QUEUE {mine} SET (dead_letter = '{mine}_dead')")
+    wait_until(lambda: guest.admin.value(f"SELECT COUNT(*) FROM {mine}_dead") == 1, 90, "the dead letter")
+    guest.close()
+
+
+def test_what_comments_said_before_is_taken_over_once(server: MariaDb, name: str, tmp_path: Any) -> None:
+    """A proxy of this version on tables of an earlier one goes on as that did; what is written later is not trusted."""
+    database = f"before_{OWNER}"
+    gate = Gate(server.fresh_database(database), tmp_path, database=database).start()
+    root = Sql(gate.connect(database=database))
+    root("CREATE QUEUE shared (body VARCHAR(100), source VARCHAR(64), source_id VARCHAR(255))")
+    for queue in ("one", "two"):
+        root(f"CREATE QUEUE {queue} (body VARCHAR(100)) WITH (poll_interval = '1s')")
+        comment = root.value(f"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = '{queue}'")
+        if queue == "one":
+            prepared(root, f"ALTER TABLE {queue} COMMENT = '{comment},dead_letter=shared'")
+    root("DROP TABLE queuegate_dead_letters")
+    gate.terminate()
+    gate.start()
+    root = Sql(gate.connect(database=database))
+    prepared(root, f"ALTER TABLE two COMMENT = '{comment},dead_letter=shared'")
+
+    def problems() -> list[bool]:
+        return [row["problem"] is not None for row in root.named("SHOW QUEUES") if row["queue"] in ("one", "two")]
+
+    wait_until(lambda: problems() == [False, True], 60, "the comment to be read")
+    for queue in ("one", "two"):
+        root(f"INSERT INTO {queue} (body) VALUES ('dead')")
+        root(f"REJECT {queue} 1")
+    wait_until(lambda: root.column("SELECT source FROM shared") == ["one"], what="the dead letter")
+    gate.terminate()
+    gate.start()
+    root = Sql(gate.connect(database=database))
+    assert problems() == [False, True]
+    assert root.column("SELECT time_next FROM two") == [REJECTED]
+    root.close()
+    gate.stop()
+
+
 def test_nothing_is_deleted_in_a_dead_letter_queue_that_is_anothers(place: Place, name: str) -> None:
     """An acked message there is its own, not a dead letter that is done with: it stays, and what comes gets another
     id."""

@@ -23,6 +23,7 @@ from engine.model.states import REJECTED_NS, lease_end
 from engine.model.traced import Traced
 from engine.store.base import ForeseenLease, Page, PartitionPurge, Release
 from engine.store.gate import NOT_THE_TABLE, Gate
+from engine.store.named_dead_letters import NamedDeadLetters
 from engine.store.proxy_directory import ProxyDirectory, ProxyEntry
 from engine.store.statements.mysql import MYSQL
 
@@ -216,6 +217,7 @@ OWN: dict[str, Callable[[Bench], Awaitable[Any]]] = {
     "queuegate_schedules": lambda b: b.store.schedules.waiting(b.q.name.database),
     "queuegate_archive": lambda b: b.store.purge(replaced(b.q, archive=True, purge_after_ns=0), 10),
     "queuegate_proxies": lambda b: ProxyDirectory(b.store._pool).join(ENTRY),
+    "queuegate_dead_letters": lambda b: NamedDeadLetters(b.store._pool).add(b.q.name, b.dead.name),
 }
 ENTRY = ProxyEntry("p" * 32, 0, "127.0.0.1:1", "s" * 64)
 
