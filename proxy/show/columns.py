@@ -47,7 +47,7 @@ WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column(
 CREATE_SCHEDULE_COLUMNS = (text_column("Schedule"), text_column("Create Schedule", 16_384))
 
 
-_PAUSED = b"paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
+_PAUSED = "paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
 
 
 def like_pattern(pattern: str) -> Callable[[str], bool]:
@@ -77,11 +77,12 @@ def queue_rows(
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
         numbers = [status.subscribers, status.in_flight, status.cached, *counters, status.receivers]
         name = status.name
+        said = [text for text in (_PAUSED if name in paused else "", told(problems.get(name, ""))) if text]
         texts = (
             name.table.encode(),
             name.database.encode(),
             *(str(n).encode() for n in numbers),
-            problems[name].encode() if name in problems else _PAUSED if name in paused else None,
+            "; ".join(said).encode() if said else None,
         )
         rows.append((name.database, name.table, texts))
     for name, reason in catalog.rejected.items():

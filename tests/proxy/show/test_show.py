@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from memory_store import make_spec
+
+from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueStatus
 from proxy.cluster.registry import ProcessInfo
 from proxy.show.columns import QUEUES_COLUMNS, like_pattern, number_column, queue_rows, text_column
@@ -38,6 +42,17 @@ def test_queue_rows_tell_counters_and_refused_tables() -> None:
         (b"orders", b"shop", b"2", b"7", b"5", b"11", b"1", b"3", b"0", None),
     ]
     assert all(len(row) == len(QUEUES_COLUMNS) for row in rows)
+
+
+def test_queue_rows_tell_what_is_wrong_with_a_queue_that_is_served() -> None:
+    waits = {QueueName("shop", "orders"): "its dead letters wait"}
+    queue = make_spec(QueueName("shop", "orders"))
+    told: list[bytes | None] = []
+    for one in (queue, replace(queue, options=QueueOptions(paused=True))):
+        (row,) = queue_rows([ORDERS], QueueCatalog(1, {one.name: one}), None, None, problems=waits)
+        told.append(row[-1])
+    assert told[0] == b"its dead letters wait"
+    assert (told[1] or b"").startswith(b"paused: ") and (told[1] or b"").endswith(b"; its dead letters wait")
 
 
 def test_queue_rows_by_database_and_pattern() -> None:
