@@ -33,7 +33,7 @@ class DeadLetterNames:
             text = (
                 "dead letters of queues that name another's wait, set aside: the table of these names cannot be had: %s"
             )
-            self._logger.warning(text, error)
+            self._logger.log(logging.WARNING if _pairs(catalog) else logging.INFO, text, error)
 
     async def allows(self, queue: QueueSpec, catalog: QueueCatalog) -> bool:
         """Whether dead letters of the queue may go to its dead-letter queue. Raises BackendError."""

@@ -38,11 +38,32 @@ Judge = Callable[[], Awaitable[None]]
 """Raises BackendError where the account may not receive any more."""
 
 
+class Judged:
+    """When a stream's account was last asked for its rights. A cursor keeps it from one fetch to the next: each may be
+    over at once."""
+
+    def __init__(self) -> None:
+        self._at = asyncio.get_running_loop().time()
+
+    @property
+    def due_at(self) -> float:
+        """When it is to be asked again, on the event loop's clock."""
+        return self._at + RIGHTS_SECONDS
+
+    async def again(self, subscription: OpenStream, judge: Judge) -> BackendError | None:
+        """Ask it. Where it may not receive any more the stream is ended, with this error."""
+        error = await _denied(judge)
+        self._at = asyncio.get_running_loop().time()
+        if error is not None:
+            subscription.end(error)
+        return error
+
+
 @contextlib.asynccontextmanager
-async def attended(subscription: OpenStream, upstream: Upstream, judge: Judge) -> AsyncIterator[None]:
+async def attended(subscription: OpenStream, upstream: Upstream, judge: Judge, judged: Judged) -> AsyncIterator[None]:
     """For as long as the client waits for the stream."""
     over = asyncio.Event()
-    attendance = asyncio.create_task(_attend(subscription, upstream, judge, over))
+    attendance = asyncio.create_task(_attend(subscription, upstream, judge, judged, over))
     try:
         yield
     finally:
@@ -52,17 +73,16 @@ async def attended(subscription: OpenStream, upstream: Upstream, judge: Judge) -
         attendance.cancel()
 
 
-async def _attend(subscription: OpenStream, upstream: Upstream, judge: Judge, over: asyncio.Event) -> None:
+async def _attend(
+    subscription: OpenStream, upstream: Upstream, judge: Judge, judged: Judged, over: asyncio.Event
+) -> None:
     now = asyncio.get_running_loop().time
-    judge_at, said_at = now() + RIGHTS_SECONDS, now() + _FIRST_SECONDS
-    while not await _passes(over, min(judge_at, said_at) - now()):
+    said_at = now() + _FIRST_SECONDS
+    while not await _passes(over, min(judged.due_at, said_at) - now()):
         if now() >= said_at:
             said_at = now() + (await _silence(upstream) if upstream.line_held else RIGHTS_SECONDS)
-        if now() >= judge_at and not over.is_set():
-            if (error := await _denied(judge)) is not None:
-                subscription.end(error)
-                return
-            judge_at = now() + RIGHTS_SECONDS
+        if now() >= judged.due_at and not over.is_set() and await judged.again(subscription, judge) is not None:
+            return
 
 
 async def _passes(over: asyncio.Event, seconds: float) -> bool:

@@ -22,7 +22,7 @@ from proxy.login.rights import Right
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
-from proxy.statements.attendance import attended
+from proxy.statements.attendance import Judged, attended
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read
 from proxy.upstream.base import RESULTS_CHARSET, collected
@@ -117,7 +117,7 @@ class StreamStatement:
         session.subscription = subscription
         try:
             form = await self._form(subscription.columns, binary=binary)
-            async with self._attended(subscription):
+            async with self._attended(subscription, Judged()):
                 await stream_rows(subscription, session.writer, form)
         finally:
             session.subscription = None
@@ -125,16 +125,20 @@ class StreamStatement:
 
     async def fetch(self, cursor: SubscriptionCursor, count: int) -> tuple[list[bytes], bool]:
         """Rows from behind a cursor; see SubscriptionCursor.fetch."""
-        session = self._session
-        session.subscription = cursor.subscription
+        session, judged = self._session, cursor.judged
+        session.subscription = subscription = cursor.subscription
         try:
-            async with self._attended(cursor.subscription):
+            if asyncio.get_running_loop().time() >= judged.due_at:
+                error = await judged.again(subscription, lambda: self._judge(subscription.request))
+                if error is not None:
+                    raise error
+            async with self._attended(subscription, judged):
                 return await cursor.fetch(count, session.writer.client)
         finally:
             session.subscription = None
 
-    def _attended(self, subscription: OpenStream) -> AbstractAsyncContextManager[None]:
-        return attended(subscription, self._session.upstream, lambda: self._judge(subscription.request))
+    def _attended(self, subscription: OpenStream, judged: Judged) -> AbstractAsyncContextManager[None]:
+        return attended(subscription, self._session.upstream, lambda: self._judge(subscription.request), judged)
 
     async def _judge(self, request: SubscribeRequest) -> None:
         """As at the beginning. Rights on a whole database are kept by the server until the session names it again."""

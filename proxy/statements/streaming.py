@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, passes
 from engine.model.queue import Batch, ColumnMeta, Message, MessageId
+from proxy.statements.attendance import Judged
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
@@ -163,6 +164,7 @@ class SubscriptionCursor:
 
     def __init__(self, subscription: OpenStream, form: RowForm) -> None:
         self.subscription = subscription
+        self.judged = Judged()
         self._form = form
         self._rest = Batch((), ())
         self._ended = False

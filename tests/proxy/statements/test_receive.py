@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,10 @@ class Subscription:
 
     def __init__(self) -> None:
         self.closed: list[bool] = []
+        self.request, self.ended = SubscribeRequest(Q), list[Exception]()
+
+    def end(self, error: Exception) -> None:
+        self.ended.append(error)
 
     async def close(self, *, give_back: bool) -> None:
         self.closed.append(give_back)
@@ -81,3 +86,37 @@ async def test_a_limit_that_is_none_opens_nothing(values):
         await subject.subscribe(Subscribe(SubscribeRequest(Q), ("limit",)), values)
     assert refused.value.errno == 1210
     assert asked == []
+
+
+async def test_short_fetches_do_not_outlive_the_right_to_receive(monkeypatch):
+    """A fetch that is over at once is asked as one that waits: the time goes on from one to the next."""
+    now, answers = [0.0], list[Collected | Outcome]()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
+    subscription = Subscription()
+    subject, _ = stream_statement(subscription, Collected((), ((b"utf8mb4",),)))
+    cursor = await subject.cursor(Subscribe(SubscribeRequest(Q)), ())
+
+    async def fetched(count: int, client: object) -> tuple[list[bytes], bool]:
+        return [b"row"], False
+
+    async def collect(sql: str) -> Collected | Outcome:
+        answers.append(may)
+        return may
+
+    monkeypatch.setattr(cursor, "fetch", fetched)
+    subject._traits.accounts = True
+    subject._engine.catalog = {}
+    subject._session.database = None
+    subject._session.pins = lambda: SimpleNamespace(waiting=lambda sql, seconds: sql)
+    subject._session.writer = SimpleNamespace(client=None)
+    subject._session.upstream = SimpleNamespace(collect=collect, alive=True, line_held=False)
+    may: Collected | Outcome = Outcome()
+    for second in range(0, 90, 7):
+        now[0] = float(second)
+        assert await subject.fetch(cursor, 1) == ([b"row"], False)
+    assert len(answers) == 2  # each half a minute, and no more often
+    may = Outcome(1142, "UPDATE command denied", "42000")
+    now[0] = 100.0
+    with pytest.raises(BackendError, match="UPDATE command denied"):
+        await subject.fetch(cursor, 1)
+    assert [type(error) for error in subscription.ended] == [BackendError]
