@@ -19,7 +19,7 @@ class Case:
     begin, said through the other proxy, `around` to the database itself.
 
     `source`: what receivers of both ask for; of `want` none may be missing or come twice at the other's. `done`: what
-    holds in the database in the end. `again`: what comes after, for `source`.
+    holds in the database in the end. `hangs_up`: a receiver of the silent one, which has them all, does.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Case:
     without: bytes = b""
     source: str = ""
     silent_receives: bool = True
+    hangs_up: bool = False
     want: frozenset[int] = frozenset((1, 2, 3))
     done: Callable[[Sql], bool] = lambda sql: True
     commits: bool = True
@@ -85,6 +86,22 @@ DELIVERIES = (
     _fed("feed", "", "order_key = 'n'", _value("feed_t_group_g")),
     _fed("filter", "", "filter = 'n > 0'", _value("filter_t_group_g")),
     _fed("sequence", "WITH (sequence = 'on')", "", _value("sequence_t")),
+    Case(
+        "give back",
+        (b"`back_q`", b"SKIP LOCKED"),
+        (f"CREATE QUEUE back_q (n INT) WITH (keep_attempts = 3, {Q})", *_inserts("back_q")),
+        without=b"time_acked <",
+        source="back_q",
+        silent_receives=False,
+        hangs_up=True,
+    ),
+    Case(
+        "history",
+        (b"queuegate_traces", b"INSERT"),
+        ("CREATE TOPIC history_t (n INT) WITH (trace_keep = '1d')", f"CREATE GROUP g ON history_t WITH ({Q})"),
+        _inserts("history_t"),
+        source="history_t.g",
+    ),
     Case(
         "seek",
         (b"queuegate_positions", _value("seek_t_group_g"), b"FOR UPDATE"),

@@ -85,8 +85,11 @@ def run(two: Two, cases: Sequence[Case], moment: str) -> None:
             for sql in case.made:
                 client(sql)
         wait_until(lambda: _knows(two, cases), 20, "the first proxy to know all of them")
+        holding = [stack.enter_context(_holding(two, case)) for case in cases if case.hangs_up]
         caught = Caught(two, cases, moment)
         caught.arm()
+        for stream in holding:
+            stream.close()
         for case in cases:
             for sql in case.then:
                 client(sql)
@@ -145,6 +148,13 @@ def _knows(two: Two, cases: Sequence[Case]) -> bool:
     with contextlib.closing(Sql(two.silent.connect())) as client:
         known = {*client.column("SHOW QUEUES"), *client.column("SHOW TOPICS")}
     return all(case.source.partition(".")[0] in {"", *known} for case in cases)
+
+
+def _holding(two: Two, case: Case) -> Stream:
+    """A receiver of the one that falls silent, that has them all."""
+    stream = Stream(two.silent, case.stream(""))
+    stream.wait(len(case.want))
+    return stream
 
 
 def _seek(two: Two) -> threading.Thread:

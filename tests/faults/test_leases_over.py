@@ -88,8 +88,8 @@ class Ledger:
                         acks(f"ACK q {id_}")
                     taken += 1
 
-    def produce(self) -> None:
-        with contextlib.closing(Sql(self.two.other.connect())) as client:
+    def produce(self, gate: Gate) -> None:
+        with contextlib.closing(Sql(gate.connect())) as client:
             while not self.over.is_set():
                 first = self.sent
                 client("INSERT INTO q (n) VALUES " + ", ".join(f"({n})" for n in range(first, first + BATCH)))
@@ -118,7 +118,8 @@ def two(mariadb: MariaDb, tmp_path) -> Iterator[Two]:
         yield both.start()
 
 
-def test_a_proxy_that_stood_still_hands_out_nothing_whose_lease_is_over(two: Two, mariadb: MariaDb):
+@pytest.mark.parametrize("told", [False, True], ids=["found by a look", "told by the commit"])
+def test_a_proxy_that_stood_still_hands_out_nothing_whose_lease_is_over(two: Two, mariadb: MariaDb, told: bool):
     ledger = Ledger(two)
     with (
         contextlib.closing(Sql(mariadb.connect(database="leases"))) as check,
@@ -130,7 +131,7 @@ def test_a_proxy_that_stood_still_hands_out_nothing_whose_lease_is_over(two: Two
             threading.Thread(target=ledger.receive, args=(gate, number), daemon=True)
             for number, gate in enumerate((two.silent, two.other) * RECEIVERS)
         ]
-        threads.append(threading.Thread(target=ledger.produce, daemon=True))
+        threads.append(threading.Thread(target=ledger.produce, args=(two.silent if told else two.other,), daemon=True))
         for thread in threads:
             thread.start()
         for _ in range(TIMES):
