@@ -276,6 +276,8 @@ class Claims:
         assert lease is not None
         if lease.read and lease.receiver not in self._gone:
             self.fail("what a receiver holds is given back only once it is gone", f"{actor} changed {old} to {new}")
+        if not lease.read and new.epoch == old.epoch:
+            self.fail("what was never sent does not count", f"{actor} changed {old} to {new}")
         if lease.alone and not goes_alone(new.time_next or 0):
             self.fail("what is to go out alone stays so", f"{actor} changed {old} to {new}")
         self.counts["given back"] += 1
@@ -343,7 +345,8 @@ class Claims:
         """Whether the row is as the lease made it, and its time is not over. Its proxy may not know of a renewal."""
         row = self._rows.get(lease.id)
         untouched = row is not None and row.token == lease.token and row.time_next == lease.until_ns
-        return untouched and not lease.renewed and lease.until_ns > self.now_ns()
+        end_ns = lease.until_ns - lease.until_ns % 1000  # the mark is none of its time
+        return untouched and not lease.renewed and end_ns > self.now_ns()
 
     def ended(self, connection: int) -> None:
         """A stream has ended, and its proxy does not stop."""

@@ -130,7 +130,9 @@ def _settle(answer: asyncio.Future[Any], result: Any, error: Exception | None) -
 
 
 class Client:
-    """What all clients have in common. `live` is called when the world starts."""
+    """What all clients have in common. `live` is called when the world starts. `at`: the one proxy that it goes to."""
+
+    at: SimProxy | None = None
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
@@ -140,7 +142,9 @@ class Client:
         raise NotImplementedError
 
     async def connect(self) -> Connection:
-        """To any proxy that serves; waits for one."""
+        """To any proxy that serves, or to its own; waits for one."""
+        if self.at is not None:
+            return Connection(self.world, self.name, self.random, self.at)
         while not (usable := [proxy for proxy in self.world.proxies if proxy.usable]):
             await passing(0.1 + self.random.random() * 0.2)
         return Connection(self.world, self.name, self.random, self.random.choice(usable))
@@ -450,8 +454,9 @@ class Drain(Receiver):
     """The receiver at the end: takes everything, and acks it at once, again and again until it holds. Or it puts off
     everything, by two seconds."""
 
-    def __init__(self, world: World, name: str, below: int | None = None) -> None:
+    def __init__(self, world: World, name: str, below: int | None = None, at: SimProxy | None = None) -> None:
         super().__init__(world, name)
+        self.at = at
         self.temper, self.below, self.puts_off = Temper(), below, False
         self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", ["prefetch = 1000"])
 

@@ -38,6 +38,7 @@ T = TypeVar("T")
 EPOCH_NS = 1_770_000_000 * 1_000_000_000
 _LOCK_MARK = "/* skip locked */"
 _AT_ONCE_MARK = "/* at once */"
+_WAITS_MARK = "/* waits */"
 _TEXT = re.compile(r"_utf8mb4 (X'[0-9a-f]*')")
 _TABLE = re.compile(r"FROM `main`\.`(\w+)`")
 _CHANGED = re.compile(r"(?:UPDATE|DELETE FROM) (?:`main`\.)?`?(\w+)")
@@ -63,6 +64,10 @@ Rows = Mapping[int, Row]
 def is_alive(row: Row) -> bool:
     """Neither acked nor rejected."""
     return row.time_acked is None and row.time_next != REJECTED_NS
+
+
+class InTheWay(Exception):
+    """What a transaction would lock is locked by one that is silent."""
 
 
 class StoreView:
@@ -115,6 +120,8 @@ class StoreView:
             raise BackendError("the simulated row is locked", 3572)
 
     def _locking(self, sql: str) -> str:
+        if sql.endswith(_WAITS_MARK) and (found := _TABLE.search(sql)) is not None:
+            self._database.locks_all_of(found[1])
         if not self._database.locks or not sql.endswith(_LOCK_MARK):
             return sql
         return _TABLE.sub(r"FROM (SELECT * FROM `main`.`\1` WHERE NOT sim_locked('\1', id))", sql)
@@ -162,6 +169,8 @@ class SimDatabase:
         self.row_locks = row_locks
         self.locks: dict[tuple[str, int], ClientTransaction] = {}
         self.gate: ClientTransaction | None = None
+        self.silent: list[SilentTransaction] = []
+        self._locking: set[str] | None = None
         self.observer: Callable[[str, str, Rows, Rows], None] = lambda table, actor, before, after: None
         self._line: list[_InLine] = []
         self._statement_ns: int | None = None
@@ -192,9 +201,7 @@ class SimDatabase:
     def dialect(self) -> Dialect:
         if not self.row_locks:
             return replace(SQLITE, now_ns="sim_now()")
-        return replace(
-            SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK, lock="/* waits */", lock_at_once=_AT_ONCE_MARK
-        )
+        return replace(SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK, lock=_WAITS_MARK, lock_at_once=_AT_ONCE_MARK)
 
     @property
     def rows(self) -> Rows:
@@ -264,6 +271,33 @@ class SimDatabase:
             self._trouble = Trouble.NONE
             self.observe(actor)
         return result
+
+    def fall_silent(self, work: Callable[[Any], object]) -> SilentTransaction:
+        """Begin a transaction of the engine's account that is not gone on with: what it did is not seen, and what it
+        has locked stays so until it is ended. Raises BackendError where it does not come so far."""
+        self._raw.execute("BEGIN")
+        self._locking = set()
+        try:
+            work(self._view)
+            changed = {(table, id_) for table in self.tables for id_ in self._changed_in(table)}
+            self.silent.append(SilentTransaction(self, ClientTransaction(self, "silent"), self._locking))
+        finally:
+            self._locking = None
+            self._raw.execute("ROLLBACK")
+            self._changes = self._raw.total_changes
+        self.silent[-1].rows.hold(changed)
+        return self.silent[-1]
+
+    def _changed_in(self, table: str) -> list[int]:
+        before, after = self.tables[table], self._rows_of(table)
+        return [id_ for id_ in before.keys() | after.keys() if before.get(id_) != after.get(id_)]
+
+    def locks_all_of(self, table: str) -> None:
+        """A transaction of the engine's account locks what others of its kind lock there, too."""
+        if self._locking is not None:
+            self._locking.add(table)
+        if any(table in one.tables for one in self.silent):
+            raise InTheWay
 
     def _lose_commit(self, result: object) -> None:
         try:
@@ -379,6 +413,11 @@ class ClientTransaction:
         self._locked |= rows
         return True
 
+    def hold(self, rows: set[tuple[str, int]]) -> None:
+        """Lock those of these that nobody has locked."""
+        self._locked |= rows - self.database.locks.keys()
+        self.database.locks.update(dict.fromkeys(self._locked, self))
+
     def commit(self) -> int:
         """What was done is there for all, from now on; returns the rows changed."""
         database = self.database
@@ -406,3 +445,21 @@ class ClientTransaction:
         if self.database.gate is self:
             self.database.gate = None
         self.database.freed()
+
+
+@dataclass(eq=False, slots=True)
+class SilentTransaction:
+    """A transaction of the engine's account of which its server hears nothing more. `tables`: of which it holds the row
+    that all of its kind lock."""
+
+    database: SimDatabase
+    rows: ClientTransaction
+    tables: set[str]
+    over: bool = False
+
+    def end(self) -> None:
+        """The server rolls it back."""
+        if not self.over:
+            self.over = True
+            self.database.silent.remove(self)
+            self.rows.rollback()

@@ -18,6 +18,7 @@ from sim_proxy import PLANS
 from sim_scenario import Scenario
 from sim_topic_scenario import TopicScenario
 
+from engine.backend import sessions
 from engine.backend.base import Statement
 from engine.database_work import DatabaseWork
 from engine.delivery import cache as delivery_cache
@@ -313,6 +314,16 @@ def a_stop_gives_back_what_is_held() -> Any:
     return patch.object(Departures, "end_all", hasty)
 
 
+def silence_is_not_bounded() -> Any:
+    """Sessions of the engine have the server's own bounds: hours."""
+    real = sessions._pins
+
+    def longer(*args: Any) -> Iterator[sessions.Pin]:
+        return (pin for pin in real(*args) if not pin.sql.startswith("SET SESSION wait_timeout"))
+
+    return patch.object(sessions, "_pins", longer)
+
+
 # --- topics
 
 
@@ -542,6 +553,11 @@ PLANTED: Mapping[str, Bug] = {
         a_stop_gives_back_what_is_held,
         "what a receiver holds is given back only once it is gone",
         lambda told: "shutdown" in told.events,
+    ),
+    "silence without a bound": Bug(
+        silence_is_not_bounded,
+        "a silent proxy holds up nobody for long",
+        lambda told: told.row_locks and told.proxies > 1,
     ),
     "early purge": Bug(purges_early, "nothing is purged early"),
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),

@@ -7,15 +7,18 @@ process.
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sim_database import SimDatabase
+from sim_database import InTheWay, SimDatabase
 from sim_faults import REFUSE_SECONDS, Fate, Faults, Trouble
 from sim_loop import ProcessLoop, Timeline
 
+from engine.backend import sessions
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, QueueSpec, StartAt, TopicSpec
@@ -26,11 +29,25 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 GATE_SECONDS = 5.0  # how long the engine's write waits for its turn, as in the embedded database
+_SERVER = "8.0.36"
+_SILENCE = re.compile(r" wait_timeout = (\d+)")
+_SILENCE_BY_DEFAULT = 28_800.0
 _ALIVE = (Trouble.NONE, Trouble.FORGOTTEN, Trouble.BROKEN)
 
 
+def silence_seconds() -> float:
+    """After how long a server ends a session of the engine's of which it hears nothing: as the engine sets it there."""
+    for pin in sessions.pins(_SERVER, replicates=False):
+        if found := _SILENCE.search(pin.sql):
+            return float(found[1])
+    return _SILENCE_BY_DEFAULT
+
+
 class SimPool:
-    """See the module. `called` hears of every call as it is made."""
+    """See the module. `called` hears of every call as it is made. `falls_silent`, where it is set, is called in the
+    middle of the next transaction, with what ends that session: its process stands still from then on."""
+
+    falls_silent: Callable[[Callable[[], None]], None] | None = None
 
     def __init__(
         self,
@@ -46,10 +63,10 @@ class SimPool:
         self._faults, self._up, self._called = faults, up, called
 
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
-        return await _Call(self, self._fate(), lambda _: self._database.read(work), writes=False).answer
+        return await _Call(self, self._fate(), lambda _: self._database.read(work)).answer
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
-        return await _Call(self, self._fate(), self._transaction(work), writes=True).answer
+        return await _Call(self, self._fate(), self._transaction(work), inside=work).answer
 
     async def read_then_write(
         self,
@@ -75,13 +92,13 @@ class SimPool:
             return found, None if work is None else await self.write(work)
         fate = self._fate()
         there = Fate(fate.trouble if fate.trouble is Trouble.LOST else Trouble.NONE, fate.request, 0.0)
-        found = await _Call(self, there, lambda _: self._database.read(read), writes=False).answer
+        found = await _Call(self, there, lambda _: self._database.read(read)).answer
         work = then(found)
         if work is None:
-            await _Call(self, Fate(Trouble.NONE, 0.0, fate.reply), lambda _: None, writes=False).answer
+            await _Call(self, Fate(Trouble.NONE, 0.0, fate.reply), lambda _: None).answer
             return found, None
         rest = Fate(fate.trouble, fate.request / 4, fate.reply)
-        return found, await _Call(self, rest, self._transaction(work), writes=True).answer
+        return found, await _Call(self, rest, self._transaction(work), inside=work).answer
 
     async def close(self) -> None:
         """Nothing is kept."""
@@ -96,17 +113,25 @@ class SimPool:
 
 
 class _Call:
-    """One call under way; `answer` is the caller's."""
+    """One call under way; `answer` is the caller's. `inside`: what its transaction does, where it is one."""
 
-    def __init__(self, pool: SimPool, fate: Fate, work: Callable[[Trouble], Any], *, writes: bool) -> None:
-        self._pool, self._fate, self._work, self._writes = pool, fate, work, writes
+    def __init__(
+        self,
+        pool: SimPool,
+        fate: Fate,
+        work: Callable[[Trouble], Any],
+        *,
+        inside: Callable[[StoreConnection], Any] | None = None,
+    ) -> None:
+        self._pool, self._fate, self._work, self._inside = pool, fate, work, inside
+        self._over = False
         self.answer: asyncio.Future[Any] = pool._loop.create_future()
         pool._timeline.after(fate.request, self._arrives)
 
     def _arrives(self) -> None:
         if self._fate.trouble not in _ALIVE:
             self._reply(None, self._fate.error)
-        elif self._writes and not self._pool._database.row_locks:
+        elif self._inside is not None and not self._pool._database.row_locks:
             self._pool._database.when_free(self._if_free, self._expired, GATE_SECONDS)
         else:
             self._done()
@@ -117,6 +142,13 @@ class _Call:
         self._done()
         return True
 
+    def _again(self) -> bool:
+        """It waited for a lock: whether it has it now."""
+        if any(one.tables for one in self._pool._database.silent):
+            return False
+        self._do()
+        return True
+
     def _expired(self) -> None:
         self._reply(None, LockWaitTimeout())
 
@@ -124,8 +156,35 @@ class _Call:
         if not self._pool._up():
             self._reply(None, BackendUnavailable("the simulated database is down"))
             return
+        if not self._falls_silent():
+            self._do()
+
+    def _falls_silent(self) -> bool:
+        """Whether the process stands still in the middle of this."""
+        falls, database = self._pool.falls_silent, self._pool._database
+        if falls is None or self._inside is None or not database.row_locks:
+            return False
+        try:
+            begun = database.fall_silent(self._inside)
+        except (BackendError, InTheWay):
+            return False
+        self._pool.falls_silent = None
+
+        def ends() -> None:
+            begun.end()
+            if not self._over:
+                self._over = True
+                self._reply(None, BackendUnavailable("the simulated server has ended the session"))
+
+        self._pool._timeline.after(silence_seconds(), ends)
+        falls(ends)
+        return True
+
+    def _do(self) -> None:
         try:
             result = self._work(self._fate.trouble)
+        except InTheWay:
+            self._pool._database.when_free(self._again, self._expired, float(sessions.LOCK_WAIT_SECONDS))
         except BackendError as error:
             self._reply(None, error)
         except Exception as error:  # a defect of the code under test: its caller shall meet it
@@ -148,8 +207,8 @@ class _Call:
 class SimTopicLog(TopicLog):
     """The real one; the database is told which transactions move a group."""
 
-    def __init__(self, database: SimDatabase, pool: StorePool, *args: Any) -> None:
-        super().__init__(pool, *args)
+    def __init__(self, database: SimDatabase, pool: StorePool, *args: Any, logger: logging.Logger) -> None:
+        super().__init__(pool, *args, logger=logger)
         self._database = database
 
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:

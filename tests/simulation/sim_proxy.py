@@ -77,7 +77,7 @@ class SimStore(SqlMessageStore):
     def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any, logger: logging.Logger) -> None:
         super().__init__(pool, *args, logger=logger)
         self._proxy = proxy
-        self.topics = SimTopicLog(proxy.world.database, pool, *args, no_conditions)
+        self.topics = SimTopicLog(proxy.world.database, pool, *args, no_conditions, logger=logger)
 
     async def look(self, *args: Any, **options: Any) -> Look:
         look = await super().look(*args, **options)
@@ -145,7 +145,7 @@ class SimProxy:
         self.faults = Faults(Random(f"{world.scenario.seed}/{self.actor}/faults"), world.rates, world.scenario.latency)
         logger = logging.Logger(self.actor, logging.INFO)
         logger.addHandler(_Log(self))
-        pool = SimPool(
+        self.pool = SimPool(
             self.actor,
             self.loop,
             world.timeline,
@@ -155,7 +155,7 @@ class SimProxy:
             lambda: world.called(self.actor),
         )
         self.engine = Engine(
-            SimStore(self, pool, world.database.dialect, world.define, logger=logger),
+            SimStore(self, self.pool, world.database.dialect, world.define, logger=logger),
             clock=SimClock(self.loop),
             jitter=lambda: 2 / 3 + random.random() * 2 / 3,
             logger=logger,
@@ -164,6 +164,8 @@ class SimProxy:
         )
         self.serving = False
         self.ending = False
+        self.loses_session: Callable[[], None] = lambda: None
+        """Ends the session in which it fell silent."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.sessions: dict[Session, None] = {}
         self.spawn(self._open())

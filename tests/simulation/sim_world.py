@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from random import Random
 from typing import TypeVar
@@ -35,6 +35,7 @@ from rewriter.plans.dead_letter_table import dead_letter_table
 C = TypeVar("C", bound=Claims)
 
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
+FENCED_SECONDS = 15.0  # from when a proxy falls silent in a transaction until others have what it held
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
 _TRUE_IN_TROUBLE = ("deliveries stand still", "rejected messages wait", "stays set aside")  # logged as errors
 _WORD_SECONDS = 0.003
@@ -126,6 +127,7 @@ class World:
         self._bury()
         self._prompt()
         self._put_off()
+        self._fence()
         self._hand_over()
 
     def _pass(self, seconds: float) -> None:
@@ -156,6 +158,8 @@ class World:
         self.calm = True
         self.claims.note("world", "faults end, clients leave")
         self.rates.clear()
+        for proxy in self.proxies:
+            proxy.pool.falls_silent = None
         self._stop_clients()
         self._pass(1.0)
         for connection in list(self.connections):
@@ -238,6 +242,43 @@ class World:
         if late := [row for row in rows if (row.time_next or 0) < latest_ns]:
             self.claims.fail("what is put off goes out at its time", f"still waiting: {late}")
 
+    def _fence(self) -> None:
+        """What a proxy that falls silent in the middle of a transaction was about to do, another does."""
+        if len(self.proxies) < 2 or not self.scenario.row_locks:
+            return
+        self._stop_clients()
+        self._pass(1.0)
+        self.quiet = False
+        silent, other = self.proxies[:2]
+        for proxy in (silent, other):
+            self._start_client(Drain(self, f"drain at {proxy.name}", at=proxy))
+        self._pass(0.5)
+        self._fall_silent(silent, 60.0)
+        first = self.database.next_id
+        for _ in range(5):
+            self._commit(["0"], at=other)
+            self._pass(self._prompt_seconds / 3)
+            if silent.loop.still:
+                break
+        if silent.loop.still:
+            self.claims.counts["fenced"] += 1
+            self._commit(["0", "0"], at=other)
+            self._pass(FENCED_SECONDS + self._held_seconds() + self._prompt_seconds)
+            rows = [row for id_, row in self.database.rows.items() if id_ >= first and row.time_acked is None]
+            if late := [row for row in rows if row.epoch == 0]:
+                self.claims.fail("a silent proxy holds up nobody for long", f"still waiting: {late}")
+            self._goes_on(silent)
+        silent.pool.falls_silent = None
+        self._pass(2.0)
+        self.quiet = True
+
+    def _held_seconds(self) -> float:
+        """How long others have to wait for what a silent proxy has leased, where that counts."""
+        options = self.options
+        if options.max_concurrency is None and options.order_key is None:
+            return 0.0
+        return (options.ack_wait_ns + options.max_backoff_ns * 4 / 3) / NS_PER_SECOND
+
     def _hand_over(self) -> None:
         """What a receiver that is gone had not acked goes to the next at once."""
         self._stop_clients()
@@ -258,9 +299,11 @@ class World:
             if row is not None and _waits(row) and self.claims.leased_as.get(id_) == token:
                 self.claims.fail("what a receiver leaves behind goes to the next", f"still waiting: {row}")
 
-    def _commit(self, delays_ns: list[str]) -> int:
-        """A client commits messages, each for itself, due after these delays; returns the first id."""
+    def _commit(self, delays_ns: list[str], at: SimProxy | None = None) -> int:
+        """A client commits messages, each for itself, due after these delays; returns the first id. `at`: through which
+        proxy."""
         producer = Producer(self, "late producer", 0)
+        producer.at = at
         first = self.database.next_id
 
         async def produce() -> None:
@@ -306,6 +349,7 @@ class World:
         self.proxies.remove(proxy)
         self._graveyard.append(proxy)
         self.claims.gone(proxy.actor)
+        self.timeline.after(self.random.random() * 0.5, proxy.loses_session)
         for connection in [c for c in self.connections if c.proxy is proxy]:
             connection.proxy_died()
         for session in proxy.sessions:
@@ -325,13 +369,31 @@ class World:
         proxy = self.random.choice(self.proxies)
         if proxy.loop.still:
             return
+        seconds = 0.3 + self.random.random() * 10.0
+        if self.random.random() < 0.5:
+            self._fall_silent(proxy, seconds)
+        else:
+            self._stand_still(proxy, seconds)
+
+    def _stand_still(self, proxy: SimProxy, seconds: float) -> None:
         self.claims.note(proxy.actor, "stands still")
         proxy.loop.still = True
-        self.timeline.after(0.3 + self.random.random() * 10.0, lambda: self._goes_on(proxy))
+        self.timeline.after(seconds, lambda: self._goes_on(proxy))
+
+    def _fall_silent(self, proxy: SimProxy, seconds: float) -> None:
+        """It stands still in the middle of its next transaction."""
+
+        def falls(ends: Callable[[], None]) -> None:
+            self._stand_still(proxy, seconds)
+            proxy.loses_session = ends
+
+        proxy.pool.falls_silent = falls
 
     def _goes_on(self, proxy: SimProxy) -> None:
-        self.claims.note(proxy.actor, "goes on")
-        proxy.loop.still = False
+        if proxy.loop.still:
+            self.claims.note(proxy.actor, "goes on")
+            proxy.loop.still = False
+            proxy.loses_session()
 
     def _event_shutdown(self) -> None:
         usable = [proxy for proxy in self.proxies if proxy.usable]
@@ -343,6 +405,8 @@ class World:
     def _event_outage(self) -> None:
         self.database_up = False
         self.claims.note("database", "is down")
+        for silent in list(self.database.silent):
+            silent.end()
         for session in [session for proxy in self.proxies for session in proxy.sessions]:
             session.transaction.close()
         self.timeline.after(self.random.random() * 6.0, self._outage_over)

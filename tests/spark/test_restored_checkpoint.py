@@ -75,6 +75,10 @@ class Runs:
         self.send()
         return self.take(checkpoint)
 
+    def runs_well(self, checkpoint: Path) -> None:
+        error = self.run(checkpoint)
+        assert error is None, error
+
     def nothing_is_lost(self) -> None:
         """Each message is in the target, or not acked."""
         waiting = self.sql.column(f"SELECT payload FROM {self.name} WHERE time_acked IS NULL")
@@ -91,7 +95,7 @@ def runs(spark, gate, sql, queue, target) -> Runs:
 def test_a_restored_checkpoint_is_refused(runs, tmp_path):
     checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
     for number in range(4):
-        assert runs.run(checkpoint) is None
+        runs.runs_well(checkpoint)
         if number == 1:
             shutil.copytree(checkpoint, backup)
     shutil.rmtree(checkpoint)
@@ -108,7 +112,7 @@ def test_a_restored_checkpoint_is_refused(runs, tmp_path):
 def test_a_checkpoint_without_some_of_its_files_is_refused_or_loses_nothing(runs, tmp_path, lost):
     checkpoint = tmp_path / "checkpoint"
     for _ in range(3):
-        assert runs.run(checkpoint) is None
+        runs.runs_well(checkpoint)
     if lost == "all but the target":
         shutil.rmtree(checkpoint)
     else:
