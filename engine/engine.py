@@ -377,6 +377,8 @@ class Engine:
                 served.manager.settled(ids, here=here)
         for name, ids in report.changed.items():
             if served := self._served.get(name):
+                if here and name in report.touched and served.manager.perhaps_spent(ids):
+                    served.mover.want()
                 if name in report.put_off and served.manager.put_off(ids, report.put_off[name]):
                     put_off.add(name)
                     continue

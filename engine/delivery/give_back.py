@@ -5,7 +5,7 @@ Departures decides:
 | the receiver | its messages |
 | --- | --- |
 | has not read them, so far as is known | due again, not counted |
-| is gone, and held the message alone | due again, counted as a delivery |
+| is gone, and held the message alone | due again, counted as a delivery; after the last attempt set aside |
 | is gone, and held it beside others, where attempts are bounded | due again, not counted, and handed out alone |
 | had a bounded result, which ended | leased until they are settled or their time is over |
 | had `lease = 'connection'` | the same, or until its connection ends |
@@ -31,6 +31,7 @@ from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.leases.lapses import Lapses
 from engine.model.backoff import DoublingDelay
+from engine.model.epochs import is_spent
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, EngineError
 from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
 from engine.model.traced import GIVEN_BACK
@@ -63,12 +64,17 @@ class _GiveBack:
 
 
 class GiveBacks:
-    """See the module. One pass tries everything that is due. `on_released`: messages of this queue are due again."""
+    """See the module. One pass tries everything that is due. `on_released`: messages of this queue are due again;
+    `on_rejected`: some of them are set aside."""
 
     def __init__(
-        self, context: WorkContext, time: DatabaseTime, on_released: Callable[[], None] = lambda: None
+        self,
+        context: WorkContext,
+        time: DatabaseTime,
+        on_released: Callable[[], None] = lambda: None,
+        on_rejected: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_released = on_released
+        self._on_released, self._on_rejected = on_released, on_rejected
         self._time = time
         self._store, self._work, self._clock = context.store, context.work, context.clock
         self._metrics, self._logger = context.metrics, context.logger
@@ -132,6 +138,8 @@ class GiveBacks:
             self._metrics.released += released
             if released:
                 self._on_released()
+                if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
+                    self._on_rejected()
             over = await self._nothing_left(queue, entry)
         except BackendError as error:
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:

@@ -44,6 +44,7 @@ from engine.delivery.subscription import Subscription
 from engine.leases.lapses import Lapses
 from engine.leases.lease_alarms import LeaseAlarms
 from engine.model.commit_report import PutOff
+from engine.model.epochs import is_spent
 from engine.model.errors import BackendError, EngineError, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, all_normalised, id_kind
@@ -91,7 +92,7 @@ class MessageManager(Service):
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
         self.lapses = Lapses(queue.name, time, context.trace, context.store.last_receivers)
-        self._give_backs = GiveBacks(context, time, released)
+        self._give_backs = GiveBacks(context, time, released, rejected)
         self._departures = Departures(
             self._in_flight,
             self._rechecker,
@@ -273,6 +274,14 @@ class MessageManager(Service):
             self.uncertain()
         if not renewed:
             self._wake()
+
+    def perhaps_spent(self, ids: Iterable[MessageId]) -> bool:
+        """Whether one of these, whose leases a commit has ended, may be out of its attempts, and set aside therefore:
+        its delivery was the last that it may have, or is not known here."""
+        if not self.queue.options.max_attempts:
+            return False
+        leases = (self._in_flight.lease(id_) for id_ in all_normalised(self._kind, ids) if id_ is not None)
+        return any(lease is None or is_spent(self.queue, lease.release.epoch) for lease in leases)
 
     def put_off(self, ids: Sequence[MessageId], told: PutOff) -> bool:
         """A commit put off all these messages. False, and nothing is done, where the table has to be asked: `changed`

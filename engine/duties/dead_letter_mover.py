@@ -1,9 +1,10 @@
 """DeadLetterMover: moves a queue's rejected messages into its dead-letter queue.
 
-A message is rejected by REJECT or by a NACK that is final, in the client's transaction, or by a claim that finds it
-delivered max_attempts times. All three only set it aside in the table (engine.model.states.REJECTED_NS), which cannot
-fail for want of rights or room elsewhere, and from then on it is never due. To move it is this service's work: informed
-of a commit or a claim at once, and by a look every poll_interval for words that were lost.
+A message is rejected by REJECT or by a NACK that is final, in the client's transaction, by the end of its receiver, or
+by a claim that finds it delivered max_attempts times. All of them only set it aside in the table
+(engine.model.states.REJECTED_NS), which cannot fail for want of rights or room elsewhere, and from then on it is never
+due. To move it is this service's work: informed of a commit or a claim at once, and by a look every poll_interval for
+words that were lost.
 
 Rules
 - The table of the dead-letter queue is made at first need, and only outside the move's transaction.

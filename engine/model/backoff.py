@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.epochs import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Layout, QueueSpec
 
@@ -58,9 +57,8 @@ def lease_delays_ns(queue: QueueSpec, jitter: float, ack_wait_ns: int | None = N
 def failure_delay_sql(queue: QueueSpec) -> str:
     """The delay of a NACK as SQL on the row's `id` and `epoch`, which is 1 at least: in ns, whole microseconds.
 
-    A message that has had the last of its attempts is due at once, to be set aside. The jitter comes from id and epoch,
-    not from RAND(), whose statements are unsafe for replication by statement. Only functions that a limited account may
-    use (rewriter.rights.statements).
+    The jitter comes from id and epoch, not from RAND(), whose statements are unsafe for replication by statement. Only
+    functions that a limited account may use (rewriter.rights.statements).
     """
     options = queue.options
     if options.backoff:
@@ -70,16 +68,12 @@ def failure_delay_sql(queue: QueueSpec) -> str:
     else:
         least_us, most_us = options.effective_min_backoff_ns // _NS_PER_US, options.max_backoff_ns // _NS_PER_US
         delay = _doubled_sql(least_us, most_us, jitter=True)
-    delay_ns = f"{delay} * {_NS_PER_US}"
-    last = last_epoch(queue, options.max_attempts)
-    return f"IF(epoch >= {last}, 0, {delay_ns})" if last else delay_ns
+    return f"{delay} * {_NS_PER_US}"
 
 
 def failure_delay_least_ns(queue: QueueSpec, epoch: int) -> int:
     """What `failure_delay_sql` comes to at least, after the delivery that made the epoch this."""
     options = queue.options
-    if 0 < last_epoch(queue, options.max_attempts) <= epoch:
-        return 0
     if options.backoff:
         delay_ns = options.backoff[min(max(epoch, 1), len(options.backoff)) - 1]
     elif queue.layout is Layout.LEGACY:

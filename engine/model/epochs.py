@@ -34,6 +34,11 @@ def last_epoch(queue: QueueSpec, attempts_max: int) -> int:
     return min(attempts_max, highest_epoch(queue)) if attempts_max else 0
 
 
+def is_spent(queue: QueueSpec, epoch: int) -> bool:
+    """Whether a message whose last delivery counted, and made its epoch this, is out of its attempts."""
+    return 0 < last_epoch(queue, queue.options.attempts_max) <= epoch
+
+
 def next_epoch(epoch: int, highest: int) -> int:
     """The epoch of a message that is leased."""
     return epoch + 1 if 0 <= epoch < highest else max(epoch, 1)

@@ -480,7 +480,7 @@ class MessageStore(Protocol):
         gone: SubscribeRequest | None = None,
     ) -> int:
         """Make leased messages due again at once, first in line; their tokens are void. Not `counted` also takes the
-        epoch back by one.
+        epoch back by one; of the others those that are out of their attempts are set aside.
         `alone`: they are to be handed out alone; those that were handed out so, and were not begun, are so again.
         `gone`: the receiver that had them, whose end is kept as a failed attempt of each."""
         ...

@@ -2,8 +2,8 @@
 
 What each changes can be read off the rows (engine.model.states), so a second one, or one that comes too late, counts
 none:
-    NACK      delivered, not acked: due after the delay, or the queue's backoff, with no lease; a REJECT with
-              on_failure = 'dead_letter'
+    NACK      delivered, not acked: due after the delay, or the queue's backoff, with no lease; set aside where it was
+              the last of its attempts; a REJECT with on_failure = 'dead_letter'
     RELEASE   in flight: due at once and first in line, the delivery not counted
     RENEW     delivered, not acked: leased for that long from now
     REJECT    not acked: set aside, to be moved to the dead-letter queue
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.model.backoff import failure_delay_sql
+from engine.model.epochs import last_epoch
 from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins
@@ -88,10 +89,8 @@ def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
 def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
     duration_ns = _whole_steps(statement.duration_ns or 0)
     match statement.verb:
-        case Verb.NACK if statement.duration_ns is None:
-            return f"time_next = {now_sql} + {failure_delay_sql(spec)}"
         case Verb.NACK:
-            return f"time_next = {now_sql} + {duration_ns}" if duration_ns else f"time_next = {now_sql}"
+            return f"time_next = {_after_failure(statement, spec, now_sql)}"
         case Verb.RENEW:
             if not spec.options.tries_alone:
                 return f"time_next = {now_sql} + {lease_end(duration_ns)}"
@@ -102,6 +101,14 @@ def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
         case Verb.RELEASE:
             scheduled = spec.column("time_scheduled") is not None
             return f"time_next = LEAST(time_scheduled, {now_sql})" if scheduled else f"time_next = {now_sql}"
+
+
+def _after_failure(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
+    """When a message comes again that its receiver has failed with; one that is out of its attempts is set aside."""
+    delay = failure_delay_sql(spec) if statement.duration_ns is None else f"{_whole_steps(statement.duration_ns)}"
+    again = now_sql if delay == "0" else f"{now_sql} + {delay}"
+    last = last_epoch(spec, spec.options.max_attempts)
+    return f"IF(epoch >= {last}, {REJECTED_NS}, {again})" if last else again
 
 
 def _whole_steps(duration_ns: int) -> int:
@@ -182,7 +189,10 @@ def _effects(statement: Settle, spec: QueueSpec) -> Effects:
     if statement.verb is Verb.REJECT:
         return Effects(settled=named, uncertain=uncertain, rejected=queue, if_all=if_all)
     touched = frozenset() if statement.verb is Verb.RENEW else queue
-    return Effects(touched, changed=named, uncertain=uncertain, if_all=if_all, put_off_ns=_put_off_ns(statement))
+    # Which messages were out of their attempts the engine knows by their ids.
+    rejected = uncertain if statement.verb is Verb.NACK and spec.options.max_attempts else frozenset()
+    put_off_ns = _put_off_ns(statement)
+    return Effects(touched, changed=named, uncertain=uncertain, rejected=rejected, if_all=if_all, put_off_ns=put_off_ns)
 
 
 def _put_off_ns(statement: Settle) -> int | None:

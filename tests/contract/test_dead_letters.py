@@ -85,6 +85,49 @@ def test_acked_in_its_last_delivery_is_no_dead_letter(sql, queue):
     assert sql.column(f"SELECT id FROM {q}") == [1]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "NACK {q} 1",
+        "NACK {q} 1 DELAY '1h' REASON 'no'",
+        "NACK {q} WHERE n = 1",
+        "NACK {q} WHERE id = 1 AND lease_token = {token}",
+        "BEGIN; NACK {q} 1, 3; COMMIT",
+        "SELECT queue_nack('{q}', 1, 0, 'no')",
+    ],
+)
+def test_the_last_failure_needs_no_other_receiver(sql, queue, statement):
+    """Nobody asks any more, and the safety scan is far away."""
+    q = queue("n INT", max_attempts=1, ack_wait="'1h'", max_backoff="'2h'", poll_interval="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 2") == [1, 2]
+    token = sql.value(f"SELECT lease_token FROM {q} WHERE id = 1")
+    for each in statement.format(q=q, token=token).split("; "):
+        sql(each)
+    moved(sql, q, 1)
+    assert sql.column(f"SELECT id FROM {q}_dead") == [1]
+    assert sql.rows(f"SELECT id, epoch FROM {q} ORDER BY id") == [(2, 1), (3, 0)]
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_failure_that_is_not_the_last_waits(sql, queue, epoch):
+    q = queue("n INT", max_attempts=3, ack_wait="'1h'", min_backoff="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n, epoch) VALUES (1, {epoch})")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1") == [1]
+    assert sql(f"NACK {q} 1") == 1
+    assert sql.row(f"SELECT n FROM {q} WHERE time_next < 9223372036854775000 AND epoch = {epoch + 1}") == (1,)
+
+
+def test_a_receiver_that_is_gone_with_the_last_attempt_needs_no_other(sql, queue, connect):
+    q = queue("n INT", max_attempts=1, ack_wait="'1h'", max_backoff="'2h'", poll_interval="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    receiver = connect()
+    assert receiver.column(f"SELECT id FROM STREAM {q} LIMIT 1 WITH (lease = 'connection')") == [1]
+    receiver.close()
+    moved(sql, q, 1)
+    assert sql.column(f"SELECT id FROM {q}_dead") == [1]
+
+
 def test_a_released_delivery_does_not_count(sql, queue):
     q = queue("n INT", max_attempts=1, ack_wait="'1h'")
     sql(f"INSERT INTO {q} (n) VALUES (1)")

@@ -184,7 +184,7 @@ class Claims:
         elif self._is_new_lease(old, new):
             self._leased(actor, old, new)
         elif new.time_next == REJECTED_NS and new.epoch == old.epoch:
-            self._set_aside(actor, old)
+            self._set_aside(actor, old, new)
         elif new.epoch in (old.epoch, old.epoch - 1) and new.time_acked is None and old.time_acked is None:
             self._given_back(actor, old, new)
         else:
@@ -283,11 +283,14 @@ class Claims:
         self.counts["given back"] += 1
         self.counts["to go alone"] += goes_alone(new.time_next or 0)
 
-    def _set_aside(self, actor: str, old: Row) -> None:
+    def _set_aside(self, actor: str, old: Row, new: Row) -> None:
+        """By a claim, which finds it due; or by the end of the receiver that had it, where that is an attempt."""
         most = self.options().attempts_max
         due = old.time_next is None or old.time_next <= self.now_ns()
         attempts = old.epoch - (self._ran_out_beside(old) is True)
-        if not most or attempts < most or not due or old.time_acked is not None:
+        lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
+        ended = lease is not None and lease.holder == actor and new.token > old.token
+        if not most or attempts < most or not (due or ended) or old.time_acked is not None:
             self.fail("only what failed too often is set aside", f"{actor} set {old} aside")
         self.counts["set aside"] += 1
 

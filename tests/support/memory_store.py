@@ -18,6 +18,7 @@ from memory_traces import MemoryTraces
 from virtual_time import VirtualClock, pass_time
 
 from engine.clock import Clock
+from engine.model.epochs import is_spent
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.lease_token import LeaseTimes, grown, voided
 from engine.model.options import QueueOptions
@@ -350,7 +351,9 @@ class MemoryStore:
                     held = holds(lease, LeaseStanding(row.epoch or 0, row.time_next, row.lease_token))
                     if held and row.id not in self.locked:
                         apart = queue.options.tries_alone and (alone or goes_alone(lease.due_ns))
-                        row.time_next, row.epoch = due_again(lease.due_ns, alone=apart), lease.epoch - (not counted)
+                        spent = counted and is_spent(queue, lease.epoch)
+                        row.time_next = REJECTED_NS if spent else due_again(lease.due_ns, alone=apart)
+                        row.epoch = lease.epoch - (not counted)
                         row.lease_token = voided(row.lease_token)
                         count += 1
             return count

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
-from engine.model.epochs import highest_epoch, last_epoch, next_epoch
+from engine.model.epochs import highest_epoch, is_spent, last_epoch, next_epoch
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, grown
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
-from engine.model.states import due_again, goes_alone, is_beside, is_lease_end, lease_end
+from engine.model.states import REJECTED_NS, due_again, goes_alone, is_beside, is_lease_end, lease_end
 from engine.store.base import Claim, ForeseenLease, LeaseStanding, LeaseUnknown, Release, holds
 from engine.store.gate import check_mark
 from engine.store.operations import failed_attempts
@@ -316,7 +316,10 @@ def _release_chunk(
     # A due time that is an earlier lease's end would look as if this lease had run out.
     marks = queue.options.tries_alone
     due_ns = {
-        lease.id: due_again(lease.due_ns, alone=marks and (how.alone or goes_alone(lease.due_ns))) for lease in same
+        lease.id: REJECTED_NS
+        if how.counted and is_spent(queue, lease.epoch)
+        else due_again(lease.due_ns, alone=marks and (how.alone or goes_alone(lease.due_ns)))
+        for lease in same
     }
     params = (*(value for pair in due_ns.items() for value in pair), 0 if how.counted else 1, *due_ns)
     return connection.execute(statements.release(len(same)), params)

@@ -73,21 +73,15 @@ def test_the_table_of_delays_is_that_of_every_epoch(wait, low, high, jitter, leg
 
 @given(
     wait=durations, low=st.none() | durations | st.just(0), high=durations, epoch=st.integers(1, 2**62),
-    legacy=st.booleans(), ladder=st.lists(durations, max_size=4), attempts=st.integers(0, 5),
-    id_=st.integers(1, 2**63) | st.text(),
+    legacy=st.booleans(), ladder=st.lists(durations, max_size=4), id_=st.integers(1, 2**63) | st.text(),
 )  # fmt: skip
-def test_the_delay_of_a_nack_is_that_of_a_lease_without_its_wait(wait, low, high, epoch, legacy, ladder, attempts, id_):
-    spec = make_spec(
-        ack_wait_ns=wait, min_backoff_ns=low, max_backoff_ns=high, backoff=tuple(ladder), max_attempts=attempts
-    )
+def test_the_delay_of_a_nack_is_that_of_a_lease_without_its_wait(wait, low, high, epoch, legacy, ladder, id_):
+    spec = make_spec(ack_wait_ns=wait, min_backoff_ns=low, max_backoff_ns=high, backoff=tuple(ladder))
     spec = replace(spec, layout=Layout.LEGACY if legacy else Layout.CURRENT)
     delay = evaluated(failure_delay_sql(spec), id_, epoch)
     assert failure_delay_least_ns(spec, epoch) <= delay
     first = evaluated(failure_delay_sql(spec), id_, 1)
     assert failure_delay_least_ns(spec, 1) <= first <= failure_delay_least_ns(spec, 1) * 4 / 3 * (1 + 1e-9) + 1000
-    if attempts and epoch >= attempts:
-        assert delay == 0
-        return
     # A legacy lease has no other wait, so its delay is the whole.
     waited = 0 if legacy and not ladder else wait
     least, most = (lease_delay_ns(spec, epoch - 1, jitter) - waited for jitter in (2 / 3, 4 / 3))

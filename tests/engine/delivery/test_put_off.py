@@ -58,18 +58,32 @@ async def test_a_receiver_whose_window_was_full_gets_another():
         assert receiver.ids == [1, 2] and not w.store.calls["unsettled"]
 
 
-@pytest.mark.parametrize(("options", "asks"), [({}, False), ({"max_attempts": 5}, False), ({"max_attempts": 1}, True)])
+@pytest.mark.parametrize("options", [{}, {"max_attempts": 5}])
 @in_virtual_time
-async def test_by_the_backoff_of_the_queue_it_is_looked_for_from_its_least_on(options: dict[str, int], asks: bool):
+async def test_by_the_backoff_of_the_queue_it_is_looked_for_from_its_least_on(options: dict[str, int]):
     async with world(make_spec(min_backoff_ns=4 * SECOND, max_backoff_ns=60 * SECOND, **options)) as w:
         receiver = await received(w, 1)
-        put_off(w, 1, seconds=0.0 if asks else 5.0, told_ns=0)
+        put_off(w, 1, seconds=5.0, told_ns=0)
         await settle()
-        assert bool(w.store.calls["unsettled"] + w.store.calls["look"]) is asks
+        assert not w.store.calls["unsettled"] + w.store.calls["look"]
         await pass_time(3.9)
-        assert asks or not w.store.calls["look"]
+        assert not w.store.calls["look"]
         await pass_time(1.5)
-        assert asks or receiver.ids == [1, 1]
+        assert receiver.ids == [1, 1]
+
+
+@pytest.mark.parametrize(("attempts", "looks"), [(1, True), (2, False)])
+@in_virtual_time
+async def test_the_last_failure_has_dead_letters_looked_for(attempts: int, looks: bool):
+    """Others do not: a failure costs no look at the table."""
+    async with world(make_spec(max_attempts=attempts)) as w:
+        await received(w, 1)
+        await settle()
+        w.store.calls.clear()
+        put_off(w, 1, seconds=600.0)
+        await settle()
+        assert bool(w.store.calls["rejected"]) is looks
+        assert not w.store.calls["unsettled"]
 
 
 @in_virtual_time
