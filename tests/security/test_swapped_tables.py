@@ -227,9 +227,9 @@ def test_who_names_a_dead_letter_queue_may_add_to_it(place: Place, name: str) ->
         with pytest.raises(mysql.connector.Error) as refused:
             link.cursor(prepared=True).execute(prepared)
         assert refused.value.errno == 1142
-    link.close()
     guest(f"CREATE QUEUE {own} (body VARCHAR(100))")
-    guest(f"ALTER QUEUE {mine} SET (dead_letter = '{own}')")
+    link.cursor(prepared=True).execute(f"ALTER QUEUE {mine} SET (dead_letter = '{own}')")  # prepared, it counts as well
+    link.close()
     guest(f"INSERT INTO {mine} (body) VALUES ('dead')")
     guest(f"REJECT {mine} 1")
     wait_until(lambda: guest.column(f"SELECT body FROM {own}") == ["dead"], what="the dead letter")
