@@ -184,7 +184,8 @@ def test_requeue_reject_multiple_and_recover(broker, names, sql):
         second.reject()
         channel.basic_ack(fourth.delivery_tag, multiple=True)
         assert third.delivery_tag < fourth.delivery_tag
-        assert sql.column(f"SELECT state FROM {name} ORDER BY id")[2:4] == ["acked", "acked"]
+        # The rejected one may have been moved by now, so places in the table say nothing.
+        assert sorted(sql.column(f"SELECT body FROM {name} WHERE state = 'acked'")) == [b"2", b"3"]
         channel.basic_recover()
         again = received(connection, queue, 2)
         assert sorted(message.payload for message in again) == [0, 4]
