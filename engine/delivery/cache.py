@@ -12,7 +12,7 @@ MessageCache has the keys that looks have found, in delivery order, bounded. Rul
 AddedIds has the ids of messages that commits of this proxy have just added, which are claimed without a look. Whoever
 carried a commit knows the first id that the database gave and how many rows there are. That is a hint: an INSERT with
 ids of its own, with a delay or beside a trigger makes it wrong. A claim takes what is right of it, a look follows at
-once where not all was, and one a second later in any case (`CONFIRM_SECONDS`).
+once where not all was, or an id ended before it was claimed, and one a second later in any case (`CONFIRM_SECONDS`).
 """
 
 from __future__ import annotations
@@ -169,10 +169,14 @@ class AddedIds:
         self._ids += ids
         return True
 
-    def discard(self, ids: Collection[MessageId]) -> None:
-        """These are known by other means, or have ended."""
-        if self._ids:
-            self._ids = [id_ for id_ in self._ids if id_ not in ids]
+    def discard(self, ids: Collection[MessageId]) -> bool:
+        """These are known by other means, or have ended; whether one of them was kept. Then the hint may have been
+        wrong, and what was added has another id: the table is still to be looked at."""
+        if not self._ids:
+            return False
+        left = [id_ for id_ in self._ids if id_ not in ids]
+        found, self._ids = len(left) < len(self._ids), left
+        return found
 
     def take(self) -> Sequence[MessageId]:
         """All of them, which are forgotten here."""

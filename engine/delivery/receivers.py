@@ -166,7 +166,9 @@ class ReceiverSet:
 
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
-        self._added.discard(ids)
+        if self._added.discard(ids):
+            self._look_for_added()
+            self._wake()
         self._conflicts.remove(ids)
         self._place_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
@@ -346,8 +348,10 @@ class ReceiverSet:
             self._on(Event.LOST)
             raise
         result.claimed = result.claimed or bool(found.leased)
-        self._added.discard({key.id for key in found.look.keys})
+        known = self._added.discard({key.id for key in found.look.keys})
         looked = self._poller.finish(found.look, found.gone)
+        if known:
+            self._poller.note_due(self._clock.monotonic() + CONFIRM_SECONDS)
         self._gave(result, self._sender.hand_out(queue, self._waiting, first, found.leased))
         self._looked(looked, asking)
 
