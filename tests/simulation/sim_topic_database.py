@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from sim_database import ClientTransaction, Rows, SimDatabase, StoreView
+from sim_database import ClientTransaction, Rows, SilentTransaction, SimDatabase, StoreView
 from sim_faults import Trouble
 from sim_loop import Timeline
 
@@ -123,6 +123,12 @@ class TopicDatabase(SimDatabase):
         self._moves.clear()
         self._own_thread = self._threads.setdefault(actor, 100 + len(self._threads))
         return super().write(actor, work, trouble)
+
+    def fall_silent(self, work: Callable[[Any], object]) -> SilentTransaction:
+        try:
+            return super().fall_silent(work)
+        finally:
+            self._moves.clear()  # it has not been committed
 
     def observe(self, actor: str) -> None:
         if self.committed:
