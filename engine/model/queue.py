@@ -371,6 +371,8 @@ class QueueCatalog:
     """The databases that cannot have queues, and why."""
     keyspaces: tuple[str, ...] = ()
     """Of a Vitess, its databases."""
+    copies: Mapping[QueueName, QueueSpec | TopicSpec] = field(default_factory=dict)
+    """Of the `rejected`: what would be queues and topics, but for a mark that is another table's."""
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

@@ -14,6 +14,7 @@ from engine.model.epochs import integer_bounds
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, is_integer
+from engine.model.marked_name import copied_from
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -244,6 +245,7 @@ def next_catalog(
     queues: dict[QueueName, QueueSpec] = {}
     topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
+    copies: dict[QueueName, QueueSpec | TopicSpec] = {}
     schedules = frozenset(table.name.database for table in tables if is_schedules(table))
     for table in tables:
         if table.comment.startswith(SCHEDULES_MARK):
@@ -257,18 +259,23 @@ def next_catalog(
                 topics[table.name] = previous.topics[table.name]
             elif table.name in previous.rejected:
                 rejected[table.name] = previous.rejected[table.name]
+                if table.name in previous.copies:
+                    copies[table.name] = previous.copies[table.name]
             elif table.unreadable is not None:
                 rejected[table.name] = f"cannot be read: {table.unreadable}"
             continue
+        copied = copied_from(table.comment, table.name.table)
+        if copied is not None:
+            rejected[table.name] = copied
         try:
             if is_topic(table):
-                topics[table.name] = topic_spec(table)
+                (topics if copied is None else copies)[table.name] = topic_spec(table)
             else:
-                queues[table.name] = queue_spec(table)
+                (queues if copied is None else copies)[table.name] = queue_spec(table)
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
     keyspaces = () if shards is None else tuple(sorted(shards))
     unfit = unfit_keyspaces(shards or {})
-    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, unfit, keyspaces)
+    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, unfit, keyspaces, copies)
     return previous if read == previous else replace(read, version=previous.version + 1)

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.marked_name import is_copied
 from engine.model.options import from_comment
 from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topic_options import TOPIC_MARK
@@ -131,6 +132,8 @@ def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
 
 def _role(comment: str, name: QueueName) -> tuple[str | None, ...]:
     """What a comment says that a table is, and which tables it belongs to; its other options may change at any time."""
+    if is_copied(comment, name.table):
+        return ()
     if comment.startswith(TOPIC_MARK):
         return ("topic",)
     if QUEUE_MARK not in comment:

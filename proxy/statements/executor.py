@@ -15,7 +15,8 @@ from typing import assert_never
 
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
-from engine.model.queue import ColumnMeta
+from engine.model.marked_name import renamed
+from engine.model.queue import ColumnMeta, QueueCatalog, QueueSpec, TopicSpec
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import STANDS_IN, is_system
@@ -82,6 +83,7 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
+from rewriter.plans.alter_queue import named_anew
 from rewriter.plans.schedules import shown as shown_schedule
 
 log = logging.getLogger(__name__)
@@ -117,6 +119,7 @@ class Executor:
         self.peers = peers
         self.traits = traits
         self._views = QueueViews(session, engine, peers, traits)
+        self._renamed: list[QueueSpec | TopicSpec] = []
         self.reader = StatementReader(session, engine, planning, self._views, traits, allow_drop_table=allow_drop_table)
 
     @property
@@ -208,10 +211,12 @@ class Executor:
         self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did."""
-        sent_at = self.session.sending(effects)
+        sent_at, before = self.session.sending(effects), self.engine.catalog
         answering = self.session.upstream.command(payload, more=more, hold=effects.catalog)
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)
+        if effects.catalog:
+            await self._follow_renames(before, more=more)
         return outcome
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
@@ -231,6 +236,19 @@ class Executor:
         if effects.catalog:
             await self.session.upstream.deliver()
         return outcome
+
+    async def _follow_renames(self, before: QueueCatalog, *, more: bool) -> None:
+        """Where the client has renamed a queue, its mark follows, as far as the client may write it; behind the last
+        answer to what the client sent as one, whose packets are counted through."""
+        self._renamed += renamed(before, self.engine.catalog)
+        if more or not self._renamed:
+            return
+        specs, self._renamed = self._renamed, []
+        for spec in specs:
+            outcome = await self.session.upstream.collect(named_anew(spec))
+            if isinstance(outcome, Outcome) and not outcome.ok:
+                log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
+        await self._refresh_catalog()
 
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""

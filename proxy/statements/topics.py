@@ -12,6 +12,7 @@ from dataclasses import replace
 from engine.engine import Engine
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, QueueNotFound
+from engine.model.marked_name import marked_for
 from engine.model.options import to_comment
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt
@@ -71,7 +72,8 @@ class TopicStatements:
             await engine.catalog_changed()  # before it has a place: what retention deletes from there on it has lost
             await engine.topics.begin(plan.group, plan.topic, start)
             if not plan.options.paused:
-                await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment_literal(to_comment(plan.options))}")
+                comment = comment_literal(marked_for(to_comment(plan.options), plan.group.table))
+                await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment}")
         except (BackendError, EngineError):
             await upstream.collect(f"DROP TABLE {plan.group.sql}")
             raise

@@ -6,6 +6,7 @@ Items are cut out of the text, not understood: only names, and the words that sa
 from __future__ import annotations
 
 from engine.model.errors import InvalidOption
+from engine.model.marked_name import NAME_KEY
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, from_comment_text
 from engine.model.queue import QUEUE_MARK
@@ -69,7 +70,7 @@ def _comment_options(comment: str) -> dict[str, OptionValue]:
     options: dict[str, OptionValue] = {}
     for piece in comment.split(","):
         key, is_pair, value = piece.partition("=")
-        if piece == QUEUE_MARK:
+        if piece == QUEUE_MARK or key == NAME_KEY:  # whose comment it was says nothing of the queue to be made
             continue
         if not is_pair or key not in names:
             raise InvalidOption(f"COMMENT of a queue: '{piece}' is not an option; allowed: {', '.join(sorted(names))}")

@@ -1,5 +1,5 @@
 """ALTER QUEUE to ALTER TABLE: options live in the table's comment, and some of them need an index beside it. A table of
-an earlier version gets the column that it lacks.
+an earlier version gets the column that it lacks, and the copy of a queue becomes one of its own.
 
 It is made from the catalog's reading of the table, so the executor has the catalog read afresh before it plans one.
 """
@@ -12,11 +12,13 @@ from dataclasses import replace
 from engine.model.errors import InvalidOption
 from engine.model.groups import FindQueue, unfit_group_key
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
+from engine.model.marked_name import marked_for
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
 from engine.model.queue import (
     QueueName,
     QueueSpec,
+    TopicSpec,
     default_dead_letter,
     has_index,
     lacks_tokens,
@@ -44,7 +46,7 @@ def alter_plan(
     check_dead_letter(options, spec.name.table)
     changes = [
         *_index_changes(spec, options),
-        f"COMMENT={comment_literal(changed_comment(spec.comment, options))}",
+        f"COMMENT={comment_literal(marked_for(changed_comment(spec.comment, options), spec.name.table))}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     dead = anothers(spec.name, options, find) if "dead_letter" in given else None
@@ -52,6 +54,11 @@ def alter_plan(
     adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
     plan = Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), adds=adds)
     return plan if dead is None else naming(plan, spec.name, dead)
+
+
+def named_anew(spec: QueueSpec | TopicSpec) -> str:
+    """The ALTER TABLE after which the table's mark is its own."""
+    return f"ALTER TABLE {spec.name.sql} COMMENT={comment_literal(marked_for(spec.comment, spec.name.table))}"
 
 
 def naming(plan: Execute, queue: QueueName, dead: QueueName) -> Execute:

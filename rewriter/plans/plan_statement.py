@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
@@ -108,6 +108,8 @@ from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token
 
+_Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
+
 
 class Passes:
     """Plans statements against one catalog."""
@@ -145,7 +147,7 @@ class Passes:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
-                return self._alter(self._spec(name, context), options)
+                return self._alter(self._copied(name, context, QueueSpec) or self._spec(name, context), options)
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
@@ -154,7 +156,7 @@ class Passes:
                 topic = self._new_name(name, context)
                 return create_topic(statement, topic, context)
             case AlterTopic(name, topic_options):
-                log = self._topic(name, context)
+                log = self._copied(name, context, TopicSpec) or self._topic(name, context)
                 return alter_topic(log, topic_options, self._catalog.groups_of(log.name), context.sequencing)
             case DropTopic():
                 return self._drop_topic(statement, context)
@@ -247,6 +249,13 @@ class Passes:
         if (reason := self._catalog.unfit.get(queue.database)) is not None:
             raise UnsupportedSql(reason)
         return queue
+
+    def _copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
+        """The table that ALTER makes a queue or topic of its own, though its mark is another's."""
+        queue = self._qualified(name, context)
+        found = self._names.resolve(queue.database, queue.table)
+        copy = None if found is None else self._catalog.copies.get(found)
+        return copy if isinstance(copy, kind) else None
 
     def _perhaps_topic(self, name: Name, context: PlanContext) -> TopicSpec | None:
         database = name.database or context.database

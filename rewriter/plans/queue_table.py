@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.errors import InvalidOption
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
+from engine.model.marked_name import marked_for
 from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -110,7 +111,7 @@ def create_table(
     lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
     lines.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
-    comment = comment_literal(to_comment(options))
+    comment = comment_literal(marked_for(to_comment(options), name.table))
     return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
 
 

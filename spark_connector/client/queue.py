@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import pymysql
 
@@ -153,6 +155,8 @@ def marked(client: Client) -> tuple[Marked, ...]:
     """The queues and topics of the client's database, as their tables' comments mark them."""
     found: list[Marked] = []
     for name, comment in client.rows(_MARKED, ()):
+        if _is_copied(str(comment), str(name)):
+            continue
         if str(comment).startswith(_TOPIC_MARK):
             found.append(Marked(str(name), True))
         elif options := _options(str(comment)):
@@ -260,6 +264,16 @@ def _refusal(client: Client, name: str, error: pymysql.Error) -> str:
         return f"{error.args[1]} (database {database!r} at {at}); Spark's format jdbc reads tables and views"
     qualified = "; the database is an option of its own" if "." in name else ""
     return f"there is no queue {name!r} in database {database!r} at {at}: SHOW QUEUES lists those there are{qualified}"
+
+
+def _is_copied(comment: str, table: str) -> bool:
+    """Whether the mark is another table's, as that of a copy is (engine.model.marked_name, which this must follow)."""
+    named = _pairs(comment).get("queuegate_table")
+    if named is None:
+        return False
+    if named.startswith(":"):
+        return named != ":" + hashlib.sha256(table.lower().encode()).hexdigest()[:16]
+    return unquote(named).lower() != table.lower()
 
 
 def _options(comment: str) -> dict[str, str]:

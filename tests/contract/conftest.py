@@ -33,6 +33,7 @@ _ON_MYSQL_TOO = [
     "test_time_zones",
     "test_invisible_columns",
     "test_locked_tables",
+    "test_copied_tables",
 ]
 """What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 

@@ -66,6 +66,7 @@ _KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
 _KEEPS += rb"(?:,trace=[\w%]+)?(?:,trace_keep=[\d.]+s)?(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
 _COMPACTS = rb"KEY queuegate_compact \(" + _NAME + rb", id\), )?"
 _OWN = rb"(?:,retain=until_consumed)?(?:,filter=[\w$%]+)?"
+_NAMED = rb",queuegate_table=:?[\w$%]+"  # whose mark it is
 
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
@@ -119,14 +120,14 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
      + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), (?:" + _COMPACTS + rb"CONSTRAINT " + _NAME
      + rb" CHECK \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\)(?: ENGINE=InnoDB)?"
-     rb" COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+     rb" COMMENT='queuegate_topic" + _KEEPS + _NAMED + rb"'"),
     (rb"alter\b.*\btopic", rb"ALTER TABLE " + _TABLE + rb" (?:DROP KEY queuegate_compact, )?(?:ADD " + _COMPACTS
-     + rb"COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+     + rb"COMMENT='queuegate_topic" + _KEEPS + _NAMED + rb"'"),
     (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\)(?: ENGINE=InnoDB)?"
      rb" COMMENT='vitess_message,[^']*paused=1,[^']*topic="
-     rb"[^']*,consumer_group=\w+" + _OWN + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
+     rb"[^']*,consumer_group=\w+" + _OWN + _NAMED + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
     (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="
-     rb"\w+" + _OWN + rb"'"),
+     rb"\w+" + _OWN + _NAMED + rb"'"),
     (rb"(?:create|alter)\b.*\bgroup.*filter|alter\b.*\bqueue.*filter", rb"SELECT 1 FROM " + _TABLE
      + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     (rb"create\b.*\bgroup", rb"SELECT @@auto_increment_increment|DROP TABLE " + _TABLE),  # where it cannot begin there

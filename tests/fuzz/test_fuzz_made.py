@@ -15,13 +15,13 @@ _VISIBLE = f"{_ALL_TABLES} AND (TABLE_COMMENT LIKE '%vitess_message%' OR TABLE_C
 _VISIBLE += " OR TABLE_COMMENT LIKE 'queuegate_schedules%')"
 _MOMENT = "CAST(UNIX_TIMESTAMP('2026-01-02 03:04') * 1000000000 AS SIGNED)"
 _SINCE = "SELECT `id`, `payload` FROM `main`.`fe` WHERE time_scheduled <="
-_OF_GROUP = "COMMENT='vitess_message,vt_ack_wait=30,paused=1,topic=fe,consumer_group=g'"
+_OF_GROUP = "COMMENT='vitess_message,vt_ack_wait=30,paused=1,topic=fe,consumer_group=g,queuegate_table=fe_group_g'"
 _DELIVERED = "time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)"
 _TOPIC = (
     f"CREATE TABLE `main`.`fe` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT"
     f" {NOW}, time_created BIGINT NOT NULL DEFAULT {NOW}, payload TEXT, KEY (payload(9)), KEY queuegate_time"
     " (time_created), CONSTRAINT `fe_times` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000)))"
-    " COMMENT='queuegate_topic'"
+    " COMMENT='queuegate_topic,queuegate_table=fe'"
 )
 _HEADER = "SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
 _SUBSCRIPTIONS = f"({_HEADER} UNION ALL SELECT * FROM ({_HEADER} UNION ALL SELECT 'fq' UNION ALL SELECT 'fq2') AS qg_0)"

@@ -1,16 +1,16 @@
 -- CREATE TOPIC
 CREATE TOPIC t (user_id BIGINT, body VARCHAR(200))
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
 --> catalog
 
 -- CREATE TOPIC with keys, checks and a trailing comma
 create topic if not exists other.t (user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)),);
---> execute: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic'
+--> execute: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
 --> catalog
 
 -- CREATE TOPIC of no columns
 CREATE TOPIC `a b` ()
---> execute: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic'
+--> execute: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a%20b'
 --> catalog
 
 -- CREATE TOPIC without a list of columns
@@ -23,12 +23,12 @@ CREATE TOPIC t (body TEXT) WITH (retention = '7d')
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736,queuegate_table=t'
 --> catalog
 
 -- CREATE TOPIC with numbers
 CREATE TOPIC t (body TEXT) WITH (sequence = 'on')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on,queuegate_table=t'
 --> catalog
 
 -- CREATE TOPIC with a column that is called as that of numbers
@@ -37,7 +37,7 @@ CREATE TOPIC t (Queuegate_Seq INT)
 
 -- CREATE TOPIC with numbers that is compacted
 CREATE TOPIC t (k INT) WITH (sequence = 'on', compact = 'k')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on,queuegate_table=t'
 --> catalog
 
 -- ALTER TOPIC that gives numbers to a topic with groups
@@ -64,12 +64,12 @@ UPDATE orders SET body = 'queuegate_seq' WHERE queuegate_seq = 2
 
 -- ALTER TOPIC
 ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s'
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s,queuegate_table=orders'
 --> catalog
 
 -- CREATE TOPIC that is compacted
 CREATE TOPIC t (`user id` INT, body TEXT) WITH (compact = 'User id', compact_after = '1h')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s,queuegate_table=t'
 --> catalog
 
 -- CREATE TOPIC that is compacted by what is not there
@@ -82,12 +82,12 @@ CREATE TOPIC t (user_id INT, body TEXT) WITH (compact = 'body')
 
 -- ALTER TOPIC to be compacted
 ALTER TOPIC orders SET (compact = 'user_id')
---> execute: ALTER TABLE `shop`.`orders` ADD KEY queuegate_compact (`user_id`, id), COMMENT='queuegate_topic,compact=user_id'
+--> execute: ALTER TABLE `shop`.`orders` ADD KEY queuegate_compact (`user_id`, id), COMMENT='queuegate_topic,compact=user_id,queuegate_table=orders'
 --> catalog
 
 -- ALTER TOPIC not to be compacted
 ALTER TOPIC orders SET (compact = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic'
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
 --> catalog
 
 -- ALTER TOPIC with a lag and nothing to compact by
@@ -97,7 +97,7 @@ ALTER TOPIC orders SET (compact_after = 5)
 -- CREATE TOPIC with partitions
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', partition = '1d')
 --> if it can have partitions: shop.t
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s,queuegate_table=t' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
 --> catalog
 
 -- CREATE TOPIC with partitions and a foreign key
@@ -111,7 +111,7 @@ CREATE TOPIC t (body TEXT) WITH (partition = '1d')
 -- ALTER TOPIC to other partitions
 ALTER TOPIC orders SET (retain = '7d', partition = '1h')
 --> if it can have partitions: shop.orders
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=604800s,partition=3600s'
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=604800s,partition=3600s,queuegate_table=orders'
 --> catalog
 
 -- ALTER TOPIC without a list
@@ -135,7 +135,7 @@ CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
 -- ALTER GROUP that gives a filter
 ALTER GROUP billing ON orders SET (filter = 'user_id = 1')
 --> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201'
+--> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201,queuegate_table=orders_group_billing'
 --> catalog
 
 -- ALTER QUEUE of a group's queue that gives a wrong filter
@@ -162,7 +162,7 @@ CREATE TOPIC t (body TEXT)
 
 -- CREATE TOPIC of a long name
 CREATE TOPIC a234567890123456789012345678901234567890123456789012345678901234 (body TEXT)
---> execute: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123_d882fd43_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic'
+--> execute: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123_d882fd43_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a234567890123456789012345678901234567890123456789012345678901234'
 --> catalog
 
 -- a topic has no priorities
@@ -498,17 +498,17 @@ CREATE QUEUE n (a INT) WITH (topic = 'orders', consumer_group = 'fraud')
 
 -- ALTER GROUP, options
 ALTER GROUP billing ON orders SET (max_attempts = 5, ack_wait = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing'
+--> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> catalog
 
 -- ALTER GROUP, an order
 ALTER GROUP billing ON shop.orders SET (order_key = 'user_id');
---> execute: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing'
+--> execute: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> catalog
 
 -- ALTER GROUP, no order
 ALTER GROUP Audit ON orders SET (order_key = NULL)
---> execute: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit'
+--> execute: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit,queuegate_table=orders_group_audit'
 --> catalog
 
 -- ALTER GROUP, an order by what is no column
@@ -521,12 +521,12 @@ ALTER GROUP billing ON orders SET (dead_letter = 'trash')
 
 -- PAUSE
 ALTER GROUP billing ON orders PAUSE
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing'
+--> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> catalog
 
 -- RESUME
 alter group `stats` on clicks resume
---> execute: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats'
+--> execute: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats,queuegate_table=clicks_group_stats'
 --> catalog
 
 -- ALTER GROUP, an option that no group has
@@ -772,12 +772,12 @@ TRACE MESSAGE 'a' ON orders
 
 -- a history that is kept
 CREATE TOPIC t (body TEXT) WITH (trace = '10%', trace_keep = '1d')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s'
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s,queuegate_table=t'
 --> catalog
 
 -- a history that is kept no more
 ALTER TOPIC orders SET (trace_keep = 'off')
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic'
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
 --> catalog
 
 -- TRACE MESSAGE of a topic that does not exist
