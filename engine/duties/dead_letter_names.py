@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 
 from engine.model.errors import BackendError
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, may_be_anothers
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, may_be_anothers, quoted
 from engine.store.named_dead_letters import NamedDeadLetters, Pair
 
 
@@ -83,8 +83,8 @@ class DeadLetterNames:
 def not_named(queue: QueueName, dead: QueueName) -> str:
     """What is wrong, and what to do."""
     return (
-        f"'{dead.table}' was named in its comment by hand, or is another's;"
-        f" ALTER QUEUE {queue.table} SET (dead_letter = '{dead.table}') by an account that may INSERT there"
+        f"'{dead.table}' was named in its comment by hand, or is another's; let an account that may INSERT there name"
+        f" it: ALTER QUEUE {quoted(queue.table)} SET (dead_letter = ...)"
     )
 
 

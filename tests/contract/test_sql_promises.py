@@ -30,7 +30,8 @@ def comment(sql, q):
 
 
 def test_defaults_are_in_the_comment_under_vitess_keys(sql, queue):
-    assert comment(sql, queue()) == {
+    q = queue()
+    assert comment(sql, q) == {
         "vt_ack_wait": "30",
         "vt_min_backoff": "1",
         "vt_max_backoff": "3600",
@@ -39,6 +40,7 @@ def test_defaults_are_in_the_comment_under_vitess_keys(sql, queue):
         "prefetch": "1000",
         "vt_cache_size": "10000",
         "vt_poller_interval": "30",
+        "queuegate_table": q,
     }
 
 
