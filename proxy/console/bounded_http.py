@@ -99,11 +99,6 @@ class KnownCrowd(Crowd[BoundedHttp]):
         self.knows = knows
 
 
-def crowd_of(of_address: int, knows: Callable[[Scope], bool]) -> KnownCrowd:
-    """A crowd without anybody yet."""
-    return KnownCrowd(of_address, knows)
-
-
 def _crowd_of(state: Any) -> KnownCrowd:
     """The connections of one server."""
     crowd: KnownCrowd = state.crowd

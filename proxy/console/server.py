@@ -27,7 +27,7 @@ from proxy.console.bounded_http import (
     KEEP_ALIVE_SECONDS,
     OF_ADDRESS_MAX,
     BoundedHttp,
-    crowd_of,
+    KnownCrowd,
 )
 from proxy.console.database import IDLE_SECONDS, Connector
 from proxy.console.entry import Entry
@@ -89,7 +89,7 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
     )  # fmt: skip
     server = _server(application(entry, rates, behind_proxy=settings.behind_proxy), settings)
     of_address = CONNECTIONS_MAX if settings.behind_proxy else OF_ADDRESS_MAX
-    server.server_state.crowd = crowd_of(of_address, entry.knows)  # type: ignore[attr-defined]
+    server.server_state.crowd = KnownCrowd(of_address, entry.knows)  # type: ignore[attr-defined]
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from engine.duties.summary import Summary
+
 log = logging.getLogger(__name__)
 
 LINE_SECONDS = 60.0
@@ -18,20 +20,16 @@ class StrangerLog:
 
     def __init__(self, message: str, clock: Callable[[], float]) -> None:
         self._message, self._clock = message, clock
-        self._told: float | None = None
-        self._untold = 0
+        self._summary = Summary(LINE_SECONDS)
         self._last: dict[str, object] = {}
 
     def note(self, **about: object) -> None:
         """It has happened once more."""
-        self._untold += 1
+        self._summary.add(1)
         self._last = about
         self.tell()
 
     def tell(self) -> None:
         """Say what has not been said, if it is time to."""
-        now = self._clock()
-        if not self._untold or (self._told is not None and now - self._told < LINE_SECONDS):
-            return
-        count, self._untold, self._told = self._untold, 0, now
-        log.warning(self._message, extra=self._last if count == 1 else {**self._last, "times": count})
+        if count := self._summary.take(self._clock()):
+            log.warning(self._message, extra=self._last if count == 1 else {**self._last, "times": count})
