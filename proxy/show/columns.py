@@ -77,7 +77,7 @@ def queue_rows(
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
         numbers = [status.subscribers, status.in_flight, status.cached, *counters, status.receivers]
         name = status.name
-        said = [text for text in (_PAUSED if name in paused else "", told(problems.get(name, ""))) if text]
+        said = [text for text in (_PAUSED if name in paused else "", problems.get(name, "")) if text]
         texts = (
             name.table.encode(),
             name.database.encode(),

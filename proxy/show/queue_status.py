@@ -177,12 +177,13 @@ class QueueViews:
         return queue_values(statuses, surveys, catalog, rejected, unmatched, lags, problems)
 
     async def problems(self) -> dict[QueueName, str]:
-        """What is wrong with queues that are served all the same."""
+        """What is wrong with queues that are served all the same, as the session may know of it."""
         try:
-            return await self._engine.dead_letter_names.problems(self._engine.catalog)
+            found = await self._engine.dead_letter_names.problems(self._engine.catalog)
         except BackendError as error:
             log.warning("the names of dead-letter queues cannot be read: %s", error)
             return {}
+        return {name: self.told(problem) for name, problem in found.items()}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
         """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""

@@ -238,11 +238,12 @@ def queue_values(
     """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE; `lags`:
     of queues of consumer groups; `problems`: of queues that are served all the same."""
     rows = {
-        status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0), lags.get(status.name))
+        status.name: _queue_row(
+            status, surveys, catalog, unmatched.get(status.name, 0), lags.get(status.name), problems.get(status.name)
+        )
         for status in statuses
         if catalog.get(status.name)
     }
-    rows |= {name: (*row[:-1], row[-1] or problems.get(name)) for name, row in rows.items() if name in problems}
     blank: Values = (None,) * (len(QUEUES) - 3)
     rows |= {name: (name.table, name.database, *blank, reason) for name, reason in rejected.items()}
     return [rows[name] for name in sorted(rows)]
@@ -254,6 +255,7 @@ def _queue_row(
     catalog: QueueCatalog,
     unmatched: int,
     lag: GroupLag | None,
+    problem: str | None,
 ) -> Values:
     queue = catalog.queues[status.name]
     survey = surveys.get(status.name, Survey(None, "not counted"))
@@ -264,14 +266,14 @@ def _queue_row(
     receivers = max(status.receivers, int(census is not None and census.in_flight > 0))
     first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers, receivers)
     if census is None:
-        return (*first, *(None,) * 10, *more, *totals, survey.problem)
+        return (*first, *(None,) * 10, *more, *totals, survey.problem or problem)
     target = dead_letter_queue(queue, catalog)
     dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
     states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
     buried = 0 if target is None else dead.census.unacked if dead.census else None
     counted = "at least" if census.bounded else "exact"
     rest = (unmatched, census.acked, buried, census.oldest_ready_age, counted)
-    return (*first, *states, *rest, *more, *totals, None)
+    return (*first, *states, *rest, *more, *totals, problem)
 
 
 def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
