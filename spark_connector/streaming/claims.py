@@ -44,6 +44,7 @@ SELECT COUNT(*) FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'token'"""
 _TOKEN_DEFINED = "token BIGINT NOT NULL DEFAULT 0"
 _DUPLICATE_COLUMN = 1060
+_DENIED = (1044, 1142)
 _MADE = "time_created"
 # DROP and CREATE give ids anew: what was made after the claim is another message, never seen.
 _SAME = f" AND COALESCE(q.{_MADE}, 0) <= c.time_claimed"
@@ -108,6 +109,11 @@ class Claims:
         found = client.value(f"SELECT MAX(seq) FROM {self._claims} WHERE grp = %s AND seq > %s", (self.group, after))
         return None if found is None else int(found)
 
+    def leased(self, due: Found, time_us: int) -> Found:
+        """What a claim of that time, by the database's clock, makes of a message that is due."""
+        token = next_token(due.token, time_us) if self._named else 0
+        return due._replace(epoch=next_epoch(due.epoch, self.highest), token=token)
+
     def record(self, client: Client, seq: int, found: Sequence[Found], now: int) -> None:
         """Write down that these messages, as this claim leases them, are claim `seq`.
 
@@ -146,8 +152,8 @@ class Claims:
         """Hold on to what is held, for `lease` ns from now, where a third of that has gone; returns how many."""
         until = lease_end(now + lease)
         return client.execute(
-            f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
-            f"{self._same} AND {_MARK} IN ({_LEASE_MARK}, {_BESIDE_MARK}) AND q.time_next < %s",
+            f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND {self._is_held}"
+            f" AND {_MARK} IN ({_LEASE_MARK}, {_BESIDE_MARK}) AND q.time_next < %s",
             (until, self.group, until - lease // 3),
         )
 
@@ -274,12 +280,13 @@ def _add_tokens(client: Client, name: str) -> None:
     try:
         client.execute(f"ALTER TABLE {quoted(name)} ADD COLUMN {_TOKEN_DEFINED}")
     except pymysql.err.MySQLError as error:
-        if error.args[0] == _DUPLICATE_COLUMN:  # another query has just done so
-            return
-        raise QueueError(
-            f"table {name} lacks the column token, and this account cannot add it ({error.args[0]}):"
-            f" ALTER TABLE {name} ADD COLUMN {_TOKEN_DEFINED}"
-        ) from error
+        if error.args[0] in _DENIED:
+            raise QueueError(
+                f"table {name} lacks the column token, and this account may not add it:"
+                f" ALTER TABLE {name} ADD COLUMN {_TOKEN_DEFINED}"
+            ) from error
+        if error.args[0] != _DUPLICATE_COLUMN:  # another query has just done so
+            raise
 
 
 def clean(client: Client, queue: Queue, before: int) -> int:

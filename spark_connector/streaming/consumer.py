@@ -17,16 +17,7 @@ from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
 from spark_connector.streaming import checkpoints
 from spark_connector.streaming.checkpoints import Checkpoints
-from spark_connector.streaming.claims import (
-    KEPT_SECONDS,
-    Claims,
-    ClaimStanding,
-    Run,
-    clean,
-    next_epoch,
-    next_token,
-    prepare,
-)
+from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, prepare
 from spark_connector.streaming.due import Due, Found, Sight
 from spark_connector.streaming.heartbeat import Heartbeat
 from spark_connector.streaming.pace import Pace
@@ -299,17 +290,13 @@ class Consumer:
             spent = [each.id for each in found if last and each.epoch >= last]
             if spent:
                 self.claims.reject(client, spent, _SPENT.format(attempts))
-            fresh = [self._leased(each, seen) for each in found if not last or each.epoch < last]
+            now_us = seen.sight.now // 1000
+            fresh = [self.claims.leased(each, now_us) for each in found if not last or each.epoch < last]
             count, size = self._fitting(client, fresh, room)
             self._write_down(client, seq, fresh[:count], seen, leasing=True)
             return _Taken(count, size, len(found) == room.messages or count < len(fresh), len(spent))
 
         return client.transaction(work)
-
-    def _leased(self, found: Found, seen: _Seen) -> Found:
-        """What a claim makes of a message that is due."""
-        token = next_token(found.token, seen.sight.now // 1000) if self._queue.has("lease_token") else 0
-        return found._replace(epoch=next_epoch(found.epoch, self.claims.highest), token=token)
 
     def _fitting(self, client: Client, found: list[Found], room: _Room) -> tuple[int, int]:
         """How many of the messages there is room for, and their bytes; a message too large for any is one by itself."""

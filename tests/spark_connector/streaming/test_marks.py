@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from engine.model import lease_token, states
+from engine.model import lease_token, marked_name, states
 from engine.model.options import QueueOptions, to_comment
 from spark_connector.client import queue
 from spark_connector.streaming import claims, consumer
@@ -24,6 +24,14 @@ def test_a_lease_ends_as_the_engine_writes_it(until):
 @pytest.mark.parametrize("token", [0, 1, 41, 42, 43, (1 << 53) - 2, (1 << 53) - 1, 1 << 53, (1 << 63) - 1])
 def test_a_delivery_is_named_as_the_engine_does(token):
     assert claims.next_token(token, 42) == lease_token.grown(token, 42)
+
+
+@pytest.mark.parametrize("table", ["orders", "Orders", "o'r\"d,=é", "x" * 64, "ü" * 40])
+@pytest.mark.parametrize("named", ["orders", "o'r\"d,=é", "x" * 64, "ü" * 40])
+def test_a_copy_is_none_for_both(named, table):
+    comment = marked_name.marked_for("vitess_message,vt_ack_wait=30", named)
+    assert queue._is_copied(comment, table) == marked_name.is_copied(comment, table)
+    assert not queue._is_copied("vitess_message,vt_ack_wait=30", table)
 
 
 def test_a_rejected_message_is_set_aside_as_the_engine_does():
