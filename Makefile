@@ -39,7 +39,7 @@ test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, 
 
 NEXT_TESTS ?= tests/contract
 test-mariadb-next: $(STAMP) mariadb toolchains ## the contract on MariaDB 11.8, whose defaults differ (NEXT_TESTS=tests/integration)
-	QUEUEGATE_TEST_SERVER=mariadb-next $(BIN)/python -m pytest -n $(JOBS) $(NEXT_TESTS)
+	QUEUEGATE_TEST_SERVER=mariadb-next $(PYTEST) -n $(JOBS) $(NEXT_TESTS)
 
 TIMES ?= 1
 test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)

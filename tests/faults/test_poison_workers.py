@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import ROOT, Sql, wait_until
+from servers import ROOT, wait_until
 from slowness import scaled
 
 HERE = Path(__file__).parent
@@ -61,32 +61,25 @@ def gate(new_gate):
     return new_gate().start()
 
 
-@pytest.fixture
-def client(gate):
-    client = Sql(gate.connect())
-    yield client
-    client.close()
-
-
-def made(client, name="q", poisons=(POISON,), **options):
+def made(sql, name="q", poisons=(POISON,), **options):
     given = ", ".join(f"{name} = {value}" for name, value in options.items())
-    client(f"CREATE QUEUE {name} (n INT, deadly BOOL) WITH ({given})")
+    sql(f"CREATE QUEUE {name} (n INT, deadly BOOL) WITH ({given})")
     rows = ", ".join(f"({n}, {n in poisons})" for n in range(1, COUNT + 1))
-    client(f"INSERT INTO {name} (n, deadly) VALUES {rows}")
+    sql(f"INSERT INTO {name} (n, deadly) VALUES {rows}")
 
 
-def until_all_is_settled(client, supervisor, workers, deaths_max):
+def until_all_is_settled(sql, supervisor, workers, deaths_max):
     deadline = time.monotonic() + scaled(DEADLINE_SECONDS)
-    while client.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"):
+    while sql.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"):
         supervisor.keep(workers)
-        assert supervisor.died <= deaths_max, client.rows("SELECT id, epoch, time_next FROM q WHERE time_acked IS NULL")
-        assert time.monotonic() < deadline, client.rows("SELECT id, epoch, time_next FROM q WHERE time_acked IS NULL")
+        assert supervisor.died <= deaths_max, sql.rows("SELECT id, epoch, time_next FROM q WHERE time_acked IS NULL")
+        assert time.monotonic() < deadline, sql.rows("SELECT id, epoch, time_next FROM q WHERE time_acked IS NULL")
         time.sleep(0.05)
 
 
-def only_the_poison_died(client, supervisor, poisons=(POISON,), attempts=3):
-    wait_until(lambda: client.value("SELECT COUNT(*) FROM q_dead") >= len(poisons), what="the dead letters")
-    assert client.rows("SELECT n, attempts FROM q_dead ORDER BY n") == [(n, attempts) for n in poisons]
+def only_the_poison_died(sql, supervisor, poisons=(POISON,), attempts=3):
+    wait_until(lambda: sql.value("SELECT COUNT(*) FROM q_dead") >= len(poisons), what="the dead letters")
+    assert sql.rows("SELECT n, attempts FROM q_dead ORDER BY n") == [(n, attempts) for n in poisons]
     done = {int(line.split()[1]) for line in supervisor.log.splitlines() if line.startswith("handled ")}
     assert done == set(range(1, COUNT + 1)) - set(poisons)
 
@@ -105,32 +98,32 @@ def supervised(gate, tmp_path):
 
 
 @pytest.mark.parametrize("options", [("--concurrency", "4"), ("--concurrency", "2", "--batch", "5")], ids="-".join)
-def test_one_worker_at_a_time(client, supervised, options):
+def test_one_worker_at_a_time(sql, supervised, options):
     handler = "poisoned_batch" if "--batch" in options else "poisoned"
-    made(client, max_attempts=3, **LONG)
+    made(sql, max_attempts=3, **LONG)
     workers = supervised(handler, *options)
-    until_all_is_settled(client, workers, 1, deaths_max=4)
-    only_the_poison_died(client, workers)
+    until_all_is_settled(sql, workers, 1, deaths_max=4)
+    only_the_poison_died(sql, workers)
 
 
-def test_several_workers_and_several_poisons(client, supervised):
+def test_several_workers_and_several_poisons(sql, supervised):
     """Each death is of one poison; a message that is held beside one never counts."""
-    made(client, poisons=(POISON, 8, 21), max_attempts=2, **LONG)
+    made(sql, poisons=(POISON, 8, 21), max_attempts=2, **LONG)
     workers = supervised("poisoned", "--concurrency", "4")
-    until_all_is_settled(client, workers, 3, deaths_max=3 * 3)
-    only_the_poison_died(client, workers, (POISON, 8, 21), attempts=2)
+    until_all_is_settled(sql, workers, 3, deaths_max=3 * 3)
+    only_the_poison_died(sql, workers, (POISON, 8, 21), attempts=2)
 
 
-def test_leases_that_only_time_ends(client, supervised):
+def test_leases_that_only_time_ends(sql, supervised):
     """The worker's machine vanishes, so to say: what it held comes back as its leases run out."""
-    made(client, max_attempts=2, **BRIEF)
+    made(sql, max_attempts=2, **BRIEF)
     workers = supervised("poisoned", "--concurrency", "4", "--lease", "time")
-    until_all_is_settled(client, workers, 1, deaths_max=3)
-    only_the_poison_died(client, workers, attempts=2)
+    until_all_is_settled(sql, workers, 1, deaths_max=3)
+    only_the_poison_died(sql, workers, attempts=2)
 
 
-def test_coroutines(client, supervised):
-    made(client, max_attempts=3, **LONG)
+def test_coroutines(sql, supervised):
+    made(sql, max_attempts=3, **LONG)
     workers = supervised("poisoned_coroutine", "--concurrency", "4")
-    until_all_is_settled(client, workers, 1, deaths_max=4)
-    only_the_poison_died(client, workers)
+    until_all_is_settled(sql, workers, 1, deaths_max=4)
+    only_the_poison_died(sql, workers)

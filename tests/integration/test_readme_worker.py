@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import toolchains
-from servers import ROOT, Sql, wait_until
+from servers import ROOT, wait_until
 from sessions import PORT, first, sessions
 from slowness import scaled
 
@@ -23,13 +23,6 @@ pytestmark = pytest.mark.timeout(600)  # the first test in Node fetches its driv
 @pytest.fixture
 def gate(new_gate):
     return new_gate().start()
-
-
-@pytest.fixture
-def client(gate):
-    client = Sql(gate.connect())
-    yield client
-    client.close()
 
 
 def python(folder, gate):
@@ -53,11 +46,11 @@ def statements(text):
 
 
 @pytest.mark.parametrize("program", [python, node])
-def test_the_worker_of_the_readme(gate, client, tmp_path, program):
+def test_the_worker_of_the_readme(gate, sql, tmp_path, program):
     before, after = (session.text for session in sessions(README) if "SCHEDULE nightly" in session.text)
     for statement in statements(before):
-        client(statement)
-    (next_tick,) = client.column(
+        sql(statement)
+    (next_tick,) = sql.column(
         "SELECT next_tick FROM queuegate.schedules WHERE schedule = 'nightly' AND db = DATABASE()"
     )
     assert next_tick
@@ -67,11 +60,11 @@ def test_the_worker_of_the_readme(gate, client, tmp_path, program):
         try:
             insert, run, invoices, counts = statements(after)
             for statement in (insert, run, invoices, counts):  # at once, as it is pasted: nothing has failed by then
-                client(statement)
-            wait_until(lambda: [amount for _, amount in client.rows(invoices)] == [100], 60, "the order of the night")
-            wait_until(lambda: client.rows(counts) == [(0, 1)], 60, "the dead letter")
+                sql(statement)
+            wait_until(lambda: [amount for _, amount in sql.rows(invoices)] == [100], 60, "the order of the night")
+            wait_until(lambda: sql.rows(counts) == [(0, 1)], 60, "the dead letter")
             (dead,) = re.findall(r"`(SELECT [^`]* FROM orders_dead)`", README.read_text())
-            ((_, attempts, failed),) = client.rows(dead)
+            ((_, attempts, failed),) = sql.rows(dead)
             assert attempts == 3
             told = [(each["attempt"], each["outcome"], "amount -5" in each["error"]) for each in json.loads(failed)]
             assert told == [(1, "nacked", True), (2, "nacked", True), (3, "nacked", True)]

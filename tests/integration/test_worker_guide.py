@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from prometheus_client import REGISTRY
-from servers import ROOT, Sql, wait_until
+from servers import ROOT, wait_until
 from sessions import PORT, sessions
 from slowness import scaled
 
@@ -55,60 +55,53 @@ def gate(new_gate):
     return new_gate().start()
 
 
-@pytest.fixture
-def client(gate):
-    client = Sql(gate.connect())
-    yield client
-    client.close()
-
-
 def here(text, gate):
     """A text of the document with the test's own port and database."""
     assert str(PORT) in text
     return text.replace(str(PORT), str(gate.port)).replace("/main", f"/{gate.database}")
 
 
-def run(client, text):
+def run(sql, text):
     for statement in filter(None, (part.strip() for part in text.split(";"))):
-        client(statement)
+        sql(statement)
 
 
-def shown(client, text, what):
+def shown(sql, text, what):
     """The rows of the SELECTs in a session, once they are what the document says."""
     queries = [part.strip() for part in text.split(";") if part.strip().startswith("SELECT")]
 
     def printed():
         tables = [re.search(r"FROM (\w+)", query)[1] for query in queries]
-        if any(not client.rows(f"SHOW TABLES LIKE '{table}'") for table in tables):
+        if any(not sql.rows(f"SHOW TABLES LIKE '{table}'") for table in tables):
             return ""
-        return "".join(" ".join(map(str, row)) + "\n" for query in queries for row in sorted(client.rows(query)))
+        return "".join(" ".join(map(str, row)) + "\n" for query in queries for row in sorted(sql.rows(query)))
 
     wait_until(lambda: printed() == what, 30, f"{what!r}")
 
 
 @pytest.mark.parametrize("module", ["queuegate_worker", "proxy work"])
-def test_the_first_worker_of_the_guide(gate, client, start, tmp_path, module):
+def test_the_first_worker_of_the_guide(gate, sql, start, tmp_path, module):
     """A worker with a retry, a dead letter, and a dead letter that is put back."""
     steps = sessions(GUIDE)[:6]
     assert [step.language for step in steps] == ["sql", "python", "sh", "sql", "sql", "python"]
     make, tasks, command, insert, correct, program = steps
-    run(client, make.text)
+    run(sql, make.text)
     (tmp_path / "tasks.py").write_text(tasks.text)
     setting, *words = shlex.split(here(command.text, gate))
     assert words[0] == "queuegate-work"
     name, _, value = setting.partition("=")
     worker = start([sys.executable, "-m", *module.split(), *words[1:]], {name: value})
-    run(client, "".join(f"{part};" for part in insert.text.split(";") if "INSERT" in part))
+    run(sql, "".join(f"{part};" for part in insert.text.split(";") if "INSERT" in part))
     printed = GUIDE.read_text().partition(insert.text)[2].partition("```text\n")[2].partition("```")[0]
-    shown(client, insert.text, printed)
-    run(client, "".join(f"{part};" for part in correct.text.split(";") if "SELECT" not in part))
-    shown(client, correct.text, correct.printed)
+    shown(sql, insert.text, printed)
+    run(sql, "".join(f"{part};" for part in correct.text.split(";") if "SELECT" not in part))
+    shown(sql, correct.text, correct.printed)
     worker.terminate()
     assert worker.wait(scaled(30)) == 0, worker.log.read_text()
     (tmp_path / "program.py").write_text(here(program.text, gate))
     other = start([sys.executable, "program.py"], {})
-    run(client, "INSERT INTO emails (recipient) VALUES ('eve@example.com')")
-    wait_until(lambda: client.rows("SELECT 1 FROM sent WHERE recipient = 'eve@example.com'"), 30, "Eve's")
+    run(sql, "INSERT INTO emails (recipient) VALUES ('eve@example.com')")
+    wait_until(lambda: sql.rows("SELECT 1 FROM sent WHERE recipient = 'eve@example.com'"), 30, "Eve's")
     other.terminate()
     assert other.wait(30) == 0, other.log.read_text()
 
@@ -128,12 +121,12 @@ def program_with(word):
     return next(session.text for session in sessions(GUIDE) if word in session.text)
 
 
-def test_the_metrics_of_the_guide(gate, client):
+def test_the_metrics_of_the_guide(gate, sql):
     names = {}
     exec(program_with("prometheus_client").replace("start_http_server(9000)", "pass"), names)
     try:
-        client("CREATE QUEUE watched (n INT) WITH (max_attempts = 1)")
-        client("INSERT INTO watched (n) VALUES (1), (2), (0)")
+        sql("CREATE QUEUE watched (n INT) WITH (max_attempts = 1)")
+        sql("INSERT INTO watched (n) VALUES (1), (2), (0)")
         work_off(gate, names["Metrics"](), lambda message: 1 // message.n)
         samples = [sample for family in names["HANDLED"].collect() for sample in family.samples]
         counts = {s.labels["outcome"]: s.value for s in samples if s.name.endswith("_total")}
@@ -143,7 +136,7 @@ def test_the_metrics_of_the_guide(gate, client):
             REGISTRY.unregister(names[metric])
 
 
-def test_the_traces_of_the_guide(gate, client, monkeypatch):
+def test_the_traces_of_the_guide(gate, sql, monkeypatch):
     """With a stand-in for OpenTelemetry, whose library is not among what the tests install."""
     spans = []
 
@@ -165,7 +158,7 @@ def test_the_traces_of_the_guide(gate, client, monkeypatch):
     monkeypatch.setitem(sys.modules, last.__name__, last)
     names = {}
     exec(program_with("opentelemetry"), names)
-    client("CREATE QUEUE watched (traceparent VARCHAR(55))")
-    client("INSERT INTO watched (traceparent) VALUES ('00-aa-bb-01')")
+    sql("CREATE QUEUE watched (traceparent VARCHAR(55))")
+    sql("INSERT INTO watched (traceparent) VALUES ('00-aa-bb-01')")
     work_off(gate, names["Traces"](), lambda message: None)
     assert spans == [("process watched", "00-aa-bb-01", {"messaging.message.id": "1"})]
