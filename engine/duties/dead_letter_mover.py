@@ -30,7 +30,7 @@ from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec, may_be_anothers
+from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.model.traced import DEAD_LETTERED
 from engine.service import Service
 
@@ -158,10 +158,7 @@ class DeadLetterMover(Service):
             raise EngineError(f"'{name}' is fed from its topic: name another queue with the option dead_letter")
 
     async def _check_name(self) -> None:
-        catalog, queue = self._moves.catalog(), self.queue
-        if not may_be_anothers(queue, catalog.get(queue.dead_letter)):
-            return
-        if not await self._work.run(self._moves.names.allows(queue, catalog)):
+        if not await self._work.run(self._moves.names.allows(self.queue, self._moves.catalog())):
             raise EngineError(not_named(self.queue.name, dead_letter_name(self.queue)))
 
     async def _made(self, name: QueueName) -> QueueSpec:

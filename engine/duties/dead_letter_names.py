@@ -37,7 +37,7 @@ class DeadLetterNames:
 
     async def allows(self, queue: QueueSpec, catalog: QueueCatalog) -> bool:
         """Whether dead letters of the queue may go to its dead-letter queue. Raises BackendError."""
-        if self._table is None or not may_be_anothers(queue, catalog.get(queue.dead_letter)):
+        if self._table is None or not _may_be_anothers(queue, catalog):
             return True
         await self._take_over(catalog)
         return await self._table.has(queue.name, queue.dead_letter)
@@ -89,4 +89,8 @@ def not_named(queue: QueueName, dead: QueueName) -> str:
 
 
 def _pairs(catalog: QueueCatalog) -> list[Pair]:
-    return [(q.name, q.dead_letter) for q in catalog if may_be_anothers(q, catalog.get(q.dead_letter))]
+    return [(q.name, q.dead_letter) for q in catalog if _may_be_anothers(q, catalog)]
+
+
+def _may_be_anothers(queue: QueueSpec, catalog: QueueCatalog) -> bool:
+    return may_be_anothers(queue.name, queue.dead_letter, catalog.get(queue.dead_letter))

@@ -222,12 +222,12 @@ class QueueSpec:
         return _column(self.columns, name)
 
 
-def may_be_anothers(queue: QueueSpec, dead: QueueSpec | None) -> bool:
-    """Whether a queue's dead-letter queue, None where there is none yet, may be another's: neither made for this queue
+def may_be_anothers(queue: QueueName, dead: QueueName, found: QueueSpec | None) -> bool:
+    """Whether a queue's dead-letter queue, `found` or still to be made, may be another's: neither made for this queue
     nor to be made under its own name."""
-    if dead is None:
-        return queue.dead_letter.table != default_dead_letter(queue.name.table)
-    return dead.options.dead_letter_of != queue.name.table
+    if found is None:
+        return dead.table != default_dead_letter(queue.table)
+    return found.options.dead_letter_of != queue.table
 
 
 def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:

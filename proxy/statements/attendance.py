@@ -88,7 +88,8 @@ async def _attend(
 async def _passes(over: asyncio.Event, seconds: float) -> bool:
     """Wait; whether the stream has ended meanwhile."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(over.wait(), max(seconds, 0.0))
+        async with asyncio.timeout(max(seconds, 0.0)):  # not wait_for, which makes a task of each
+            await over.wait()
     return over.is_set()
 
 

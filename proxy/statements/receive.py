@@ -24,8 +24,8 @@ from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
 from proxy.statements.attendance import Judged, attended
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
-from proxy.statements.topics import TopicStatements, check_may_read
-from proxy.upstream.base import RESULTS_CHARSET, collected
+from proxy.statements.topics import TopicStatements, check_may_read, reading
+from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
 from proxy.wire.outcome import Outcome
 from proxy.wire.row_form import ClientZone, RowForm, is_moment, is_text
 from rewriter.plan import Subscribe
@@ -105,11 +105,8 @@ class StreamStatement:
         """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
         spec = self._engine.catalog.get(request.queue)
         names = request.columns or (() if spec is None else spec.message_columns)
-        read = " OR ".join(f"{quoted(name)} IS NULL" for name in names) or "1 = 1"
-        sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE 1 = 0 AND ({read})"
-        outcome = await self._session.upstream.collect(self._session.pins().waiting(sql, lock_seconds))
-        if isinstance(outcome, Outcome) and not outcome.ok:
-            raise outcome.failure()
+        sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE {reading(names)}"
+        await accepted(self._session.upstream, self._session.pins().waiting(sql, lock_seconds))
 
     async def send(self, subscription: OpenStream, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""
@@ -151,9 +148,7 @@ class StreamStatement:
         if not self._traits.accounts or not self._session.upstream.alive:
             return
         if self._session.database == request.queue.database:
-            outcome = await self._session.upstream.collect(f"USE {quoted(request.queue.database)}")
-            if isinstance(outcome, Outcome) and not outcome.ok:
-                raise outcome.failure()
+            await accepted(self._session.upstream, f"USE {quoted(request.queue.database)}")
         if request.start is not None:
             await check_may_read(self._session, request.queue, request.columns or (), LOCK_SECONDS_MIN)
         else:

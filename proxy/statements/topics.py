@@ -7,18 +7,18 @@ ends in between leaves a paused group, or none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.engine import Engine
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, QueueNotFound
-from engine.model.marked_name import marked_for
 from engine.model.options import to_comment
 from engine.model.pins import Pins
-from engine.model.queue import QueueName, StartAt
+from engine.model.queue import QueueName, StartAt, quoted
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
-from proxy.upstream.base import collected
+from proxy.upstream.base import accepted, collected
 from proxy.wire.outcome import Outcome, number
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import CreateConsumerGroup, PlanContext, SeekConsumerGroup
@@ -72,7 +72,7 @@ class TopicStatements:
             await engine.catalog_changed()  # before it has a place: what retention deletes from there on it has lost
             await engine.topics.begin(plan.group, plan.topic, start)
             if not plan.options.paused:
-                comment = comment_literal(marked_for(to_comment(plan.options), plan.group.table))
+                comment = comment_literal(to_comment(plan.options), plan.group.table)
                 await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment}")
         except (BackendError, EngineError):
             await upstream.collect(f"DROP TABLE {plan.group.sql}")
@@ -82,9 +82,7 @@ class TopicStatements:
         return Outcome(status=upstream.status)
 
     async def _do(self, sql: str) -> None:
-        outcome = await self._session.upstream.collect(sql)
-        if isinstance(outcome, Outcome) and not outcome.ok:
-            raise outcome.failure()
+        await accepted(self._session.upstream, sql)
 
     async def _check_ids(self) -> None:
         (step,) = (await collected(self._session.upstream, "SELECT @@auto_increment_increment")).row(1)
@@ -122,8 +120,11 @@ async def check_may_read(
 ) -> None:
     """Raises BackendError unless the session's account may read these columns of a topic; the database is asked.
     `lock_seconds`: see StatementPins.waiting."""
-    read = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in columns) or "1 = 1"
-    sql = f"SELECT 1 FROM {topic.sql} WHERE 1 = 0 AND ({read})"
-    outcome = await session.upstream.collect(session.pins().waiting(sql, lock_seconds))
-    if isinstance(outcome, Outcome) and not outcome.ok:
-        raise outcome.failure()
+    sql = f"SELECT 1 FROM {topic.sql} WHERE {reading(columns)}"
+    await accepted(session.upstream, session.pins().waiting(sql, lock_seconds))
+
+
+def reading(columns: Iterable[str]) -> str:
+    """A condition that no row fits, and that takes the right to read each of these columns."""
+    read = " OR ".join(f"{quoted(name)} IS NULL" for name in columns) or "1 = 1"
+    return f"1 = 0 AND ({read})"

@@ -96,6 +96,17 @@ async def collected(upstream: Upstream, sql: str) -> Collected:
     raise result.failure()
 
 
+async def accepted(upstream: Upstream, sql: str) -> None:
+    """Have a statement of the proxy's own done, whatever it brings.
+
+    Raises:
+        BackendError: the database refuses it.
+    """
+    result = await upstream.collect(sql)
+    if isinstance(result, Outcome) and not result.ok:
+        raise result.failure()
+
+
 async def read_plainly(upstream: Upstream) -> None:
     """Have SQL read by the rules by which it is judged here.
 

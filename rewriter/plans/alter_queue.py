@@ -12,7 +12,6 @@ from dataclasses import replace
 from engine.model.errors import InvalidOption
 from engine.model.groups import FindQueue, unfit_group_key
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
-from engine.model.marked_name import marked_for
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
 from engine.model.queue import (
@@ -22,6 +21,7 @@ from engine.model.queue import (
     default_dead_letter,
     has_index,
     lacks_tokens,
+    may_be_anothers,
     quoted,
     unfit_order_key,
 )
@@ -46,7 +46,7 @@ def alter_plan(
     check_dead_letter(options, spec.name.table)
     changes = [
         *_index_changes(spec, options),
-        f"COMMENT={comment_literal(marked_for(changed_comment(spec.comment, options), spec.name.table))}",
+        f"COMMENT={comment_literal(changed_comment(spec.comment, options), spec.name.table)}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     dead = anothers(spec.name, options, find) if "dead_letter" in given else None
@@ -58,7 +58,7 @@ def alter_plan(
 
 def named_anew(spec: QueueSpec | TopicSpec) -> str:
     """The ALTER TABLE after which the table's mark is its own."""
-    return f"ALTER TABLE {spec.name.sql} COMMENT={comment_literal(marked_for(spec.comment, spec.name.table))}"
+    return f"ALTER TABLE {spec.name.sql} COMMENT={comment_literal(spec.comment, spec.name.table)}"
 
 
 def naming(plan: Execute, queue: QueueName, dead: QueueName) -> Execute:
@@ -77,11 +77,9 @@ def anothers(queue: QueueName, options: QueueOptions, find: FindQueue) -> QueueN
     """
     name = QueueName(queue.database, options.dead_letter or default_dead_letter(queue.table))
     dead = find(name)
-    if dead is None:
-        return None if name.table == default_dead_letter(queue.table) else name
-    if dead.options.dead_letter_of == queue.table:
+    if not may_be_anothers(queue, name, dead):
         return None
-    if dead.options.dead_letter_of is not None or dead.options.topic is not None:
+    if dead is not None and (dead.options.dead_letter_of is not None or dead.options.topic is not None):
         if options.dead_letter is None:
             return None  # the engine refuses it, and says so
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
-from engine.model.marked_name import marked_for
 from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -66,7 +65,7 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
         lines.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
     charset = TABLE_CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
-    comment = comment_literal(marked_for(to_comment(_options(queue)), name.table))
+    comment = comment_literal(to_comment(_options(queue)), name.table)
     told = f" {charset[1]}" if charset else ""
     return f"CREATE TABLE {table} ({', '.join(lines)}) {ENGINE}{told} COMMENT={comment}"
 

@@ -63,9 +63,10 @@ _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS, ATTEMPTS_COLUMN)
 _COUNTED = ("priority", "epoch", TOKEN_COLUMN)
 
 
-def comment_literal(text: str) -> str:
-    """A string literal that reads the same in every sql_mode, as COMMENT takes no other. Raises InvalidOption where
-    there is none."""
+def comment_literal(comment: str, table: str) -> str:
+    """The comment as that of this table, as a string literal that reads the same in every sql_mode; COMMENT takes no
+    other. Raises InvalidOption where there is none."""
+    text = marked_for(comment, table)
     if "\\" in text:
         raise InvalidOption(f"a queue's comment cannot hold a backslash: {text}")
     return "'" + text.replace("'", "''") + "'"
@@ -111,7 +112,7 @@ def create_table(
     lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
     lines.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
-    comment = comment_literal(marked_for(to_comment(options), name.table))
+    comment = comment_literal(to_comment(options), name.table)
     return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
 
 

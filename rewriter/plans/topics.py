@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from engine.model.errors import InvalidOption
-from engine.model.marked_name import marked_for
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, QueueOptions, parse_options
 from engine.model.queue import (
@@ -115,7 +114,7 @@ def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) 
         times_rule(name.table, ("time_scheduled",)),
     ]
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
-    comment = comment_literal(marked_for(topic_comment(options), name.table))
+    comment = comment_literal(topic_comment(options), name.table)
     sql = f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
     if options.partition_ns is None:
         return Execute(sql, Effects(catalog=True))
@@ -133,7 +132,7 @@ def alter_topic(
     if reason := unfit_compact_column(options.compact, {c.name.lower(): c.type for c in topic.columns}):
         raise InvalidOption(reason)
     check_sequence(options, sequencing)
-    comment = comment_literal(marked_for(changed_topic_comment(topic.comment, options), topic.name.table))
+    comment = comment_literal(changed_topic_comment(topic.comment, options), topic.name.table)
     numbers = sequence_changes(topic, options, groups)
     changes = [*numbers, *_index_changes(changed), f"COMMENT={comment}"]
     asked = any(name.lower() == "partition" and value is not None for name, value in given.items())
