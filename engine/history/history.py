@@ -103,7 +103,10 @@ class History:
         return found
 
     async def open(self) -> None:
-        """Begin to write and to clean."""
+        """Begin to write and to clean. Whether ids follow one another is asked first: from the first client on, every
+        message of one INSERT is recorded."""
+        if not self._traces.ids_follow:
+            await self._ask()
         for service in self.services:
             await service.open()
 

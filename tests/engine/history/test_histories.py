@@ -69,6 +69,15 @@ async def kept() -> AsyncIterator[Kept]:
 
 
 @in_virtual_time
+async def test_whether_ids_follow_is_known_before_the_first_client_is_served() -> None:
+    made = Kept(VirtualClock())
+    assert not made.traces.ids_follow
+    await made.history.open()
+    assert made.traces.ids_follow
+    await made.history.close()
+
+
+@in_virtual_time
 async def test_what_is_kept_is_written_in_batches_soon_after() -> None:
     async with kept() as k:
         for id_ in range(BATCH_MAX + 10):
