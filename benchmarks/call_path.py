@@ -19,8 +19,8 @@ from typing import Any
 import pymysql
 from servers import DATABASE, MariaDb
 
-from proxy import app
 from proxy.config import load
+from queuegate import app
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMES = 30

@@ -93,7 +93,7 @@ def _watch_loop(holds: Holds) -> None:
 def main() -> int:
     """See the module."""
     holds = Holds(Path(sys.argv.pop(1)))
-    from proxy import __main__, app
+    from queuegate import app, command_line
 
     serve: Callable[..., Awaitable[None]] = app.serve
 
@@ -103,7 +103,7 @@ def main() -> int:
 
     app.serve = probed  # type: ignore[assignment]
     threading.Thread(target=_watch_interpreter, args=(holds,), daemon=True).start()
-    return __main__.main()
+    return command_line.main()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ Work = Callable[[], int]
 @contextmanager
 def proxy(checkout: Path, url: str, log: Path) -> Iterator[tuple[int, int]]:
     """A proxy of that checkout: its process and its port."""
-    command = [checkout / ".venv/bin/python", "-m", "proxy", "serve", "--listen", "127.0.0.1:0", "--backend", url]
+    command = [checkout / ".venv/bin/python", "-m", "queuegate", "serve", "--listen", "127.0.0.1:0", "--backend", url]
     with log.open("wb") as output, subprocess.Popen(command, cwd=checkout, stdout=output, stderr=output) as process:
         try:
             listening = re.compile(r"listening on 127\.0\.0\.1:(\d+)")

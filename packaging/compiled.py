@@ -24,7 +24,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("engine", "proxy", "rewriter")
+PACKAGES = ("engine", "rewriter")
 # Where a message's time is spent.
 COMPILED = (
     "engine/backend",

@@ -115,7 +115,7 @@ def _text(text: str) -> str:
 def main() -> int:
     """Write the page to standard output."""
     sys.path.insert(0, str(ROOT))
-    from proxy.__main__ import parser
+    from queuegate.command_line import parser
 
     sys.stdout.write(page(parser()))
     return 0

@@ -10,10 +10,10 @@ _INSTALLED = Path(__file__).resolve().parent / "_server"
 
 
 def main() -> int:
-    """Run the command line; see proxy.__main__."""
+    """Run the command line; see queuegate.command_line."""
     if _INSTALLED.is_dir():
         sys.path.insert(0, str(_INSTALLED))  # first: another distribution may have a package of the same name
-    status: int = import_module("proxy.__main__").main()
+    status: int = import_module("queuegate.command_line").main()
     return status
 
 

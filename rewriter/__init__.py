@@ -2,5 +2,5 @@
 
 `scan` looks at every statement and lets ordinary SQL pass. `grammar` reads statements about queues into nodes, `plans`
 makes plans of them for the queues that there are. `rights` reads what an account with limits may run. `text` is MySQL's
-lexis. `sqlite` compiles MySQL's SQL to SQLite's, for the embedded backend, and knows nothing of queues.
+lexis.
 """

@@ -1,7 +1,7 @@
 """Starts queuegate from a process that has loaded it already: a fork takes milliseconds, loading takes a second.
 
 The tests start it a thousand times. What they get is a process of its own, which runs the command line from its first
-line; only the imports are done. `tests/test_command_line.py` and others start it as users do.
+line; only the imports are done. `tests/queuegate/test_command_line.py` and others start it as users do.
 
 Run as a program, this file is the loaded process: it forks when it is asked to, and tells how its children ended.
 
@@ -76,7 +76,7 @@ Process = subprocess.Popen[bytes] | Forked
 def start(arguments: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Process:
     """`queuegate` with these arguments, in the project's folder; what it writes goes to `log`."""
     return subprocess.Popen(
-        [sys.executable, "-m", "proxy", *arguments],
+        [sys.executable, "-m", "queuegate", *arguments],
         cwd=_ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=dict(environment),
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ class Preloaded:
 
 def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
-    from proxy import __main__, app, memory, process  # noqa: F401
+    from queuegate import app, command_line, memory, process  # noqa: F401
 
     memory.keep_large_blocks_apart()  # as the command line does it, before much is loaded
     from proxy.gateways import embedded  # noqa: F401
@@ -140,7 +140,7 @@ def _serve(line: socket.socket) -> int:
         elif (answer := os.fork()) == 0:
             line.close()
             _become(passed[0], request["environment"])
-            return __main__.main(request["arguments"])
+            return command_line.main(request["arguments"])
         for descriptor in passed:
             os.close(descriptor)
         line.send(json.dumps(answer).encode())

@@ -27,10 +27,10 @@ OF_SERVERS = {4025: "23000"}
 def sent() -> set[int]:
     """Numbers of the table of SQLSTATEs that stand in the code, but for that of the embedded database."""
     found: set[int] = set()
-    for package in ("proxy", "rewriter", "engine"):
+    for package in ("queuegate", "console", "proxy", "rewriter", "engine"):
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
-            if "sqlite" in name or name.startswith("proxy/embedded/") or name == "engine/model/sqlstates.py":
+            if "sqlite" in name or name in ("proxy/upstream/embedded.py", "engine/model/sqlstates.py"):
                 continue
             nodes = ast.walk(ast.parse(path.read_text()))
             found |= {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int}

@@ -14,7 +14,7 @@ Stacks = Mapping[Stack, int]
 
 WAITING = (
     "_worker (concurrent/futures/thread.py",
-    "serve (engine/backend/sqlite/task_thread.py",
+    "serve (embedded/database/task_thread.py",
     "run (asyncio/runners.py",
     "wait (threading.py",
 )

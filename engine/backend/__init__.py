@@ -1,5 +1,5 @@
-"""Database drivers behind one seam. The only place where a driver is imported.
+"""Connections to a database server, behind one seam. The only place of the engine where a driver is imported.
 
-`mysql` and `sqlite` open connections with the same contract (`base`); `pool` runs their blocking calls in threads.
+`base` is the contract; `mysql` fulfils it here, embedded.database for SQLite. `pool` runs blocking calls in threads.
 `url` reads which database it is, `servers` knows which versions can serve.
 """

@@ -129,6 +129,10 @@ def _file_bytes(name: str) -> int:
     return sum(1 if c.isascii() and (c.isalnum() or c == "_") else 5 for c in name)
 
 
+_BINARY = 63  # the collation of bytes
+_TEXT_TYPES = frozenset((15, 245, 247, 248, 249, 250, 251, 252, 253, 254))  # VARCHAR, JSON, ENUM, SET, BLOBs, STRINGs
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnMeta:
     """A result column as a MySQL column definition packet describes it (protocol: Column Definition 41).
@@ -146,6 +150,11 @@ class ColumnMeta:
     table: str = ""
     org_table: str = ""
     schema: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column's values are characters, not bytes or numbers."""
+        return self.type in _TEXT_TYPES and self.charset != _BINARY
 
 
 class Layout(Enum):

@@ -38,7 +38,7 @@ class Server:
     def start(self) -> None:
         log = self._directory / "log"
         log.write_text("")
-        command = [sys.executable, "-m", "proxy", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command = [sys.executable, "-m", "queuegate", "serve", "--listen", f"127.0.0.1:{self.port}"]
         command += ["--backend", f"sqlite:///{self._directory}/queue.db"]
         with log.open("ab") as stream:
             self._process = subprocess.Popen(command, stderr=stream)

@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "queuegate.log"
-        command = [sys.executable, "-m", "proxy", "serve", "--listen", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "queuegate", "serve", "--listen", "127.0.0.1:0"]
         command += ["--backend", f"sqlite:///{folder}/queue.db"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)

@@ -119,7 +119,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[bytes], int, int]:
     log, settings = folder / "log", folder / "config.yaml"
     settings.write_text(f"listen: 127.0.0.1:0\nbackend: sqlite:///{folder}/queue.db\nconsole:\n  listen: 127.0.0.1:0\n")
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "proxy", "serve", "--config", str(settings)]
+        command = [sys.executable, "-m", "queuegate", "serve", "--config", str(settings)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:

@@ -9,8 +9,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.backend.sqlite.database import SqliteDatabase
-from engine.backend.sqlite.store_pool import SqliteStoreConnection, SqliteStorePool
+from embedded.database.sqlite import SqliteDatabase
+from embedded.database.store_pool import SqliteStoreConnection, SqliteStorePool
+from embedded.session.client_text import charset_of
+from embedded.session.results import OkResult
+from embedded.session.session import EmbeddedSession
+from embedded.session.shared_database import Shared
+from embedded.session.state import Identity
+from embedded.session.statement_limits import UNBOUNDED, Bounds
+from embedded.session.variable_values import IDLE_MAX
 from engine.clock import Clock
 from engine.engine import Engine
 from engine.model.errors import BackendError, BackendUnavailable
@@ -21,14 +28,6 @@ from engine.store.topic_log import Conditions
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
 from proxy.config import Config
-from proxy.embedded.client_text import charset_of
-from proxy.embedded.results import OkResult
-from proxy.embedded.session import EmbeddedSession
-from proxy.embedded.shared_database import Shared
-from proxy.embedded.state import Identity
-from proxy.embedded.statement_limits import UNBOUNDED, Bounds
-from proxy.embedded.upstream import EmbeddedUpstream
-from proxy.embedded.variable_values import IDLE_MAX
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Gateway, Opened, identity_of
 from proxy.login.carried_login import Admit, LoginResult, user_of
@@ -50,6 +49,7 @@ from proxy.statements.stream_condition import check_sql, filter_sql, group_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import read_plainly
+from proxy.upstream.embedded import EmbeddedUpstream
 from proxy.wire.flags import FOUND_ROWS, INTERACTIVE
 from proxy.wire.login import Credentials
 from proxy.wire.outcome import Outcome

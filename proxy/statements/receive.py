@@ -27,7 +27,7 @@ from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read, reading
 from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
 from proxy.wire.outcome import Outcome
-from proxy.wire.row_form import ClientZone, RowForm, is_moment, is_text
+from proxy.wire.row_form import ClientZone, RowForm, is_moment
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 
@@ -165,7 +165,7 @@ class StreamStatement:
 
     async def _form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
         """The form in which the client wants its rows. Only the database knows the charset and the time zone."""
-        charset = await self._results_charset() if any(map(is_text, columns)) else None
+        charset = await self._results_charset() if any(column.is_text for column in columns) else None
         zone = await self._zone() if any(map(is_moment, columns)) else None
         return RowForm(columns, charset, binary=binary, zone=zone)
 

@@ -18,10 +18,8 @@ from engine.model.queue import TIMESTAMP_TYPE, ColumnMeta, TextValue
 from proxy.wire import replies
 from proxy.wire.flags import encoding_named
 
-_BINARY = 63
 _EPOCH = datetime(1970, 1, 1)
 _UNCONVERTED = frozenset(("utf8mb4", "utf8mb3", "utf8", "binary"))
-_TEXT_TYPES = frozenset((15, 245, 247, 248, 249, 250, 251, 252, 253, 254))  # VARCHAR, JSON, ENUM, SET, BLOBs, STRINGs
 
 
 class ClientZone(Protocol):
@@ -37,11 +35,6 @@ class ClientZone(Protocol):
 def is_moment(column: ColumnMeta) -> bool:
     """Whether what the column's values show depends on the time zone."""
     return column.type == TIMESTAMP_TYPE
-
-
-def is_text(column: ColumnMeta) -> bool:
-    """Whether the column's values are characters, not bytes or numbers."""
-    return column.type in _TEXT_TYPES and column.charset != _BINARY
 
 
 def _is_seconds(value: bytes) -> bool:
@@ -84,9 +77,9 @@ class RowForm:
         if charset is not None and charset not in _UNCONVERTED and charset in CharacterSet.__members__:
             known = CharacterSet[charset]
             self._codec = result_codec(charset)
-            self._text = [is_text(column) for column in columns]
+            self._text = [column.is_text for column in columns]
             collation = int(known.default_collation)
-            self.columns = tuple(replace(c, charset=collation) if is_text(c) else c for c in columns)
+            self.columns = tuple(replace(c, charset=collation) if c.is_text else c for c in columns)
 
     @property
     def encoding(self) -> str:

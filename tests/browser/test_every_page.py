@@ -9,7 +9,7 @@ import pytest
 from real_browser import missing
 from servers import wait_until
 
-from proxy.console.routes import PAGES
+from console.routes import PAGES
 
 Q, DEAD, TOPIC = {"name": "orders"}, {"name": "orders_dead"}, {"name": "events"}
 ADDRESSES: dict[str, list[dict[str, str]]] = {

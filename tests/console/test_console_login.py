@@ -10,8 +10,8 @@ import pytest
 from certificates import Authority
 from servers import login_errno, wait_until
 
-from proxy.console.bounded_http import HEAD_SECONDS
-from proxy.console.guard import BODY_MAX_BYTES
+from console.bounded_http import HEAD_SECONDS
+from console.guard import BODY_MAX_BYTES
 
 USERS = [{"name": "root", "password": "secret", "admin": True}, {"name": "ünï'k\"", "password": "pässwörd"}]
 

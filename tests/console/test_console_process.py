@@ -17,7 +17,7 @@ from console_browser import Browser, console_port, opened
 from servers import ROOT, Gate, Sql, free_port, read_available, wait_until
 from slowness import scaled
 
-from proxy.console.bounded_http import CONNECTIONS_MAX, HEAD_SECONDS, OF_ADDRESS_MAX
+from console.bounded_http import CONNECTIONS_MAX, HEAD_SECONDS, OF_ADDRESS_MAX
 
 
 def consoles_of(gate):
@@ -104,7 +104,7 @@ def test_a_port_that_is_taken(new_gate, tmp_path):
             gate.start()
         gate.process = None
         command = [
-            sys.executable, "-m", "proxy", "serve", "--listen", f"127.0.0.1:{free_port()}",
+            sys.executable, "-m", "queuegate", "serve", "--listen", f"127.0.0.1:{free_port()}",
             "--backend", f"sqlite:///{tmp_path}/other.db", "--console", f"127.0.0.1:{port}",
         ]  # fmt: skip
         log = tmp_path / "other.log"
@@ -133,7 +133,7 @@ def test_a_port_that_is_taken(new_gate, tmp_path):
 )
 def test_mistakes_on_the_command_line(arguments, complaint, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "console", *arguments], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "-m", "queuegate", "console", *arguments], cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2 and complaint in done.stderr and "Traceback" not in done.stderr
@@ -147,7 +147,7 @@ def console_apart(tmp_path):
         def start(gate):
             port = free_port()
             command = [
-                sys.executable, "-m", "proxy", "console", "--port", str(gate.port), "--listen", f"127.0.0.1:{port}",
+                sys.executable, "-m", "queuegate", "console", "--port", str(gate.port), "--listen", f"127.0.0.1:{port}",
                 "--defaults-file", "/dev/null",
             ]  # fmt: skip
             log = started.enter_context((tmp_path / "console.log").open("wb"))

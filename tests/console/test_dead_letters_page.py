@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from servers import wait_until
 
-from proxy.console.pages.messages.dead_pieces import PIECE
+from console.pages.messages.dead_pieces import PIECE
 
 
 @pytest.fixture

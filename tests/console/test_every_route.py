@@ -12,9 +12,9 @@ import pytest
 from console_browser import Browser
 from servers import Sql, Stream
 
-from proxy.console.guard import POLICY
-from proxy.console.json_form import BASE
-from proxy.console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
+from console.guard import POLICY
+from console.json_form import BASE
+from console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
 
 Q = {"db": "{database}", "name": "orders"}
 SECRET = {"db": "{database}", "name": "secret"}

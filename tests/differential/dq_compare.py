@@ -14,11 +14,11 @@ import pymysql
 from dq_changes import LAST_ID, SEED
 from dq_grammar import Case
 
-from engine.backend.sqlite.database import SqliteDatabase
+from embedded.database.sqlite import SqliteDatabase
+from embedded.session.results import RowsResult
+from embedded.session.session import EmbeddedSession
+from embedded.session.state import Identity
 from engine.model.errors import EngineError
-from proxy.embedded.results import RowsResult
-from proxy.embedded.session import EmbeddedSession
-from proxy.embedded.state import Identity
 from rewriter.errors import RewriteError
 
 DATABASE = "queuegate_generated"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.backend.sqlite.database import SqliteDatabase
-from proxy.embedded.results import OkResult, RowsResult
-from proxy.embedded.session import EmbeddedSession
-from proxy.embedded.state import Identity
+from embedded.database.sqlite import SqliteDatabase
+from embedded.session.results import OkResult, RowsResult
+from embedded.session.session import EmbeddedSession
+from embedded.session.state import Identity
 
 LOCK_WAIT = 0.3  # seconds that a write waits in these tests before 1205
 

@@ -10,8 +10,8 @@ import pymysql
 import pytest
 from servers import MariaDb
 
+from embedded.session.results import RowsResult
 from engine.model.errors import EngineError
-from proxy.embedded.results import RowsResult
 from rewriter.errors import RewriteError
 
 FILES = sorted((Path(__file__).parent / "statements").glob("*.sql"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rewriter.sqlite.expressions.calls import known
+from embedded.compile.expressions.calls import known
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "embedded.md").read_text()
 INTERNAL = {"json_arrow", "json_unquote_arrow", "default"}

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from engine.backend.sqlite.store_pool import SqliteStorePool
+from embedded.database.store_pool import SqliteStorePool
 from engine.model.errors import BackendUnavailable
 from engine.model.queue import ColumnMeta
 
@@ -364,7 +364,7 @@ async def test_reset_makes_a_new_session_of_it(client):
     await client("PREPARE s FROM 'SELECT 1'")
     await client("INSERT INTO t VALUES (1)")
     await client.session.reset()
-    assert client.session.status == 2
+    assert client.session.autocommit and not client.session.in_transaction
     assert await client.rows("SELECT COUNT(*), @a FROM t") == [(0, None)]
     assert await client.errno("SELECT * FROM tmp") == 1146
     assert await client.errno("EXECUTE s") == 1243
@@ -484,9 +484,9 @@ async def test_the_backends_own_tables_are_invisible(client):
 
 
 async def test_everything_is_there_after_reopening(tmp_path, client, database, connect):
-    from engine.backend.sqlite.database import SqliteDatabase
-    from proxy.embedded.session import EmbeddedSession
-    from proxy.embedded.state import Identity
+    from embedded.database.sqlite import SqliteDatabase
+    from embedded.session.session import EmbeddedSession
+    from embedded.session.state import Identity
 
     await client(QUEUE)
     await client("INSERT INTO q (payload) VALUES ('kept')")

@@ -9,8 +9,8 @@ import pymysql
 import pytest
 from servers import SERVER
 
-from proxy.embedded.variable_values import IDLE_MAX
-from proxy.embedded.variables import NAMES
+from embedded.session.variable_values import IDLE_MAX
+from embedded.session.variables import NAMES
 
 FLAG_UNSIGNED = 32
 VALUES = ["-1", "0", "1", "7", "1.5", "1e0", "'abc'", "''", "NULL", "99999999999999999999", "'7'", "ON"]

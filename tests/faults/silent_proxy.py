@@ -33,7 +33,7 @@ class DistantGate(Gate):
         self.launch = self._launch  # type: ignore[method-assign]
 
     def _launch(self, arguments: Any, log: Any, environment: Any) -> subprocess.Popen[bytes]:
-        command = self._namespace.command(sys.executable, "-m", "proxy", *arguments)
+        command = self._namespace.command(sys.executable, "-m", "queuegate", *arguments)
         return subprocess.Popen(
             command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=dict(environment)
         )

@@ -63,7 +63,7 @@ def test_a_backend_that_is_not_there_at_start_is_one_line(own_mariadb, tmp_path)
     own_mariadb.stop()
     url = f"mysql://root:hunter2@127.0.0.1:{own_mariadb.port}/main"
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "serve", "--listen", "127.0.0.1:0", "--backend", url],
+        [sys.executable, "-m", "queuegate", "serve", "--listen", "127.0.0.1:0", "--backend", url],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr

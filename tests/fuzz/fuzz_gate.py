@@ -34,27 +34,27 @@ from login_clients import certificate
 from memory_store import COLUMNS, MemoryStore, Row, make_spec
 from memory_topics import LogRow, make_group, make_topic
 
-import engine.backend.sqlite.database as sqlite_module
+import embedded.database.sqlite as sqlite_module
 import proxy.login.own_accounts
 import proxy.login.plugins
+from embedded.database.connection import SqliteConnection
+from embedded.session.reader_threads import Readers
+from embedded.session.session import EmbeddedSession
 from engine.backend.environment import StatementPins
-from engine.backend.sqlite.connection import SqliteConnection
 from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
 from engine.model.groups import GroupKey, GroupPage
 from engine.model.queue import Condition, Layout, QueueName
 from engine.model.topics import group_table
-from proxy import app
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.config import Config
-from proxy.embedded.reader_threads import Readers
-from proxy.embedded.session import EmbeddedSession
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import Count, SharedCounts
 from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.transport.client_socket import ClientSocket
+from queuegate import app
 
 MAX_PACKET = 17 << 20  # one more than a physical packet holds, so that both edges are near
 LEFT_OUT = w.CONNECT_WITH_DB | w.CONNECT_ATTRS | w.SSL | w.COMPRESS | w.QUERY_ATTRIBUTES

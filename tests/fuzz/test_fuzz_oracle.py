@@ -17,9 +17,9 @@ from fuzz_small import smallest
 
 import proxy.login.own_accounts
 from proxy.commands.connection import ClientConnection
-from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.login.exchange import AuthExchange
 from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.embedded import EmbeddedUpstream
 from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies
 

@@ -14,7 +14,7 @@ from servers import ROOT, Gate, Sql, Stream
 def hashed(password: str, plugin: str) -> str:
     """What `queuegate hash-password` prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "hash-password", "--plugin", plugin],
+        [sys.executable, "-m", "queuegate", "hash-password", "--plugin", plugin],
         input=password + "\n", capture_output=True, text=True, cwd=ROOT, check=True,
     )  # fmt: skip
     return done.stdout.strip()

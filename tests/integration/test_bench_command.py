@@ -16,10 +16,10 @@ import pytest
 from servers import ROOT, Gate, Sql, wait_until
 from slowness import scaled
 
-from proxy.cli.bench.clients import Consumer, Producer
-from proxy.cli.bench.figures import Account, Load, account
-from proxy.cli.connecting import Link, Target
-from proxy.cli.names import GivenName
+from queuegate.cli.bench.clients import Consumer, Producer
+from queuegate.cli.bench.figures import Account, Load, account
+from queuegate.cli.connecting import Link, Target
+from queuegate.cli.names import GivenName
 
 QUICK = ("--seconds", "0.7", "--producers", "2", "--consumers", "2")
 
@@ -38,7 +38,7 @@ def start(environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Pope
 
     def make(gate: Gate, name: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", name, f"-P{gate.port}", "-D", gate.database, *arguments],
+            [sys.executable, "-m", "queuegate", name, f"-P{gate.port}", "-D", gate.database, *arguments],
             env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)

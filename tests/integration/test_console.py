@@ -29,7 +29,7 @@ HOSTILE = "we`ird'; DROP TABLE x; -- \\"
 
 def command(gate: Gate, *arguments: str) -> list[str]:
     name, *rest = arguments
-    return [sys.executable, "-m", "proxy", name, f"-P{gate.port}", "-D", gate.database, *rest]
+    return [sys.executable, "-m", "queuegate", name, f"-P{gate.port}", "-D", gate.database, *rest]
 
 
 @pytest.fixture
@@ -212,9 +212,9 @@ def test_hostile_names(run, sql, gate):
 
 
 def test_a_queue_is_found_without_a_database_where_one_has_it(gate, call, mixed):
-    done = call([sys.executable, "-m", "proxy", "peek", f"-P{gate.port}", mixed, "--json"])
+    done = call([sys.executable, "-m", "queuegate", "peek", f"-P{gate.port}", mixed, "--json"])
     assert len(objects(done)) == 4
-    done = call([sys.executable, "-m", "proxy", "pause", f"-P{gate.port}", f"no_{mixed}"])
+    done = call([sys.executable, "-m", "queuegate", "pause", f"-P{gate.port}", f"no_{mixed}"])
     assert "no queue" in done.stderr or "ERROR 1146" in done.stderr, done
     assert done.returncode == 1
 
@@ -229,7 +229,7 @@ def test_options_from_a_file(gate, call, tmp_path, mixed):
     (tmp_path / ".my.cnf").write_text(
         f"[client]\nport = 1\nuser = root\n[queuegate]\nport={gate.port}\ndatabase={gate.database}\n"
     )
-    assert objects(call([sys.executable, "-m", "proxy", "status", mixed, "--json"]))[0]["queue"] == mixed
+    assert objects(call([sys.executable, "-m", "queuegate", "status", mixed, "--json"]))[0]["queue"] == mixed
 
 
 def test_top_prints_one_frame_of_80_by_24_where_there_is_no_terminal(run, sql, queue):
@@ -363,13 +363,13 @@ def test_an_account_that_is_limited_to_its_queues(new_gate, call):
 
 
 def test_nobody_there(call):
-    done = call([sys.executable, "-m", "proxy", "status", f"-P{free_port()}"])
+    done = call([sys.executable, "-m", "queuegate", "status", f"-P{free_port()}"])
     assert "ERROR 2003 (HY000): " in one_line(done)
     assert "does queuegate serve at 127.0.0.1:" in done.stderr
 
 
 def test_what_answers_is_not_queuegate(call, mariadb):
-    done = call([sys.executable, "-m", "proxy", "status", "-S", str(mariadb.socket), "-u", "root"])
+    done = call([sys.executable, "-m", "queuegate", "status", "-S", str(mariadb.socket), "-u", "root"])
     if "ERROR 1064" in done.stderr:
         assert "is not queuegate" in one_line(done)
     else:

@@ -51,7 +51,7 @@ def test_a_sharded_keyspace_is_refused_at_create(vitess):
 def test_a_sharded_keyspace_is_refused_at_the_start(tmp_path):
     (tmp_path / "config.yaml").write_text(f"backend: {URL.rpartition('/')[0]}/test\nlisten: 127.0.0.1:0\nworkers: 1\n")
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "serve", "--config", str(tmp_path / "config.yaml")], cwd=ROOT,
+        [sys.executable, "-m", "queuegate", "serve", "--config", str(tmp_path / "config.yaml")], cwd=ROOT,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]

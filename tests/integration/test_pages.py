@@ -25,7 +25,7 @@ from proxy.config import Config
 DOCS = ROOT / "docs"
 ELSEWHERE = {
     "celery.md": "tests/celery",
-    "command-line.md": "tests/test_command_line.py",
+    "command-line.md": "tests/queuegate/test_command_line.py",
     "console.md": "tests/console",
     "dead-letters.md": "tests/contract/test_dead_letters.py",
     "event-groups.md": "tests/contract/test_event_groups.py",

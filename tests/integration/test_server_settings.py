@@ -213,7 +213,7 @@ def test_a_binary_log_of_statements(tmp_path):
         url = f"mysql://weak:pw@127.0.0.1:{server.port}/main"
         (tmp_path / "weak.yaml").write_text(f"backend: {url}\nlisten: 127.0.0.1:0\nworkers: 1\n")
         done = subprocess.run(
-            [sys.executable, "-m", "proxy", "serve", "--config", str(tmp_path / "weak.yaml")], cwd=ROOT,
+            [sys.executable, "-m", "queuegate", "serve", "--config", str(tmp_path / "weak.yaml")], cwd=ROOT,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 1

@@ -29,7 +29,7 @@ for i, fd in enumerate(high):
     os.dup2(fd, 3 + i)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=sys.argv[2])
 os.environ["WATCHDOG_PID"] = str(os.getpid())
-os.execv(sys.executable, [sys.executable, "-m", "proxy", *sys.argv[3:]])
+os.execv(sys.executable, [sys.executable, "-m", "queuegate", *sys.argv[3:]])
 """
 
 
@@ -146,7 +146,7 @@ def test_systemds_own_activator(tmp_path: Path) -> None:
     command = [activator, f"--listen=127.0.0.1:{port}", "--fdname=mysql", f"--setenv=PYTHONPATH={ROOT}"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, sys.executable, "-m", "proxy", "serve"], cwd=tmp_path, stdout=log, stderr=log
+            [*command, sys.executable, "-m", "queuegate", "serve"], cwd=tmp_path, stdout=log, stderr=log
         )
     try:
         wait_until(lambda: f"127.0.0.1:{port}" in (tmp_path / "log").read_text(), 30, "the activator to listen")

@@ -8,7 +8,7 @@ import mysql.connector
 import pytest
 from servers import Gate, Sql, Stream, free_port, in_threads, wait_until
 
-from proxy.console.sampler import read_counters
+from console.sampler import read_counters
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def test_a_server_that_is_too_old_is_refused_at_start(old_server, tmp_path, auth
         f"backend: {old_server.url()}\nlisten: 127.0.0.1:0\nauth: {auth}\n{users}workers: 1\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "serve"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-m", "queuegate", "serve"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1

@@ -28,7 +28,7 @@ def work(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "proxy", "work", "app:handle", "--queue", "jobs", "--drain", *arguments],
+            [sys.executable, "-m", "queuegate", "work", "app:handle", "--queue", "jobs", "--drain", *arguments],
             cwd=tmp_path, env={**kept, "HOME": str(tmp_path), "PYTHONPATH": path, **environment},
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip

@@ -497,7 +497,7 @@ def test_an_end_while_starting_is_an_end_in_order(mariadb, tmp_path):
     config.write_text(f"listen: 127.0.0.1:0\nworkers: 3\nbackend: {mariadb.url()}\n")
     for _ in range(3):
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "serve", "--config", str(config)],
+            [sys.executable, "-m", "queuegate", "serve", "--config", str(config)],
             cwd=ROOT, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         wait_until(lambda process=process: pids_of(process.pid), 30, "the first worker")
@@ -533,7 +533,7 @@ def test_what_is_wrong_at_the_start_is_said_once(mariadb, tmp_path):
     for backend, code in (("mysql://root@127.0.0.1:1/main", 1), (f"sqlite:///{tmp_path}/q.db", 2)):
         config.write_text(f"listen: 127.0.0.1:{port}\nworkers: 4\nbackend: {backend}\n")
         done = subprocess.run(
-            [sys.executable, "-m", "proxy", "serve", "--config", str(config)],
+            [sys.executable, "-m", "queuegate", "serve", "--config", str(config)],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
@@ -547,7 +547,7 @@ def test_a_port_that_is_taken_is_said_once(workers, mariadb, tmp_path):
     config = tmp_path / "second.yaml"
     config.write_text(f"listen: 127.0.0.1:{gate.port}\nworkers: 2\nbackend: {mariadb.url()}\n")
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", "serve", "--config", str(config)],
+        [sys.executable, "-m", "queuegate", "serve", "--config", str(config)],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1

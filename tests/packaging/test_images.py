@@ -19,9 +19,9 @@ from dockerfile import stages
 from pymysql.converters import escape_string
 from servers import ROOT, Gate, MariaDb, Sql, wait_until
 
-from proxy.__main__ import parser
+from console.settings import DEFAULT_LISTEN as CONSOLE
 from proxy.config import load
-from proxy.console.settings import DEFAULT_LISTEN as CONSOLE
+from queuegate.command_line import parser
 
 DOCKER, COMPOSE = ROOT / "packaging/docker", ROOT / "packaging/compose"
 FILE: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())

@@ -11,7 +11,7 @@ from dockerfile import stages
 from servers import ROOT
 
 from proxy.config import load
-from proxy.process import _LATE_SECONDS
+from queuegate.process import _LATE_SECONDS
 
 FOLDER = ROOT / "packaging/kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())

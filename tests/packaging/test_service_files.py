@@ -13,8 +13,8 @@ import pytest
 from servers import ROOT
 from toolchains import missing
 
-from proxy.__main__ import parser
 from proxy.systemd import NAMES
+from queuegate.command_line import parser
 
 PAGE = ROOT / "packaging/man/queuegate.1"
 UNITS = ROOT / "packaging/systemd"

@@ -26,6 +26,10 @@ DISTRIBUTIONS = {
 SITE = sysconfig.get_paths()["purelib"]
 
 
+SERVER = ("console", "proxy", "embedded", "rewriter", "engine")
+"""Packages that lie below `queuegate` in a wheel."""
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """All of them, built without the network."""
@@ -79,11 +83,11 @@ def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
 
 def test_every_module_is_in_a_wheel(wheels):
     server = set(zipfile.ZipFile(wheels["queuegate"]).namelist())
-    for package in ("proxy", "rewriter", "engine"):
+    for package in SERVER:
         for path in (ROOT / package).rglob("*.py"):
             assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
     for folder in ("static", "templates"):
-        for path in (ROOT / "proxy/console" / folder).iterdir():
+        for path in (ROOT / "console" / folder).iterdir():
             assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
     connector = set(zipfile.ZipFile(wheels["queuegate_spark"]).namelist())
     for path in (ROOT / "spark_connector").rglob("*.py"):
@@ -110,7 +114,7 @@ def test_all_have_one_version(wheels):
 @pytest.fixture
 def stranger(tmp_path) -> Path:
     """Another distribution's packages of the same names, found first."""
-    for name in ("proxy", "engine", "rewriter"):
+    for name in SERVER:
         (tmp_path / "others" / name).mkdir(parents=True)
         (tmp_path / "others" / name / "__init__.py").write_text("OTHER = True\n")
     return tmp_path / "others"
@@ -169,7 +173,7 @@ def test_the_connector_needs_no_server(installed, tmp_path):
     program = """
 from importlib.util import find_spec
 import spark_connector.client.connection, spark_connector.streaming.consumer, spark_connector.writing.sinks
-print([name for name in ("proxy", "engine", "rewriter", "queuegate") if find_spec(name)])
+print([name for name in ("console", "proxy", "embedded", "rewriter", "engine", "queuegate") if find_spec(name)])
 """
     assert run(program, installed["queuegate_spark"], cwd=tmp_path) == "[]\n"
 
@@ -217,7 +221,7 @@ from importlib.util import find_spec
 import queuegate_celery
 from kombu import Connection
 print(type(Connection("queuegate://app@host/shop").transport).__module__)
-print([name for name in ("proxy", "engine", "rewriter", "queuegate") if find_spec(name)])
+print([name for name in ("console", "proxy", "embedded", "rewriter", "engine", "queuegate") if find_spec(name)])
 """
     found = run(program, installed["queuegate_celery"], cwd=tmp_path)
     assert found == "queuegate_celery.transport\n[]\n"

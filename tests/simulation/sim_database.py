@@ -24,9 +24,9 @@ from sim_faults import Trouble
 from sim_loop import START, Timeline
 from sim_template import Definition
 
+from embedded.database.connection import SqliteConnection
+from embedded.database.store_pool import SqliteStoreConnection
 from engine.backend.base import Answer, Settings, SqlValue, Statement
-from engine.backend.sqlite.connection import SqliteConnection
-from engine.backend.sqlite.store_pool import SqliteStoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
 from engine.model.queue import ColumnMeta, StartAt, TextValue, default_dead_letter
 from engine.model.states import REJECTED_NS

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.backend.sqlite.database import SqliteDatabase
+from embedded.database.sqlite import SqliteDatabase
+from embedded.session.results import RowsResult
+from embedded.session.session import EmbeddedSession
+from embedded.session.state import Identity
 from engine.model.queue import QueueCatalog
-from proxy.embedded.results import RowsResult
-from proxy.embedded.session import EmbeddedSession
-from proxy.embedded.state import Identity
 from rewriter.plan import Execute, Passthrough, PlanContext
 from rewriter.planner import Planner
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import pymysql
 from memory_store import COLUMNS, NAME, MemoryStore, Row, make_spec
 
+from embedded.database.sqlite import SqliteDatabase
+from embedded.database.store_pool import SqliteStorePool
 from engine.backend.mysql import MySQLPool
-from engine.backend.sqlite.database import SqliteDatabase
-from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.backend.url import BackendUrl
 from engine.clock import SystemClock
 from engine.model.options import QueueOptions, to_comment

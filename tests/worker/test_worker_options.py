@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.arguments import add_commands, with_password_asked
-from proxy.cli.connecting import target_of
-from proxy.cli.failures import ConsoleError
+from queuegate.cli.arguments import add_commands, with_password_asked
+from queuegate.cli.connecting import target_of
+from queuegate.cli.failures import ConsoleError
 from queuegate_worker import Address, WorkerError
 from queuegate_worker.command import JsonLines, add_options, main, place_of
 

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from memory_store import Row
 
+from embedded.compile.values.types import decimal, meta
 from engine.model.errors import InvalidQueueTable
 from engine.model.queue import ColumnMeta, IndexInfo, QueueName
 from engine.store.base import release_of
 from engine.store.catalog import TableInfo, queue_spec
 from engine.store.statements.sqlite import unfit_id
-from rewriter.sqlite.values.types import decimal, meta
 
 COMMENT = "vitess_message,vt_ack_wait=30,vt_purge_after=60,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=30"
 

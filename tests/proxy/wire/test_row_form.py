@@ -10,7 +10,7 @@ from mysql_mimic.charset import CharacterSet
 from engine.model.queue import ColumnMeta
 from proxy.wire import replies
 from proxy.wire.flags import encoding_named
-from proxy.wire.row_form import RowForm, is_text
+from proxy.wire.row_form import RowForm
 
 NUMBER = ColumnMeta("n", 8, charset=63)
 TEXT = ColumnMeta("t", 253, charset=45)
@@ -19,7 +19,7 @@ ROW = (b"1", "Größe €".encode(), b"\xc3\xb6")
 
 
 def test_what_is_text() -> None:
-    assert [is_text(column) for column in (NUMBER, TEXT, BLOB)] == [False, True, False]
+    assert [column.is_text for column in (NUMBER, TEXT, BLOB)] == [False, True, False]
 
 
 def test_unicode_clients_get_values_as_they_are() -> None:

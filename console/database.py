@@ -1,0 +1,374 @@
+"""The SQL of the console: connections to the proxy, each logged in as the account of a web session.
+
+Every statement goes through `AccountConnections`. Its text is composed by the functions that quote names; every value
+is a parameter, `%s`, and any other `%` stands twice, also in a name (`name_sql`, `queue_sql`). PyMySQL blocks, so each
+statement runs in a thread; a session has LINES_MAX connections at a time and waits for a turn beyond them. A statement
+has STATEMENT_SECONDS. Rights are judged by the proxy and by nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pymysql
+
+from console.settings import ProxyPlace
+from engine.model.queue import QueueName, quoted
+from proxy.errors import LOST, UNREACHABLE
+from rewriter.text.literals import plain_literal
+
+LINES_MAX = 2  # connections of one session: a page and its refresh
+LINES_IDLE_MAX = 64  # unused connections that are kept open, of all sessions: the proxy has others to serve
+IDLE_SECONDS = 30.0  # an unused connection is closed after this time
+THREADS = 32  # statements at a time, of all sessions
+CONNECT_SECONDS = 5.0
+STATEMENT_SECONDS = 8.0  # no page may hold the database for longer
+TURN_SECONDS = 10.0  # how long a statement waits for one of the session's connections
+ROWS_MAX = 20_000  # of one answer: SHOW QUEUES of 10,000 queues, twice
+
+_REFUSED = frozenset((1044, 1045, 1698, 1862, 3118, 4151))  # wrong password, account gone, locked or expired
+_TOO_SLOW = frozenset((1969, 3024))
+_LOST = frozenset((2006, 2013, 2014, 4031, 1053, 1927))
+_LIMITS = (  # MariaDB has the first, MySQL and the embedded backend the second; one of them is refused
+    f"SET SESSION max_statement_time = {STATEMENT_SECONDS:g}",
+    f"SET SESSION max_execution_time = {STATEMENT_SECONDS * 1000:.0f}",
+)
+_UTC = "SET time_zone = '+00:00'"  # so that a time in a form means the same at every server
+_BINARY = 63  # the character set of bytes
+_LIMIT_ERRORS = frozenset((1142, 1193, 1227, 1231, 1232, 1235, 1238, 1064))
+_PROGRAM = "queuegate console"
+
+
+class DatabaseError(Exception):
+    """A statement was not carried out."""
+
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.number = number
+
+    @property
+    def said(self) -> str:
+        """As clients print it: with MySQL's number, where there is one."""
+        return f"ERROR {self.number}: {self.message}" if self.number else self.message
+
+
+class StatementError(DatabaseError):
+    """The proxy or the database has refused it, with this number and text."""
+
+
+class AccountRefused(DatabaseError):
+    """The account cannot log in any more, or never could."""
+
+
+class ProxyAway(DatabaseError):
+    """The proxy does not answer, or has no room. After a change: it is not known whether it was done."""
+
+
+class DatabaseAway(DatabaseError):
+    """The proxy answers, and says that its database does not. After a change: it is not known whether it was done."""
+
+
+class TooSlow(DatabaseError):
+    """It took longer than a page may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of an answer. `type`: the protocol's code; `binary`: it has bytes, or a number."""
+
+    name: str
+    type: int
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement came to. `sql`: its whole text, as it was sent."""
+
+    sql: str
+    columns: tuple[Column, ...]
+    rows: tuple[dict[str, Any], ...]
+    affected: int
+
+    @property
+    def lowered(self) -> list[dict[str, Any]]:
+        """The rows with their names in lower case: of a SHOW statement, whose titles begin with a capital."""
+        return [{name.lower(): value for name, value in row.items()} for row in self.rows]
+
+
+T = TypeVar("T")
+Connect = Callable[..., "pymysql.Connection[Any]"]
+
+
+class Connector:
+    """Opens connections to one proxy, and has the threads in which they are used."""
+
+    def __init__(self, place: ProxyPlace, clock: Callable[[], float], connect: Connect = pymysql.connect) -> None:
+        self.place = place
+        self.clock = clock
+        self._connect = connect
+        self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sql")
+        self._lock = threading.Lock()
+        self._idle = 0
+
+    def open(self, account: str, password: bytes) -> pymysql.Connection[Any]:
+        """A new connection, whose statements have a limit of time. Blocks.
+
+        Raises:
+            AccountRefused, DatabaseAway, ProxyAway
+        """
+        place = self.place
+        try:
+            line = self._connect(
+                host=place.host,
+                port=place.port,
+                unix_socket=place.socket,
+                user=account,
+                password=password,
+                charset="utf8mb4",
+                autocommit=True,
+                init_command=_UTC,
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=STATEMENT_SECONDS + 2,
+                write_timeout=STATEMENT_SECONDS + 2,
+                program_name=_PROGRAM,
+                **place.encryption,
+            )
+            _limit(line)
+            return line
+        except (pymysql.MySQLError, OSError) as error:
+            number = number_of(error)
+            if number in _REFUSED:
+                raise AccountRefused(text_of(error), number) from error
+            if _is_of_database(error):
+                raise DatabaseAway(text_of(error), number) from error
+            raise ProxyAway(text_of(error), number) from error
+
+    def keep(self) -> bool:
+        """Whether one more unused connection may stay open."""
+        with self._lock:
+            if self._idle >= LINES_IDLE_MAX:
+                return False
+            self._idle += 1
+            return True
+
+    def taken(self, count: int = 1) -> None:
+        """So many unused connections are used again, or closed."""
+        with self._lock:
+            self._idle -= count
+
+    def close(self) -> None:
+        """Start no statement any more."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+class AccountConnections:
+    """The connections of one session. See the module."""
+
+    def __init__(self, connector: Connector, account: str, password: bytes) -> None:
+        self.account = account
+        self._connector = connector
+        self._password = password
+        self.login = hashlib.sha256(account.encode() + b"\0" + password).digest()
+        """The same for sessions with the same name and password, and for no others."""
+        self._turns = asyncio.Semaphore(LINES_MAX)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, pymysql.Connection[Any]]] = []
+        self._closed = False
+
+    @property
+    def place(self) -> str:
+        """Where the proxy is reached."""
+        return str(self._connector.place)
+
+    async def log_in(self) -> None:
+        """Open the first connection. Raises AccountRefused, DatabaseAway, ProxyAway."""
+        await self._in_thread(lambda: self._give_back(self._connector.open(self.account, self._password)))
+
+    async def read(self, sql: str, *values: object) -> Answer:
+        """Run a statement that changes nothing; it is sent a second time where a connection turns out to be lost.
+
+        Raises:
+            StatementError, AccountRefused, DatabaseAway, ProxyAway, TooSlow
+        """
+        return await self._in_thread(lambda: self._run(sql, values, again=True))
+
+    async def change(self, sql: str, *values: object) -> Answer:
+        """Run a statement that changes something, once. Raises as `read` does."""
+        return await self._in_thread(lambda: self._run(sql, values, again=False))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise TooSlow("the session's other statements are still running") from None
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._connector.threads, work)
+        finally:
+            self._turns.release()
+
+    def _run(self, sql: str, values: Sequence[object], *, again: bool) -> Answer:
+        line, used = self._take(alive=not again)
+        began = self._connector.clock()
+        try:
+            try:
+                answer = _execute(line, sql, values)
+            except (pymysql.MySQLError, OSError) as error:
+                if not (used and again and _is_lost(error) and self._connector.clock() - began < STATEMENT_SECONDS):
+                    raise
+                _hang_up(line)  # the proxy was started again meanwhile
+                line = self._connector.open(self.account, self._password)
+                answer = _execute(line, sql, values)
+        except (pymysql.MySQLError, OSError) as error:
+            raise self._told(line, error, self._connector.clock() - began) from error
+        self._give_back(line)
+        return answer
+
+    def _told(self, line: pymysql.Connection[Any], error: Exception, seconds: float) -> DatabaseError:
+        number, text = number_of(error), text_of(error)
+        if number in _TOO_SLOW:
+            self._give_back(line)
+            return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s", number)
+        if _is_lost(error):
+            _hang_up(line)
+            if seconds >= STATEMENT_SECONDS:
+                return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s")
+            return self._who_is_away(ProxyAway(text, number))
+        self._give_back(line)
+        if _is_of_database(error):
+            return DatabaseAway(text, number)
+        return StatementError(text, number)
+
+    def _who_is_away(self, lost: ProxyAway) -> DatabaseError:
+        """Why a connection broke: a proxy whose database has gone closes it, and says so to the next."""
+        try:
+            self._give_back(self._connector.open(self.account, self._password))
+        except DatabaseError as error:
+            return error if isinstance(error, DatabaseAway) else lost
+        return lost
+
+    def _take(self, *, alive: bool) -> tuple[pymysql.Connection[Any], bool]:
+        """A connection, and whether it was used before. `alive`: one that has just answered."""
+        while True:
+            with self._lock:
+                line = self._idle.pop()[1] if self._idle else None
+            if line is None:
+                return self._connector.open(self.account, self._password), False
+            self._connector.taken()
+            if not alive:
+                return line, True
+            try:
+                line.ping(reconnect=False)
+                return line, True
+            except (pymysql.MySQLError, OSError):
+                _hang_up(line)
+
+    def _give_back(self, line: pymysql.Connection[Any]) -> None:
+        with self._lock:
+            if line.open and not self._closed and self._connector.keep():
+                self._idle.append((self._connector.clock(), line))
+                return
+        _hang_up(line)
+
+    def close_idle(self, before: float) -> None:
+        """Close what has not been used since that time. Blocks for a moment."""
+        with self._lock:
+            old = [line for at, line in self._idle if at < before]
+            self._idle = [(at, line) for at, line in self._idle if at >= before]
+        self._connector.taken(len(old))
+        for line in old:
+            _hang_up(line)
+
+    def close(self) -> None:
+        """Close all, now or when they come back. Blocks for a moment."""
+        self._closed = True
+        self.close_idle(float("inf"))
+
+
+def _limit(line: pymysql.Connection[Any]) -> None:
+    for sql in _LIMITS:
+        try:
+            with line.cursor() as cursor:
+                cursor.execute(sql)
+        except pymysql.MySQLError as error:
+            if number_of(error) not in _LIMIT_ERRORS:
+                _hang_up(line)
+                raise
+
+
+def _execute(line: pymysql.Connection[Any], sql: str, values: Sequence[object]) -> Answer:
+    with line.cursor() as cursor:
+        text = sql % tuple(_literal(line, value) for value in values)
+        affected = int(cursor.execute(text))
+        fields = () if cursor.description is None else cursor._result.fields  # the description has no character sets
+        columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in fields)
+        names = [column.name for column in columns]
+        rows = tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchmany(ROWS_MAX))
+    return Answer(text, columns, rows, affected)
+
+
+def _literal(line: pymysql.Connection[Any], value: object) -> str:
+    """As the connection's SQL mode reads it; bytes as X'...', which the queue statements read, too."""
+    return plain_literal(value) if isinstance(value, bytes) else str(line.literal(value))
+
+
+def _is_lost(error: Exception) -> bool:
+    return isinstance(error, OSError | pymysql.InterfaceError) or number_of(error) in _LOST
+
+
+def _is_of_database(error: Exception) -> bool:
+    """Whether the proxy says that it has lost its database, or cannot reach it."""
+    return number_of(error) == UNREACHABLE or text_of(error).startswith(LOST)
+
+
+def _hang_up(line: pymysql.Connection[Any]) -> None:
+    try:
+        if line.open:
+            line.close()
+    except (pymysql.MySQLError, OSError):
+        pass  # it is gone already
+
+
+def number_of(error: Exception) -> int:
+    """MySQL's number of an error; 0 where it has none."""
+    number = error.args[0] if error.args else 0
+    return number if isinstance(number, int) and isinstance(error, pymysql.MySQLError) else 0
+
+
+def text_of(error: Exception) -> str:
+    """What an error says, on one line."""
+    return re.sub(r"\s+", " ", str(error.args[-1] if error.args else type(error).__name__))
+
+
+def name_sql(name: str) -> str:
+    """A name as the text of a statement with parameters has it."""
+    return quoted(name).replace("%", "%%")
+
+
+def queue_sql(queue: QueueName) -> str:
+    """The same of a queue's, with its database."""
+    return queue.sql.replace("%", "%%")
+
+
+def with_values(sql: str, values: Sequence[object]) -> str:
+    """The text of a statement with parameters, to be read: as most SQL modes would have it."""
+    return sql % tuple(plain_literal(value) for value in values)
+
+
+def without_values(sql: str) -> str:
+    """The text of a statement with parameters, each as `?`: for the log."""
+    return sql.replace("%%", "\0").replace("%s", "?").replace("\0", "%")
+
+
+def pattern_of(text: str) -> str:
+    """A LIKE pattern that this text alone fits."""
+    return re.sub(r"([\\%_])", r"\\\1", text)

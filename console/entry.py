@@ -1,0 +1,147 @@
+"""Who makes a request: logging in and out, and finding the session that a cookie or a password stands for.
+
+A session's cookie cannot be read by scripts, goes to no other site, and begins with `__Host-` where browsers reach the
+console over TLS, so that no other host of the domain can set it. Programs give name and password with each request.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from console.database import AccountConnections, AccountRefused, Connector, DatabaseAway, DatabaseError
+from console.hosts import Hosts
+from console.login_limits import LoginLimits
+from console.sessions import Session, Sessions, TooManySessions
+from console.stranger_log import StrangerLog
+
+log = logging.getLogger(__name__)
+
+ACCOUNT_MAX, PASSWORD_MAX = 128, 1024  # characters and bytes; MySQL's names have 32, MariaDB's 128
+
+
+class Unauthorized(Exception):
+    """The request stands for nobody."""
+
+
+class LoginRefused(Exception):
+    """Nobody was logged in. `status`: of HTTP; `wait`: seconds until it may be tried again."""
+
+    def __init__(self, message: str, status: int = 401, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.wait = wait
+
+
+class Forged(Exception):
+    """The request may come from a page of another site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """See the module. `encrypted`: whether browsers reach the console over TLS alone. `refused`: logins that failed, in
+    the log."""
+
+    sessions: Sessions
+    limits: LoginLimits
+    connector: Connector
+    hosts: Hosts
+    encrypted: bool
+    port: int
+    refused: StrangerLog
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name. Cookies know no ports: two consoles of one machine need two names."""
+        return "__Host-queuegate" if self.encrypted else f"queuegate_{self.port}"
+
+    async def log_in(self, address: str, account: str, password: str) -> Session:
+        """A session for the account. Raises LoginRefused."""
+        connections = await self._logged_in(address, account, password.encode("utf-8", "surrogatepass"))
+        try:
+            session = self.sessions.begin(account, connections)
+        except TooManySessions:
+            connections.close()
+            raise LoginRefused("as many people are logged in as may be; try again later", 503) from None
+        log.info("logged in", extra={"account": account, "address": address})
+        return session
+
+    async def _logged_in(self, address: str, account: str, password: bytes) -> AccountConnections:
+        if not account or len(account) > ACCOUNT_MAX or len(password) > PASSWORD_MAX or "\0" in account:
+            raise LoginRefused("give the name and the password of an account", 400)
+        wait = self.limits.attempt(address)
+        if wait:
+            self.refused.note(account=account, address=address, reason="too many have failed")
+            raise LoginRefused(f"too many logins have failed; try again in {wait:.0f} s", 429, wait)
+        connections = AccountConnections(self.connector, account, password)
+        try:
+            await connections.log_in()
+        except AccountRefused as error:
+            self.refused.note(account=account, address=address, number=error.number)
+            raise LoginRefused(f"ERROR {error.number}: {error.message}") from error
+        except DatabaseError as error:
+            self.limits.succeeded(address)  # nothing was said of the password
+            away = isinstance(error, DatabaseAway)
+            why = "does not reach its database" if away else "does not let anybody in"
+            raise LoginRefused(f"the proxy at {self.connector.place} {why}: {error.said}", 503) from error
+        self.limits.succeeded(address)
+        return connections
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request comes from who is logged in."""
+        return self.sessions.find(HTTPConnection(scope).cookies.get(self.cookie, ""), use=False) is not None
+
+    def session_of(self, request: Request, *, use: bool = True) -> Session:
+        """The session of the cookie. Raises Unauthorized."""
+        session = self.sessions.find(request.cookies.get(self.cookie, ""), use=use)
+        if session is None:
+            raise Unauthorized
+        return session
+
+    async def program_of(self, request: Request) -> Session:
+        """The session of who gives name and password, else of the cookie. Raises Unauthorized, LoginRefused."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if not scheme:
+            return self.session_of(request)
+        try:
+            name, colon, word = base64.b64decode(given.strip(), validate=True).partition(b":")
+            account = name.decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise Unauthorized from None
+        if scheme.lower() != "basic" or not colon:
+            raise Unauthorized
+        known = self.sessions.find_api(account, word)
+        if known is not None:
+            return known
+        connections = await self._logged_in(address_of(request), account, word)
+        try:
+            return self.sessions.begin_api(word, account, connections)
+        except TooManySessions:
+            connections.close()
+            raise LoginRefused("as many people are logged in as may be; try again later", 503) from None
+
+    def check_origin(self, request: Request) -> None:
+        """Of a request that changes something. Raises Forged."""
+        headers = request.headers
+        if not self.hosts.from_own_page(headers["host"], headers.get("origin"), headers.get("sec-fetch-site")):
+            raise Forged
+
+    def set_cookie(self, response: Response, session: Session) -> None:
+        """The browser has it until it is closed, or the session ends."""
+        response.set_cookie(self.cookie, session.id, path="/", secure=self.encrypted, httponly=True, samesite="strict")
+
+    def drop_cookie(self, response: Response) -> None:
+        """The browser forgets it."""
+        response.delete_cookie(self.cookie, path="/", secure=self.encrypted, httponly=True, samesite="strict")
+
+
+def address_of(request: Request) -> str:
+    """From where a request comes."""
+    return request.client.host if request.client is not None else ""

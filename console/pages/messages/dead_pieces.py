@@ -1,0 +1,147 @@
+"""Redrive or discard one dead letter, those with one error, or all: a page that asks, and an action in pieces.
+
+A statement concerns PIECE messages at most: it holds locks, and has a page's seconds. The action leads back to the
+page, which says how many are done and goes on by itself until somebody stops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from console.database import Column, StatementError, queue_sql, with_values, without_values
+from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
+from console.pages.messages.message import ID_MAX
+from console.pages.messages.message_rows import id_value
+from console.pages.messages.message_verbs import Statement
+from console.pages.messages.pieces import DONE_MAX, PIECE, count_of
+from console.pages.queue import columns_of
+from console.rendering import link
+from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
+from engine.model.queue import QueueName
+
+OF = ("error", "no_error", "id", "all")
+WHATS = ("redrive", "discard")
+_DONE = {"redrive": "put back into the queue", "discard": "discarded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which dead letters. `error`: the first ERROR_CHARACTERS of it; `id`: of one."""
+
+    of: str
+    error: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the page asks. `count`: how many there are, at least so many where it is not `exact`; `piece`: of one
+    statement. `going`: it goes on by itself."""
+
+    queue: QueueName
+    what: str
+    chosen: Chosen
+    count: int
+    exact: bool
+    piece: int
+    sql: str
+    done: int
+    going: bool
+    refused: str = ""
+
+
+def chosen(visit: Visit) -> Chosen:
+    """As the parameters say. Raises BadInput."""
+    of = visit.choice("of", OF, "")
+    id_ = visit.text("id", most=ID_MAX) if of == "id" else ""
+    if of == "id" and not id_:
+        raise BadInput("id: give the id of a dead letter")
+    return Chosen(of, visit.text("error", most=ERROR_CHARACTERS) if of == "error" else "", id_)
+
+
+def condition(of: Chosen, columns: Sequence[Column]) -> Statement:
+    """As SQL, empty for all of them. Raises BadInput."""
+    match of.of:
+        case "error":
+            return Statement(f"SUBSTRING(last_error, 1, {ERROR_CHARACTERS}) = %s", (of.error,))
+        case "no_error":
+            return Statement("last_error IS NULL", ())
+        case "id":
+            return Statement("id = %s", (id_value(of.id, columns),))
+        case _:
+            return Statement("", ())
+
+
+def piece(what: str, queue: QueueName, where: Statement) -> Statement:
+    """The statement of one piece."""
+    if what == "redrive":
+        condition = f" WHERE {where.sql}" if where.sql else ""
+        return Statement(f"REDRIVE {queue_sql(queue)}{condition} LIMIT {PIECE}", where.values)
+    condition = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
+    rest = f"ORDER BY priority, time_next, id LIMIT {PIECE}"
+    return Statement(f"UPDATE {queue_sql(queue)} SET state = 'acked' WHERE {condition} {rest}", where.values)
+
+
+async def read_asked(visit: Visit) -> Asked:
+    """See the module."""
+    queue, of = visit.queue, chosen(visit)
+    what = visit.choice("what", WHATS, "")
+    done, going = visit.whole("done", 0, DONE_MAX), visit.choice("going", ("", "1"), "") == "1"
+    try:
+        columns = await columns_of(visit, queue)
+        where = condition(of, columns)
+        wanted = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
+        count, exact = await count_of(visit, queue, Statement(wanted, where.values))
+    except StatementError as error:
+        return Asked(queue, what, of, 0, True, 0, "", done, False, error.said)
+    sql = with_values(*piece(what, queue, where))
+    return Asked(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
+
+
+async def _change(what: str, visit: Visit) -> Done:
+    """One piece. Raises BadInput, DatabaseError."""
+    queue, of = visit.queue, chosen(visit)
+    before = visit.whole("done", 0, DONE_MAX)
+    statement = piece(what, queue, condition(of, await columns_of(visit, queue)))
+    answer = await visit.session.database.change(statement.sql, *statement.values)
+    done, more = before + answer.affected, answer.affected >= PIECE
+    goto = _page(queue, what, of, done) if more else link("/dead", db=queue.database, name=queue.table)
+    letters = "dead letter is" if done == 1 else "dead letters are"
+    notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: somebody else was first."
+    told = {"changed": answer.affected, "done_so_far": done, "more": more}
+    return Done(notice, goto, without_values(statement.sql), told, answer.sql)
+
+
+def _page(queue: QueueName, what: str, of: Chosen, done: int) -> str:
+    return link(
+        "/dead/ask", db=queue.database, name=queue.table, what=what, of=of.of, error=of.error, id=of.id, done=done,
+        going=1,
+    )  # fmt: skip
+
+
+_CHOSEN = (
+    Parameter("of", f"which dead letters, one of {', '.join(OF)}", required=True),
+    Parameter("error", f"with `of` error: the first {ERROR_CHARACTERS} characters of it"),
+    Parameter("id", "with `of` id: the message's id"),
+    Parameter("done", "how many were done by the pieces before"),
+)
+_WHAT = Parameter("what", f"one of {', '.join(WHATS)}", required=True)
+
+PAGES = (
+    Page(
+        read_asked, "How many dead letters a REDRIVE would concern, or a discard", "/dead/ask", "dead_ask.html",
+        "/dead/ask", (*QUEUE_PARAMETERS, _WHAT, *_CHOSEN),
+    ),
+)  # fmt: skip
+ACTIONS = (
+    Action(
+        partial(_change, "redrive"), f"Put dead letters back into their queue, {PIECE} at a time", "/dead/redrive",
+        "/dead/redrive", (*QUEUE_PARAMETERS, *_CHOSEN),
+    ),
+    Action(
+        partial(_change, "discard"), f"Ack dead letters, {PIECE} at a time", "/dead/discard", "/dead/discard",
+        (*QUEUE_PARAMETERS, *_CHOSEN),
+    ),
+)  # fmt: skip

@@ -1,0 +1,180 @@
+"""What of a message may be changed, as a form has it, and the UPDATE that a filled form comes to. Pure.
+
+A browser writes line breaks of a text its own way, and sends every field, changed or not. So the form carries a digest
+of each value: what still has it was not changed, and what has another one by now was changed by somebody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pymysql.constants import FIELD_TYPE
+
+from console.database import Column, name_sql, queue_sql
+from console.pages.keyset import Key
+from console.pages.messages.message_rows import WHOLE_CHARACTERS, is_bytes, is_no_text, readable
+from console.pages.messages.message_verbs import Statement
+from console.visits import NAME_MAX, BadInput, Visit
+from engine.model.queue import SYSTEM_COLUMNS, QueueName
+from engine.model.states import MARK, REJECTED_NS, leased
+
+COLUMNS_MAX = 40
+"""Of a form: it has four fields for each, of FIELDS_MAX."""
+
+_DEAD_LETTERS_OWN = frozenset(("attempts", "time_dead", "source", "source_id"))
+_NO_TEXT = frozenset((FIELD_TYPE.GEOMETRY, FIELD_TYPE.BIT, 242))  # 242: VECTOR
+_PRIORITY = re.compile(r"-?[0-9]{1,9}")
+_NS = 1_000_000_000
+_YEARS = range(2000, 2038)  # those that AT of an INSERT takes
+
+
+@dataclass(frozen=True, slots=True)
+class Editable:
+    """One column of the form. `was`: the digest of its value; `closed`: why it cannot be changed here."""
+
+    name: str
+    text: str
+    null: bool
+    was: str
+    lines: int
+    closed: str = ""
+
+
+def digest(text: str | None) -> str:
+    """Of a value, whatever the line breaks are."""
+    plain = "NULL" if text is None else "=" + _one_break(text)
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _one_break(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def editable(row: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Editable, ...]:
+    """The columns of a dead letter that may be mended: the user's own."""
+    own = [c for c in columns if c.name not in SYSTEM_COLUMNS and c.name not in _DEAD_LETTERS_OWN]
+    return tuple(_editable(column, row[column.name]) for column in own[:COLUMNS_MAX])
+
+
+def _editable(column: Column, value: Any) -> Editable:
+    text = readable(value)
+    closed = _closed(column, text)
+    shown = "" if text is None or closed else text
+    return Editable(column.name, shown, text is None, digest(text), min(12, shown.count("\n") + 1), closed)
+
+
+def _closed(column: Column, text: str | None) -> str:
+    if column.type in _NO_TEXT:
+        return "a column of this type is changed in SQL"
+    if text is None:
+        return ""
+    if len(text) > WHOLE_CHARACTERS:
+        return f"it has more than {WHOLE_CHARACTERS} characters: change it in SQL"
+    if "\0" in text or _with_breaks_of(text, _one_break(text)) != text:
+        return "it has characters that a form does not keep: change it in SQL"
+    return ""
+
+
+def _with_breaks_of(before: str, text: str) -> str:
+    """The text with the line breaks of the value before."""
+    return text.replace("\n", "\r\n") if "\r\n" in before else text
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a form changes: columns with their values; whether `due` is among them."""
+
+    values: Mapping[str, Key]
+    moved: bool = False
+
+
+def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, dead: bool) -> Changes:
+    """Of a filled form; of a dead letter also what it consists of. Raises BadInput."""
+    found: dict[str, Key] = {}
+    names = {column.name for column in columns}
+    priority = visit.text("priority", most=20).strip()
+    if priority and priority != visit.text("was_priority", most=20):
+        if not _PRIORITY.fullmatch(priority):
+            raise BadInput("priority: is no whole number")
+        found["priority"] = int(priority)
+    due = visit.text("due", most=40).strip()
+    moved = bool(due) and due != visit.text("was_due", most=40)
+    if moved:
+        if "time_scheduled" in names:
+            found["time_scheduled"] = due_ns(due)
+        found["time_next"] = due_ns(due)
+    known = {each.name: each for each in editable(row, columns)} if dead else {}
+    types = {column.name: column for column in columns}
+    for n in range(1, COLUMNS_MAX + 1):
+        name = visit.text(f"column{n}", most=NAME_MAX)
+        if name:
+            found |= _body(visit, n, name, known, types, row)
+    return Changes(found, moved)
+
+
+def _body(
+    visit: Visit, n: int, name: str, known: Mapping[str, Editable], types: Mapping[str, Column], row: Mapping[str, Any]
+) -> dict[str, Key]:
+    """The change of one column of the form; empty where it was left as it was."""
+    if name not in known:
+        raise BadInput(f"column{n}: {name} is no column of a dead letter that can be mended")
+    null = visit.choice(f"null{n}", ("", "null"), "") == "null"
+    given = None if null else visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2)
+    was = visit.text(f"was{n}", most=NAME_MAX)
+    if was and digest(given) == was:
+        return {}
+    now = known[name]
+    if now.closed:
+        raise BadInput(f"{name}: {now.closed}")
+    if was and was != now.was:
+        raise BadInput(f"{name}: somebody else has changed it meanwhile; load the form again")
+    return {name: None if given is None else _value(name, given, types[name], row[name])}
+
+
+def _value(name: str, given: str, column: Column, before: Any) -> Key:
+    text = _with_breaks_of(readable(before) or "", _one_break(given))
+    if not is_bytes(column):
+        return text
+    if not is_no_text(before):
+        return text.encode()
+    try:
+        return bytes.fromhex(text.strip().removeprefix("0x"))
+    except ValueError:
+        raise BadInput(f"{name}: it has bytes: give 0x and hexadecimal digits") from None
+
+
+def due_ns(text: str) -> int:
+    """A date and time in UTC, in nanoseconds. Raises BadInput."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput("due: is no date and time, such as 2026-12-24 18:00:00 (UTC)") from None
+    if at.tzinfo is not None or at.year not in _YEARS:
+        raise BadInput(f"due: is no time in UTC of the years {_YEARS.start} to {_YEARS.stop - 1}")
+    micros = round((at - datetime(1970, 1, 1)).total_seconds() * 1_000_000)
+    return micros * 1000
+
+
+def due_text(ns: int | None) -> str:
+    """The inverse, to the second."""
+    return "" if not ns else datetime.fromtimestamp(ns // _NS, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def update(queue: QueueName, key: Key, what: Changes, epoch: int | None, now_ns: int) -> Statement:
+    """The UPDATE of one message, if it is not acked; of its time, if no receiver holds it. `epoch`: its deliveries when
+    the form was shown."""
+    assigned = ", ".join(f"{name_sql(name)} = %s" for name in what.values)
+    where, values = "id = %s AND time_acked IS NULL", [key]
+    if epoch is not None:
+        where += " AND epoch = %s"
+        values.append(epoch)
+    where += f" AND COALESCE(time_next, 0) <> {REJECTED_NS}"
+    if what.moved:
+        held = f"epoch > 0 AND time_next > {now_ns} AND {leased(MARK)}"
+        where += f" AND NOT COALESCE({held}, FALSE)"
+    return Statement(f"UPDATE {queue_sql(queue)} SET {assigned} WHERE {where}", (*what.values.values(), *values))

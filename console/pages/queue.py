@@ -1,0 +1,209 @@
+"""One queue: its figures and rates, its messages by state, and the first action, to pause it.
+
+Four statements at most: the queue's figures, its columns, the database's time, and one SELECT of a page of messages,
+which is shown so that it can be copied. The messages are not refreshed by themselves: somebody reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from console.charts import thinned
+from console.database import Column, StatementError, TooSlow, queue_sql
+from console.pages.figures import Figures, problems
+from console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
+from console.pages.known_queues import dead_letters_of, figures_of, forget_queues
+from console.pages.messages.message_rows import (
+    LISTED_CHARACTERS,
+    NOW,
+    STATES,
+    Message,
+    condition,
+    is_queue,
+    message,
+    order,
+    select,
+    shown,
+)
+from console.pages.messages.message_verbs import offered_for_state
+from console.pages.messages.search import PARAMETERS, Search, given_search, search_sql, searchable
+from console.rates import COARSE_SECONDS, COUNTED, DELAYS, FINE_SECONDS
+from console.rendering import link
+from console.visits import QUEUE_PARAMETERS, Action, Done, NotThere, Page, Parameter, Visit
+from engine.model.queue import SYSTEM_COLUMNS, QueueName
+
+ON_A_PAGE = 50
+SPANS = {"10 min": "fine", "6 h": "coarse"}
+_POINTS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is true of a queue at this moment. `rates`: how often a minute, for each counter, the oldest first.
+    `delays`: of each of DELAYS in seconds, None where no message was delivered for the first time. Both are empty where
+    the counters are not known."""
+
+    figures: Figures
+    problems: tuple[str, ...]
+    per_minute: dict[str, float | None]
+    rates: dict[str, tuple[float, ...]]
+    delays: dict[str, tuple[float | None, ...]]
+    span: str
+    processes_missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A page of messages. `sql`: what was run; `after`: where the next page begins; `refused`: why there are none;
+    `dead`: they are dead letters. `search`: what was searched for, in one of the `searchable` columns. `verbs`: those
+    that change all of what fits."""
+
+    state: str
+    rows: tuple[Message, ...] = ()
+    columns: tuple[str, ...] = ()
+    sql: str = ""
+    after: str = ""
+    continued: bool = False
+    refused: str = ""
+    dead: bool = False
+    search: Search = field(default=Search())
+    searchable: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """What the page shows."""
+
+    queue: QueueName
+    now: Now
+    messages: Messages
+    dead_letters: QueueName | None
+
+
+async def read_now(visit: Visit) -> Now:
+    """The figures and rates of a queue."""
+    queue = visit.queue
+    span = visit.choice("span", tuple(SPANS), "10 min")
+    figures = await figures_of(visit, queue)
+    rates, known = visit.rates, visit.rates.since is not None
+    fine = SPANS[span] == "fine"
+    series = rates.fine if fine else rates.coarse
+    factor = 60 / FINE_SECONDS if fine else 60 / COARSE_SECONDS
+    points = {what: tuple(_averages(series(queue, what, visit.now), factor)) for what in (COUNTED if known else ())}
+    delays = {
+        what: tuple(_longest(rates.delays(queue, what, visit.now, fine=fine))) for what in (DELAYS if known else ())
+    }
+    minute = {what: rates.last_minute(queue, what, visit.now) for what in COUNTED}
+    return Now(figures, problems(figures), minute, points, delays, span, rates.missing)
+
+
+def _averages(values: list[float], factor: float) -> list[float]:
+    size = -(-len(values) // _POINTS)
+    return [value * factor / size for value in thinned(values, _POINTS)]
+
+
+def _longest(values: list[float | None]) -> Iterator[float | None]:
+    """At most _POINTS of them: of each group of neighbours the longest."""
+    size = -(-len(values) // _POINTS)
+    for start in range(0, len(values), size):
+        yield max((value for value in values[start : start + size] if value is not None), default=None)
+
+
+async def read_queue(visit: Visit) -> QueuePage:
+    """See the module."""
+    queue = visit.queue
+    now = await read_now(visit)
+    return QueuePage(queue, now, await read_messages(visit), await dead_letters_of(visit, queue))
+
+
+async def read_messages(visit: Visit) -> Messages:
+    """A page of messages in one state. What the account may not read is told, and is no error of the page."""
+    queue, database = visit.queue, visit.session.database
+    state = visit.choice("state", STATES, "unacked")
+    after, search = visit.text("after", most=8000), given_search(visit)
+    columns: tuple[Column, ...] = ()
+    try:
+        columns = await columns_of(visit, queue)
+        fits = search_sql(search, columns)
+        now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
+        listed, by = shown(columns), order(state, columns)
+        where = " AND ".join(filter(None, (condition(state, now_ns), fits.sql)))
+        values: list[Key] = [*fits.values]
+        if after:
+            further, keys = after_sql(by, from_text(after, len(by)))
+            where, values = f"{where} AND {further}", values + keys
+        rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
+        answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
+    except StatementError as error:
+        return Messages(state, refused=error.said, search=search)
+    except TooSlow as error:
+        told = (
+            f"{error.message}. Fewer messages are looked at in another state, or with a search by a column of an index"
+        )
+        return Messages(state, refused=told, search=search, searchable=searchable(columns))
+    dead = "time_dead" in {each.name for each in columns}
+    rows = answer.rows[:ON_A_PAGE]
+    more = len(answer.rows) > ON_A_PAGE
+    return Messages(
+        state,
+        tuple(message(row, now_ns, LISTED_CHARACTERS) for row in rows),
+        tuple(each.name for each in listed if each.name not in SYSTEM_COLUMNS),
+        answer.sql,
+        as_text([rows[-1][each.column] for each in by]) if more else "",
+        bool(after),
+        dead=dead,
+        search=search,
+        searchable=searchable(columns),
+        verbs=offered_for_state(state, dead=dead),
+    )
+
+
+async def columns_of(visit: Visit, queue: QueueName) -> tuple[Column, ...]:
+    """The columns of a queue's table. Raises NotThere."""
+    answer = await visit.session.database.read(f"SELECT * FROM {queue_sql(queue)} LIMIT 0")
+    if not is_queue(answer.columns):
+        raise NotThere(f"{queue} is no queue")
+    return answer.columns
+
+
+async def pause(visit: Visit) -> Done:
+    """Have the queue accept messages and deliver none."""
+    return await _alter(visit, "PAUSE", "is paused: it accepts messages and delivers none")
+
+
+async def resume(visit: Visit) -> Done:
+    """Have it deliver again."""
+    return await _alter(visit, "RESUME", "delivers")
+
+
+async def _alter(visit: Visit, verb: str, done: str) -> Done:
+    queue = visit.queue
+    answer = await visit.session.database.change(f"ALTER QUEUE {queue_sql(queue)} {verb}")
+    forget_queues(visit)
+    return Done(f"{queue} {done}", link("/queue", db=queue.database, name=queue.table), answer.sql)
+
+
+_SPAN = Parameter("span", f"of the rates, one of {', '.join(SPANS)}")
+_STATE = Parameter("state", f"one of {', '.join(STATES)}; unacked by default")
+_AFTER = Parameter("after", "the next page: `after` of the one before")
+
+PAGES = (
+    Page(
+        read_queue, "One queue, with a page of its messages", "/queue", "queue.html", "/queue",
+        (*QUEUE_PARAMETERS, _SPAN, _STATE, *PARAMETERS, _AFTER),
+    ),
+    Page(
+        read_now, "Its figures, refreshed", "/queue/now", "queue_now.html", "/queue/now", (*QUEUE_PARAMETERS, _SPAN),
+        refresh=True,
+    ),
+    Page(
+        read_messages, "A page of a queue's messages", api="/messages",
+        parameters=(*QUEUE_PARAMETERS, _STATE, *PARAMETERS, _AFTER),
+    ),
+)  # fmt: skip
+ACTIONS = (
+    Action(pause, "Have a queue deliver nothing", "/queue/pause", "/queue/pause", QUEUE_PARAMETERS),
+    Action(resume, "Have a paused queue deliver again", "/queue/resume", "/queue/resume", QUEUE_PARAMETERS),
+)

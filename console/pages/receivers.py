@@ -1,0 +1,131 @@
+"""The receivers of a queue: who has a stream open, from where, under what name, with how much unacked; and ending one.
+
+One statement, or two where nobody receives: whether there is such a queue at all. A stream is ended only while it is
+one of this queue's: the page may be older than the connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.database import name_sql, pattern_of
+from console.pages.known_queues import check_known
+from console.rendering import link
+from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotThere, Page, Parameter, Visit
+from engine.model.queue import QueueName
+
+SHOWN_MAX = 200
+_ENDS = {"stream": "KILL QUERY", "connection": "KILL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """One open stream. `does`: what it waits for, in words; `since`: UTC, as the proxy writes it."""
+
+    connection: int
+    account: str
+    host: str
+    consumer: str | None
+    pid: int | None
+    mode: str
+    filter: str | None
+    prefetch: int
+    unacked: int
+    sent: int
+    does: str
+    since: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiversPage:
+    """What the page shows: the first SHOWN_MAX of `total`, those that hold most first."""
+
+    queue: QueueName
+    receivers: tuple[Receiver, ...]
+    total: int
+    unacked: int
+    sql: str
+
+
+def receiver(row: Mapping[str, Any]) -> Receiver:
+    """Of one row of SHOW SUBSCRIPTIONS, whose names are in lower case."""
+    if row["window_full"]:
+        does = "holds as many as it may: waits for acks"
+    elif row["waiting"]:
+        does = "waits for messages"
+    else:
+        does = "has not read what it was sent"
+    return Receiver(
+        connection=int(row["connection_id"]),
+        account=str(row["user"]),
+        host=str(row["host"]),
+        consumer=row["consumer"],
+        pid=None if row["pid"] is None else int(row["pid"]),
+        mode=str(row["mode"]),
+        filter=row["filter"] or None,
+        prefetch=int(row["prefetch"]),
+        unacked=int(row["unacked"]),
+        sent=int(row["sent"]),
+        does=does,
+        since=row["since"],
+    )
+
+
+async def read_receivers(visit: Visit) -> ReceiversPage:
+    """See the module. Raises NotThere."""
+    queue = visit.queue
+    found, sql = await _receivers(visit, queue)
+    if not found:
+        await check_known(visit, queue)
+    ordered = sorted(found, key=lambda each: (-each.unacked, each.connection))
+    unacked = sum(each.unacked for each in found)
+    return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(found), unacked, sql)
+
+
+async def _receivers(visit: Visit, queue: QueueName) -> tuple[list[Receiver], str]:
+    answer = await visit.session.database.read(
+        f"SHOW SUBSCRIPTIONS FROM {name_sql(queue.database)} LIKE %s", pattern_of(queue.table)
+    )
+    return [receiver(row) for row in answer.lowered if row["queue"] == queue.table], answer.sql
+
+
+async def end_receiver(visit: Visit) -> Done:
+    """End a stream, or the connection that it is on."""
+    queue, how = visit.queue, visit.choice("what", tuple(_ENDS), "stream")
+    connection = connection_of(visit.text("connection", most=20))
+    found, _ = await _receivers(visit, queue)
+    if all(each.connection != connection for each in found):
+        raise NotThere(f"connection {connection} has no open stream of {queue}: it may have ended by itself")
+    answer = await visit.session.database.change(f"{_ENDS[how]} {connection}")
+    told = f"the {'stream of ' if how == 'stream' else ''}connection {connection} is ended"
+    return Done(f"{told}: what it holds unacked goes to other receivers", _page_of(queue), answer.sql)
+
+
+def connection_of(text: str) -> int:
+    """The number of a connection. Raises BadInput."""
+    if not re.fullmatch(r"[0-9]{1,20}", text, re.ASCII):
+        raise BadInput("connection: is no number of a connection")
+    return int(text)
+
+
+def _page_of(queue: QueueName) -> str:
+    return link("/queue/receivers", db=queue.database, name=queue.table)
+
+
+_ENDING = (
+    *QUEUE_PARAMETERS,
+    Parameter("connection", "the connection whose stream is to end", required=True),
+    Parameter("what", "`stream`: KILL QUERY, the connection stays; `connection`: KILL. By default the stream"),
+)
+
+PAGES = (
+    Page(
+        read_receivers, "The receivers of a queue", "/queue/receivers", "receivers.html", "/queue/receivers",
+        QUEUE_PARAMETERS,
+    ),
+    Page(read_receivers, "The same, refreshed", "/queue/receivers/now", "receivers_now.html", refresh=True),
+)  # fmt: skip
+ACTIONS = (Action(end_receiver, "End a receiver's stream", "/queue/receivers/end", "/queue/receivers/end", _ENDING),)

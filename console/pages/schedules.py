@@ -1,0 +1,120 @@
+"""The schedules of a queue or a topic: when each ticks, when it ticked last, what is wrong; run, pause, resume, drop.
+
+One statement, SHOW SCHEDULES; where the queue has none, one or two more: whether there is such a queue or topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.database import name_sql, queue_sql
+from console.pages.known_queues import check_known
+from console.rendering import link
+from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
+from engine.model.queue import QueueName
+
+SHOWN_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleLine:
+    """One schedule. Times are UTC, as the proxy writes them; `next_tick` is None while it is paused."""
+
+    name: str
+    rule: str
+    time_zone: str | None
+    missed: str
+    paused: bool
+    last_tick: str | None
+    next_tick: str | None
+    problem: str | None
+    created_by: str | None
+    created: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulesPage:
+    """What the page shows: the first SHOWN_MAX of `total`. `unread`: rows of the database that cannot be read, of which
+    it is not known whose they are."""
+
+    queue: QueueName
+    schedules: tuple[ScheduleLine, ...]
+    total: int
+    unread: tuple[ScheduleLine, ...]
+    sql: str
+
+
+def schedule_line(row: Mapping[str, Any]) -> ScheduleLine:
+    """Of one row of SHOW SCHEDULES, whose names are in lower case."""
+    return ScheduleLine(
+        name=str(row["schedule"]),
+        rule=row["rule"] or "",
+        time_zone=row["time_zone"],
+        missed=row["missed"] or "",
+        paused=bool(row["paused"]),
+        last_tick=row["last_tick"],
+        next_tick=row["next_tick"],
+        problem=row["problem"],
+        created_by=row["created_by"],
+        created=row["created"],
+    )
+
+
+async def read_schedules(visit: Visit) -> SchedulesPage:
+    """See the module. Raises NotThere."""
+    queue = visit.queue
+    answer = await visit.session.database.read(f"SHOW SCHEDULES FROM {name_sql(queue.database)}")
+    rows = answer.lowered
+    own = [schedule_line(row) for row in rows if row["queue"] == queue.table]
+    unread = [schedule_line(row) for row in rows if row["queue"] is None]
+    if not own:
+        await check_known(visit, queue, or_topic=True)
+    return SchedulesPage(queue, tuple(own[:SHOWN_MAX]), len(own), tuple(unread[:SHOWN_MAX]), answer.sql)
+
+
+async def run(visit: Visit) -> Done:
+    """Send the schedule's message now, whatever it waits for."""
+    return await _do(visit, "RUN SCHEDULE {}", "has sent its message now")
+
+
+async def pause(visit: Visit) -> Done:
+    """Have it tick no more."""
+    return await _do(visit, "ALTER SCHEDULE {} PAUSE", "is paused: it does not tick")
+
+
+async def resume(visit: Visit) -> Done:
+    """Have it tick again."""
+    return await _do(visit, "ALTER SCHEDULE {} RESUME", "ticks again; what was missed meanwhile is not made up for")
+
+
+async def drop(visit: Visit) -> Done:
+    """End it."""
+    return await _do(visit, "DROP SCHEDULE {}", "is dropped")
+
+
+async def _do(visit: Visit, form: str, done: str) -> Done:
+    queue, name = visit.queue, visit.text("schedule", most=NAME_MAX)
+    if not name:
+        raise BadInput("schedule: give the name of a schedule")
+    schedule = queue_sql(QueueName(queue.database, name))
+    answer = await visit.session.database.change(form.format(schedule))
+    where = link("/queue/schedules", db=queue.database, name=queue.table)
+    return Done(f"the schedule {name} {done}", where, answer.sql)
+
+
+_ONE = (*QUEUE_PARAMETERS, Parameter("schedule", "the schedule's name, in the database of its queue", required=True))
+
+PAGES = (
+    Page(
+        read_schedules, "The schedules of a queue or topic", "/queue/schedules", "schedules.html", "/queue/schedules",
+        QUEUE_PARAMETERS,
+    ),
+)  # fmt: skip
+ACTIONS = (
+    Action(run, "Send a schedule's message now", "/schedule/run", "/schedule/run", _ONE),
+    Action(pause, "Have a schedule tick no more", "/schedule/pause", "/schedule/pause", _ONE),
+    Action(resume, "Have a paused schedule tick again", "/schedule/resume", "/schedule/resume", _ONE),
+    Action(drop, "Drop a schedule", "/schedule/drop", "/schedule/drop", _ONE),
+)

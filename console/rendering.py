@@ -1,0 +1,107 @@
+"""Values for people: the templates, and the filters that write numbers, times and ages. Everything is escaped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from console.charts import area_chart, delay_chart, delay_text, sparkline
+
+_HERE = Path(__file__).parent
+_THIN_SPACE = "\N{THIN SPACE}"
+NONE = "\N{EN DASH}"
+
+STATIC: Mapping[str, tuple[str, bytes]] = {
+    name: (kind, (_HERE / "static" / name).read_bytes())
+    for name, kind in (
+        ("console.css", "text/css; charset=utf-8"),
+        ("console.js", "text/javascript; charset=utf-8"),
+        ("theme.js", "text/javascript; charset=utf-8"),
+        ("htmx.min.js", "text/javascript; charset=utf-8"),
+        ("htmx.LICENSE.txt", "text/plain; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    )
+}
+"""All files that are served as they are, by name: their kind and their bytes."""
+
+VERSION = hashlib.sha256(b"".join(data for _, data in STATIC.values())).hexdigest()[:12]
+"""Of those files: part of their addresses, so that a browser keeps them until they change."""
+
+
+def number(value: float | None) -> str:
+    """Whole, in groups of three digits."""
+    return NONE if value is None else f"{value:,.0f}".replace(",", _THIN_SPACE)
+
+
+def per_minute(value: float | None) -> str:
+    """A rate, with a fraction where it is small."""
+    return f"{value:.1f}" if value is not None and 0 < value < 10 and value % 1 else number(value)
+
+
+def age(seconds: float | None) -> str:
+    """A time in its two largest units."""
+    if seconds is None:
+        return NONE
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    said: list[str] = []
+    rest = int(seconds)
+    for size, name in units:
+        if rest >= size and len(said) < 2:
+            said.append(f"{rest // size} {name}")
+        rest %= size
+    return " ".join(said)
+
+
+def moment(ns: Any) -> Markup:
+    """A time in nanoseconds, in UTC; a script of the page writes it in the reader's zone."""
+    if not isinstance(ns, int) or ns <= 0:
+        return Markup("{}").format(NONE)
+    try:
+        at = datetime.fromtimestamp(ns // 1_000_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return Markup("{}").format(ns)
+    fraction = f"{ns % 1_000_000_000 // 1_000_000:03d}"
+    text = at.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}.{}Z">{} UTC</time>').format(at.strftime("%Y-%m-%dT%H:%M:%S"), fraction, text)
+
+
+def utc(text: str | None) -> Markup:
+    """The same of a time as the proxy writes it: `2026-11-25 19:00:00.123`, UTC."""
+    if not text:
+        return Markup("{}").format(NONE)
+    try:
+        at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return Markup("{}").format(text)
+    return moment(int(at.timestamp()) * 1_000_000_000 + at.microsecond * 1000)
+
+
+def link(path: str, **parameters: object) -> str:
+    """An address with parameters; those that are None or empty are left out."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def environment() -> Environment:
+    """The templates, ready to be rendered."""
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
+    made.filters["delay"] = delay_text
+    made.globals |= {"link": link, "version": VERSION, "dash": NONE}
+    made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
+    return made

@@ -1,0 +1,136 @@
+"""Reads the proxy's counters again and again, over HTTP, and tells the rates.
+
+The proxy answers `/counters` from memory (`proxy.admin.counters_page`), for all processes that serve its database.
+Where that takes long, with very many queues, it is asked more seldom: the asking takes at most SHARE of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import logging
+import re
+import socket
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from console.rates import COUNTED, FINE_SECONDS, Rates, Sample, Samples
+from engine.delivery.metrics import DELAY_BUCKETS
+from engine.model.queue import QueueName
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.02
+ANSWER_SECONDS = 20.0
+PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
+
+_LINE = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
+_PROCESS = re.compile(r"queuegate_process_seconds\{(.*)\} ([0-9.eE+]+)")
+_MISSING = re.compile(r"queuegate_processes_missing ([0-9]+)")
+_DELAYS = "delivery_delay_seconds"
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=ANSWER_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def read_counters(place: str) -> Samples:
+    """The counters at a URL, or at `/counters` of a Unix socket. Blocks. Raises OSError, ValueError."""
+    if place.startswith("http://"):
+        parts = urlsplit(place)
+        connection: http.client.HTTPConnection = http.client.HTTPConnection(parts.netloc, timeout=ANSWER_SECONDS)
+        path = parts.path or "/counters"
+    else:
+        connection, path = _UnixConnection(place), "/counters"
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise ValueError(f"the answer has the status {response.status}")
+        page = response.read(PAGE_MAX_BYTES + 1)
+    except http.client.HTTPException as error:
+        raise ValueError(f"the answer is not HTTP: {type(error).__name__}") from error
+    finally:
+        connection.close()
+    if len(page) > PAGE_MAX_BYTES:
+        raise ValueError("the answer is too large")
+    return parsed(page.decode("utf-8", "replace"))
+
+
+def parsed(page: str) -> Samples:
+    """The counters of a page in Prometheus's text format, by process: those of COUNTED, and behind them how many
+    deliveries each of DELAY_BUCKETS holds. Lines that name no process are of one that has no name."""
+    found: dict[str, dict[QueueName, list[float]]] = {}
+    seconds: dict[str, float] = {}
+    missing = 0
+    for line in page.split("\n"):
+        if (match := _LINE.fullmatch(line)) is not None:
+            _take(found, match)
+        elif (match := _PROCESS.fullmatch(line)) is not None:
+            process = _labels(match[1]).get("process", "")
+            seconds[process] = float(match[2])
+            found.setdefault(process, {})
+        elif (match := _MISSING.fullmatch(line)) is not None:
+            missing = int(match[1])
+    for values in (values for queues in found.values() for values in queues.values()):
+        values[len(COUNTED) :] = _single(values[len(COUNTED) :])
+    return Samples({process: Sample(queues, seconds.get(process)) for process, queues in found.items()}, missing)
+
+
+def _take(found: dict[str, dict[QueueName, list[float]]], match: re.Match[str]) -> None:
+    """Add what one line counts."""
+    labels = _labels(match[3])
+    place = _place(match[1], labels.get("le"))
+    if place is not None and "database" in labels and "queue" in labels:
+        queues = found.setdefault(labels.get("process", ""), {})
+        queue = QueueName(labels["database"], labels["queue"])
+        values = queues.setdefault(queue, [0.0] * (len(COUNTED) + len(DELAY_BUCKETS)))
+        values[place] += float(match[4])
+
+
+def _labels(text: str) -> dict[str, str]:
+    return {name: _unescaped(value) for name, value in _LABEL.findall(text)}
+
+
+def _place(name: str, bound: str | None) -> int | None:
+    """Where a counter is among the values of a queue; None: it is none of them."""
+    if bound is None:
+        return COUNTED.index(name) if name in COUNTED else None
+    return len(COUNTED) + DELAY_BUCKETS.index(bound) if name == _DELAYS and bound in DELAY_BUCKETS else None
+
+
+def _single(upto: list[float]) -> list[float]:
+    """What each bucket holds, of how many it and all before it hold. A bucket that is not told holds nothing."""
+    counts, before = [], 0.0
+    for value in upto:
+        counts.append(max(value - before, 0.0))
+        before = max(value, before)
+    return counts
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
+
+
+async def sample(place: str, rates: Rates, clock: Callable[[], float]) -> None:
+    """For ever. What cannot be read is told once, until it can be read again."""
+    loop = asyncio.get_running_loop()
+    failing = False
+    while True:
+        began = loop.time()
+        try:
+            rates.add(await asyncio.to_thread(read_counters, place), clock())
+            failing = False
+        except (OSError, ValueError) as error:
+            if not failing:
+                log.warning("the proxy's counters cannot be read: %s", error)
+            failing = True
+        await asyncio.sleep(max(FINE_SECONDS, (loop.time() - began) / SHARE))

@@ -1,0 +1,144 @@
+"""Values on their way into columns: literals are converted when they are bound, others by a function."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from sqlglot import exp
+
+from embedded.compile.compilation import sql_literal
+from embedded.compile.errors import SqlError
+from embedded.compile.expressions.compiler import Expressions
+from embedded.compile.expressions.dates import moment
+from embedded.compile.expressions.scope import Scope
+from embedded.compile.expressions.typed import Typed, pad_moment, rebind, to_text
+from embedded.compile.schema import Column, Table, stored_default
+from embedded.compile.text.literal_lifting import lift
+from embedded.compile.text.parse import parse_expression
+from embedded.compile.values.store import HexStoreAs, StoreAs
+from embedded.compile.values.types import CALENDAR, INTEGER_BITS, Kind, SqlType
+
+
+def stored(x: Expressions, column: Column, value: Typed) -> str:
+    """The value in the column's storage form; refused when it does not fit, as in strict mode."""
+    convert = StoreAs(column.type, column.name)
+    sql = _converted(x, column, value, convert)
+    if column.type.kind is Kind.TIMESTAMP and not x.compilation.modes.utc:
+        return x.compilation.function(f"qg_to_utc({sql})")
+    return sql
+
+
+def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -> str:
+    if value.type.kind is Kind.NULL:
+        return "NULL"
+    if value.slot is not None:
+        hexadecimal = x.compilation.kinds[value.slot] == "x"
+        return rebind(x.compilation, value, HexStoreAs(convert) if hexadecimal else convert)
+    if fits(value, column.type):
+        return value.sql
+    moments = value.type.kind in CALENDAR and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)
+    if moments and (value.type.kind is Kind.DATE or value.type.scale <= column.type.scale):
+        return pad_moment(value, column.type.scale)
+    return x.compilation.function(f"qg_store({_plain(x, value, column)}, {type_argument(column)})")
+
+
+def _plain(x: Expressions, value: Typed, column: Column) -> str:
+    """TIME is kept as a number, DECIMAL as a binary one: as text their meaning is plain. For BIT, text is bytes."""
+    if column.type.kind is Kind.BIT and value.type.kind in (Kind.DECIMAL, Kind.BITS, Kind.EXACT):
+        number = value.sql
+        if value.type.kind is Kind.EXACT:
+            number = x.compilation.function(f"CAST(qg_exact_digits({value.sql}) AS REAL)")
+        return number if value.type.kind is Kind.BITS else f"round({number})"
+    if value.type.kind is Kind.EXACT:
+        return x.compilation.function(f"qg_exact_digits({value.sql})")
+    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.BITS) and column.type.kind is not value.type.kind:
+        return to_text(x.compilation, value)
+    return value.sql
+
+
+def type_argument(column: Column) -> str:
+    """The column as an argument of qg_store."""
+    document = asdict(column.type)
+    document["kind"] = column.type.kind.value
+    return sql_literal(json.dumps([document, column.name], separators=(",", ":")))
+
+
+def fits(value: Typed, target: SqlType) -> bool:
+    """Whether every value of this expression can be stored as it is."""
+    source = value.type
+    if value.checked and source == target:
+        return True
+    if source.kind is not target.kind:
+        return False
+    match target.kind:
+        case Kind.INT:
+            known = value.origin is not None or value.sql == "1" or value.sql == "0"
+            return known and _range_within(source, target)
+        case Kind.STRING:
+            known = value.origin is not None and not target.name.startswith("char")
+            return known and (source.character_length or 0) <= (target.character_length or 0)
+        case Kind.DECIMAL:
+            return value.origin is not None and source == target
+        case Kind.DATETIME | Kind.TIMESTAMP | Kind.TIME:
+            return source.scale == target.scale
+        case Kind.DATE | Kind.JSON:
+            return True
+        case _:
+            return value.origin is not None and source == target
+
+
+def _range_within(source: SqlType, target: SqlType) -> bool:
+    if source.name not in INTEGER_BITS:
+        return False
+    (low, high), (lowest, highest) = source.integer_range, target.integer_range
+    return lowest <= low and high <= highest
+
+
+def default_value(x: Expressions, table: Table, column: Column, given: dict[str, Typed] | None = None) -> Typed:
+    """What a column gets that is not named, or is given DEFAULT.
+
+    Raises:
+        SqlError: 1364 when it has no default.
+    """
+    default = column.default
+    if default is None:
+        if column.nullable or column.auto_increment or column.generated is not None:
+            return Typed("NULL", SqlType(Kind.NULL, "null"))
+        raise SqlError(1364, f"Field '{column.name}' doesn't have a default value")
+    if default.now is not None:
+        return moment(x, "now", default.now)
+    if not default.expression:
+        return Typed(sql_literal(stored_default(column)), column.type)
+    assert default.text is not None
+    lifted = lift(default.text)
+    first = x.compilation.extend(lifted.kinds, lifted.values)
+    tree = parse_expression(lifted.shape, lifted.values, x.queries.known_functions, first)
+    scope = DefaultScope(x, table, column, given)
+    return x.compile(tree, scope)
+
+
+class DefaultScope(Scope):
+    """The names in a DEFAULT expression: the table's other columns, standing for their defaults or given values."""
+
+    def __init__(self, x: Expressions, table: Table, column: Column, given: dict[str, Typed] | None = None) -> None:
+        super().__init__()
+        self.x, self.table, self.column = x, table, column
+        self.given = given or {}
+
+    def find(self, name: str, table: str | None) -> Typed | None:
+        known = self.given.get(name.lower())
+        if known is not None:
+            return known
+        column = self.table.column(name)
+        if column is None or column is self.column:
+            return None
+        return default_value(self.x, self.table, column, self.given)
+
+
+def is_default(node: exp.Expression) -> bool:
+    """Whether a value is the word DEFAULT."""
+    if isinstance(node, exp.Var):
+        return node.name.upper() == "DEFAULT"
+    plain = isinstance(node, exp.Column) and node.args.get("table") is None
+    return plain and node.name.upper() == "DEFAULT" and not node.this.args.get("quoted")

@@ -1,0 +1,44 @@
+"""Every function that compiled statements call: importing the modules in which they are written registers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from embedded.compile.functions import (  # noqa: F401 - each registers its functions
+    calendar_days,
+    date_formats,
+    dates,
+    exact_numbers,
+    json_keys,
+    kept,
+    locks,
+    numbers,
+    patterns,
+    text,
+)
+from embedded.compile.functions import json as json_values  # noqa: F401
+from embedded.compile.functions.context import CallContext
+from embedded.compile.functions.scalar import SCALARS, scalar
+from embedded.compile.values.store import StoreAs
+from embedded.compile.values.types import Kind, SqlType
+
+
+@lru_cache(maxsize=1024)
+def _target(description: str) -> StoreAs:
+    document, column = json.loads(description)
+    sql_type = SqlType(**{**document, "kind": Kind(document["kind"]), "values": tuple(document["values"])})
+    return StoreAs(sql_type, column)
+
+
+@scalar()
+def store(context: CallContext, value: Any, description: str) -> Any:
+    """A value on its way into a column, where it is not a literal."""
+    return _target(description)(value)
+
+
+def scalars() -> tuple[tuple[str, int, Callable[..., Any], bool], ...]:
+    """Of each: name, number of arguments (any), function, whether equal arguments give equal results."""
+    return tuple((one.name, -1, one.function, one.deterministic) for one in SCALARS.values())

@@ -1,0 +1,190 @@
+"""From a statement's text to its plan, by way of a bounded cache keyed by the text's shape.
+
+Statements that are not queries or changes (SET, SHOW, definitions, transactions) are cheap to read and never cached.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedded.compile.changes.insert import compile_insert
+from embedded.compile.changes.update_delete import compile_delete, compile_update
+from embedded.compile.compilation import Compilation, ValueNeeded
+from embedded.compile.effort import Effort, check_tokens
+from embedded.compile.errors import unsupported
+from embedded.compile.expressions.calls import known
+from embedded.compile.functions import registry
+from embedded.compile.plan import Compiled, Insert, Modify, Query
+from embedded.compile.queries.select import compile_select
+from embedded.compile.schema import Schema
+from embedded.compile.text.literal_lifting import LexicalModes, Lifted, slot_kinds
+from embedded.compile.text.modes import Modes
+from embedded.compile.text.parse import parse
+from embedded.compile.text.pipes import joining
+
+_FUNCTIONS = registry  # imported so that every function is known by what it makes
+Plan = Query | Insert | Modify
+PLANS_MAX = 2000  # plans kept; an application has some hundred shapes of statement
+PLAN_BYTES_MAX = 12 << 20  # of memory for all of them: plans of 20,000 characters each take 300 kB
+SHAPE_MAX = 20_000  # characters of a statement whose plan is kept: longer ones are one of a kind
+
+_BYTES_EACH, _BYTES_PER_CHARACTER = 1000, 16  # what a plan takes, about, with its statement, columns and values
+
+_FIRST_WORD = re.compile(r"[\s(]*([A-Za-z]+)")
+_QUERIES = frozenset(("SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE"))
+
+
+def first_word(text: str) -> str:
+    """The statement's first word in capitals, parentheses passed over."""
+    match = _FIRST_WORD.match(text)
+    return match[1].upper() if match else ""
+
+
+def is_planned(word: str) -> bool:
+    """Whether statements that begin so are compiled to plans."""
+    return word in _QUERIES
+
+
+def lexical(modes: Modes) -> LexicalModes:
+    return LexicalModes(modes.ansi_quotes, modes.no_backslash_escapes)
+
+
+_Key = tuple[str, Modes]
+_Pinned = tuple[Any, ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Shape:
+    """The slots whose values the plans of a shape depend on, and how many plans it has."""
+
+    pins: tuple[int, ...] = ()
+    plans: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class PlanCache:
+    """Plans by shape and modes, for the newest version of the schema. The least recently used go first.
+
+    A shape whose plan depends on some values has one plan for each of them. Long statements are planned in threads.
+    """
+
+    limit: int = PLANS_MAX
+    bytes_max: int = PLAN_BYTES_MAX
+    hits: int = 0
+    misses: int = 0
+    bytes: int = 0
+    _version: int = -1
+    _shapes: dict[_Key, _Shape] = field(default_factory=dict)
+    _plans: OrderedDict[tuple[_Key, _Pinned], tuple[Plan, int]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def plan(
+        self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+    ) -> Plan:
+        """The plan of a statement. `effort`: what making it may take, by which it can be stopped.
+
+        Raises:
+            RewriteError: the statement is wrong, or not supported.
+        """
+        key = (shape, modes)
+        with self._lock:
+            found = self._kept(key, values, schema.version)
+        if found is not None:
+            return found
+        compiled = compile_statement(shape, values, schema, modes, effort)
+        if schema.version >= 0 and len(shape) <= SHAPE_MAX:
+            with self._lock:
+                self._keep(key, compiled, values, schema.version)
+        return compiled.plan
+
+    def _kept(self, key: _Key, values: Sequence[Any], version: int) -> Plan | None:
+        shape = self._shapes.get(key) if version == self._version else None
+        place = (key, _pinned(shape.pins, values)) if shape is not None else None
+        if place is None or place not in self._plans:
+            self.misses += 1
+            return None
+        self._plans.move_to_end(place)
+        self.hits += 1
+        return self._plans[place][0]
+
+    def _keep(self, key: _Key, compiled: Compiled, values: Sequence[Any], version: int) -> None:
+        if version < self._version:
+            return  # the schema has changed meanwhile
+        if version > self._version:
+            self._version, self.bytes = version, 0
+            self._shapes.clear()
+            self._plans.clear()
+        shape = self._shapes.setdefault(key, _Shape())
+        # Another value may lead down another path of the compiler and pin more: the union holds for all.
+        shape.pins = tuple(sorted({*compiled.pins, *shape.pins}))
+        place = (key, _pinned(shape.pins, values))
+        if place not in self._plans:
+            shape.plans += 1
+            size = _size(*place)
+            self._plans[place] = (compiled.plan, size)
+            self.bytes += size
+        while len(self._plans) > self.limit or self.bytes > self.bytes_max:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        (key, _), (_, size) = self._plans.popitem(last=False)
+        self.bytes -= size
+        shape = self._shapes[key]
+        shape.plans -= 1
+        if not shape.plans:
+            del self._shapes[key]
+
+
+def _pinned(pins: tuple[int, ...], values: Sequence[Any]) -> _Pinned:
+    return tuple((type(values[slot]), values[slot]) for slot in pins)
+
+
+def _size(key: _Key, pinned: _Pinned) -> int:
+    """The bytes that a plan takes, about. Values that it depends on are in its statement too."""
+    characters = len(key[0]) + sum(len(value) for _, value in pinned if isinstance(value, str | bytes))
+    return _BYTES_EACH + _BYTES_PER_CHARACTER * characters
+
+
+def compile_statement(
+    shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+) -> Compiled:
+    """Compile a SELECT, INSERT, REPLACE, UPDATE or DELETE of one row's values."""
+    check_tokens(shape)
+    try:
+        return _compile(shape, values, schema, modes, effort or Effort())
+    except RecursionError:
+        raise unsupported("an expression nested this deeply", "simplify it") from None
+
+
+def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort) -> Compiled:
+    verb = first_word(shape)
+    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), effort=effort)
+    parsed = parse(joining(shape, modes), values, known(), verb)
+    plan: Plan
+    match verb:
+        case "INSERT" | "REPLACE":
+            plan = compile_insert(compilation, parsed)
+        case "UPDATE":
+            plan = compile_update(compilation, parsed)
+        case "DELETE":
+            plan = compile_delete(compilation, parsed)
+        case _:
+            plan = compile_select(compilation, parsed.tree, shape)
+    return Compiled(plan, tuple(sorted(compilation.pins)))
+
+
+def query_columns(lifted: Lifted, schema: Schema, modes: Modes, effort: Effort | None = None) -> tuple[Any, ...]:
+    """The result columns of a statement whose parameters are not known yet; () when they depend on them."""
+    try:
+        plan = compile_statement(lifted.shape, lifted.values, schema, modes, effort).plan
+    except ValueNeeded:
+        return ()
+    return plan.columns if isinstance(plan, Query) else ()

@@ -1,0 +1,130 @@
+"""SQLite's constraint faults in MySQL's words, where schema and values tell more than SQLite does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedded.compile.compilation import quote
+from embedded.compile.schema import ForeignKey, Index, Schema, Table
+from embedded.compile.values.numbers import to_text
+from embedded.database.connection import SqliteConnection
+from embedded.database.errors import SqliteFault
+from engine.model.errors import BackendError
+
+_UNIQUE = re.compile(r"UNIQUE constraint failed: (?:index '(?P<index>.+)'|(?P<columns>.+))")
+_NO_IDS = "Failed to read auto-increment value from storage engine"  # the ids are used up
+_SHOWN = 64  # characters of a key's value that an error quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """What was being done: the table, the row's values by column (lower case), whether parents could go."""
+
+    table: Table
+    values: Mapping[str, Any] = field(default_factory=dict)
+    deletes: bool = False
+    assigned: tuple[str, ...] = ()
+
+
+def refine(error: BackendError, culprit: Culprit, schema: Schema, connection: SqliteConnection) -> BackendError:
+    """The same error, with the key, the value or the constraint that it is about."""
+    if not isinstance(error, SqliteFault):
+        return error
+    if error.errno == 1062:
+        return _duplicate(error, culprit)
+    if error.errno == 1452:
+        return _foreign_key(error, culprit, schema, connection)
+    if error.errno == 3819:
+        return _check(error, culprit)
+    if error.code == "SQLITE_FULL" and culprit.table.auto_column is not None and _used_up(culprit.table, connection):
+        return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
+    return error
+
+
+def _used_up(table: Table, connection: SqliteConnection) -> bool:
+    """Whether the table's last id has been given: SQLite says then what it says of a full disk."""
+    asked = "SELECT 1 FROM sqlite_sequence WHERE name = ? AND seq = 9223372036854775807"
+    return bool(connection.fetch_all(asked, [table.name]))
+
+
+def _duplicate(error: SqliteFault, culprit: Culprit) -> SqliteFault:
+    index = _index_of(error.detail, culprit.table)
+    if index is None:
+        return error
+    values = [culprit.values.get(part.column.lower(), "?") for part in index.parts]
+    entry = "-".join(_shown(value, part.length) for value, part in zip(values, index.parts, strict=True))
+    text = f"Duplicate entry '{entry[:_SHOWN]}' for key '{culprit.table.name}.{index.name}'"
+    return SqliteFault(error.code, error.detail, text, 1062)
+
+
+def _shown(value: Any, length: int | None) -> str:
+    text = value.hex() if isinstance(value, bytes) else to_text(value)
+    return text if length is None else text[:length]
+
+
+def _index_of(detail: str, table: Table) -> Index | None:
+    match = _UNIQUE.fullmatch(detail)
+    if match is None:
+        return None
+    if match["index"] is not None:
+        return table.index(match["index"].split(":", 1)[-1])
+    columns = [name.split(".", 1)[-1].lower() for name in match["columns"].split(", ")]
+    for index in table.indexes:
+        if index.unique and [part.column.lower() for part in index.parts] == columns:
+            return index
+    return None
+
+
+def _check(error: SqliteFault, culprit: Culprit) -> SqliteFault:
+    name = error.detail.split(": ", 1)[-1]
+    auto = culprit.table.auto_column
+    if auto is not None and not any(check.name == name for check in culprit.table.checks):
+        return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
+    return error
+
+
+def _foreign_key(error: SqliteFault, culprit: Culprit, schema: Schema, connection: SqliteConnection) -> SqliteFault:
+    """SQLite only says that some foreign key failed: which, and on which side, follows from what was done."""
+    own = [key for key in culprit.table.foreign_keys if _concerns(key.columns, culprit.assigned)]
+    children = [
+        (table, key)
+        for table in schema.tables.values()
+        for key in table.foreign_keys
+        if key.table == culprit.table.name and _concerns(key.references, culprit.assigned)
+    ]
+    broken = next((key for key in own if _is_broken(key, culprit.values, connection)), None)
+    if broken is None and children and (culprit.deletes or culprit.assigned or not own):
+        table, key = children[0]
+        head = "Cannot delete or update a parent row: a foreign key constraint fails"
+        return SqliteFault(error.code, error.detail, f"{head} ({_described(table, key)})", 1451)
+    broken = broken or (own[0] if own else None)
+    if broken is None:
+        return error
+    head = "Cannot add or update a child row: a foreign key constraint fails"
+    return SqliteFault(error.code, error.detail, f"{head} ({_described(culprit.table, broken)})", 1452)
+
+
+def _concerns(columns: Sequence[str], assigned: Sequence[str]) -> bool:
+    return not assigned or bool({column.lower() for column in columns} & {column.lower() for column in assigned})
+
+
+def _is_broken(key: ForeignKey, values: Mapping[str, Any], connection: SqliteConnection) -> bool:
+    """Whether the row's values, as far as they are known, have no parent."""
+    wanted = [values.get(column.lower()) for column in key.columns]
+    if any(value is None for value in wanted):
+        return False
+    tests = " AND ".join(f"{quote(column)} = ?" for column in key.references)
+    return not connection.fetch_all(f"SELECT 1 FROM main.{quote(key.table)} WHERE {tests} LIMIT 1", wanted)
+
+
+def _described(table: Table, key: ForeignKey) -> str:
+    columns = ", ".join(quote(column) for column in key.columns)
+    references = ", ".join(quote(column) for column in key.references)
+    actions = f" ON DELETE {key.on_delete}" * (key.on_delete != "NO ACTION")
+    return (
+        f"`main`.{quote(table.name)}, CONSTRAINT {quote(key.name)} FOREIGN KEY ({columns})"
+        f" REFERENCES {quote(key.table)} ({references}){actions}"
+    )

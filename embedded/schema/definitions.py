@@ -1,0 +1,381 @@
+"""Carrying out CREATE, ALTER, DROP and their kin on a connection, in a worker thread.
+
+Tables and data dictionary change in one transaction. Foreign keys are off meanwhile, as SQLite's own procedure for
+changing tables wants it, and checked before the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from embedded.compile.binding import bind
+from embedded.compile.compilation import quote
+from embedded.compile.definitions.alter_table import Alteration
+from embedded.compile.definitions.create_table import complete
+from embedded.compile.definitions.emit import (
+    check_definition,
+    create_index,
+    create_statements,
+    drop_triggers,
+    index_name,
+    separate_indexes,
+    triggers,
+)
+from embedded.compile.definitions.statements import (
+    AddKey,
+    AlterTable,
+    CreateTable,
+    CreateView,
+    Definition,
+    DropKey,
+    DropTables,
+    RenameTables,
+    TruncateTable,
+)
+from embedded.compile.errors import SqlError, unknown_table, unsupported
+from embedded.compile.functions.context import CallContext
+from embedded.compile.plan import Insert, Query
+from embedded.compile.queries.sources import table_name
+from embedded.compile.schema import DATABASE, Column, Schema, Table
+from embedded.compile.statement import compile_statement
+from embedded.compile.text.literal_lifting import lift
+from embedded.compile.text.modes import Modes
+from embedded.compile.values.types import Kind, collation_name, meta, text_type, text_width
+from embedded.database.connection import SqliteConnection
+from embedded.database.errors import SqliteFault
+from embedded.schema.alter_table import Rebuild, set_next_number
+from embedded.schema.dictionary import forget, keep
+from engine.model.queue import QUEUE_MARK
+from engine.store.statements.sqlite import unfit_id
+
+Lookup = Callable[[str, tuple[object, ...]], object]
+
+
+@dataclass(slots=True)
+class Defined:
+    """What a definition did: rows written (CREATE TABLE ... SELECT), notes, and the tables it left."""
+
+    affected: int = 0
+    notes: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Definer:
+    """Carries out one definition. `schema` follows its steps; `foreign_keys` False asks for no checks of those."""
+
+    connection: SqliteConnection
+    context: CallContext
+    schema: Schema
+    modes: Modes
+    lookup: Lookup
+    foreign_keys: bool = True
+    defined: Defined = field(default_factory=Defined)
+
+    def run(self, definition: Definition, *, temporary: bool = False) -> Defined:
+        """All of the definition, or nothing. What concerns temporary tables alone locks nobody out."""
+        if self.connection.in_transaction:
+            return self._inside(definition)
+        self.connection.context = self.context
+        self.connection.execute("PRAGMA foreign_keys = OFF").close()
+        try:
+            self.connection.execute("BEGIN" if temporary else "BEGIN IMMEDIATE").close()
+            self.apply(definition)
+            self._check_foreign_keys(definition)
+            self.connection.execute("COMMIT").close()
+        except BaseException:
+            self.connection.rollback()
+            raise
+        finally:
+            self.connection.execute("PRAGMA foreign_keys = ON").close()
+        return self.defined
+
+    def _inside(self, definition: Definition) -> Defined:
+        """Temporary tables in the middle of a transaction."""
+        self.connection.execute("SAVEPOINT definition").close()
+        try:
+            self.apply(definition)
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK TO definition").close()
+                self.connection.execute("RELEASE definition").close()
+            raise
+        self.connection.execute("RELEASE definition").close()
+        return self.defined
+
+    def apply(self, definition: Definition) -> None:
+        """The steps of a definition, inside an open transaction."""
+        match definition:
+            case CreateTable():
+                self._create_table(definition)
+            case DropTables():
+                self._drop(definition)
+            case RenameTables():
+                for old, new in definition.pairs:
+                    self._rename(old, new)
+            case TruncateTable():
+                self._truncate(definition.name)
+            case CreateView():
+                self._create_view(definition)
+            case AlterTable():
+                self._alter(definition)
+            case _:
+                raise unsupported("this definition")
+
+    def _create_table(self, definition: CreateTable) -> None:
+        table = definition.table
+        if self._exists(table):
+            if not definition.if_not_exists:
+                raise SqlError(1050, f"Table '{table.name}' already exists")
+            self.defined.notes.append((1050, f"Table '{table.name}' already exists"))
+            return
+        if definition.like is not None:
+            table = _copied(self._base(definition.like), table)
+        if definition.query is not None:
+            selected = self._query_columns(table, definition.query)
+            filled = tuple(column.name for column in selected)
+            table = complete(replace(table, columns=_with_selected(table.columns, selected)), definition.keys)
+        table = replace(table, created=f"{datetime.now():%Y-%m-%d %H:%M:%S}")
+        self._make(table)
+        if definition.query is not None:
+            self._fill(table, filled, definition.query)
+
+    def _exists(self, table: Table) -> bool:
+        present = self.schema.table(table.name)
+        return present is not None and present.temporary == table.temporary
+
+    def _make(self, table: Table) -> None:
+        if table.temporary and table.foreign_keys:
+            raise SqlError(1215, "Cannot add foreign key constraint")
+        check_definition(table, self.schema, parents=self.foreign_keys)
+        for statement in create_statements(table):
+            self._execute(statement)
+        if table.auto_increment is not None:
+            set_next_number(self.connection, table, table.auto_increment)
+        self._keep(table)
+
+    def _query_columns(self, table: Table, query: str) -> tuple[Column, ...]:
+        lifted = lift(query)
+        plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
+        assert isinstance(plan, Query)
+        _no_variables(plan)
+        columns = []
+        for column in plan.columns:
+            sql_type = column.type
+            if sql_type.kind in (Kind.NULL, Kind.UNKNOWN):
+                sql_type = replace(text_type(0), name="varchar")
+            if sql_type.kind is Kind.BITS:
+                sql_type = replace(sql_type, kind=Kind.INT)
+            if sql_type.kind is Kind.STRING:
+                collation = table.collation if sql_type.collation is None else collation_name(sql_type.collation)
+                kept = sql_type if sql_type.collation is not None else text_type(text_width(sql_type))
+                sql_type = replace(kept, collation=collation)
+            columns.append(Column(column.meta.name, sql_type))
+        return tuple(columns)
+
+    def _fill(self, table: Table, filled: Sequence[str], query: str) -> None:
+        listed = ", ".join(quote(name) for name in filled)
+        lifted = lift(f"INSERT INTO {quote(table.name)} ({listed}) {query}")
+        plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
+        assert isinstance(plan, Insert)
+        dynamics = {
+            (one.dynamic, one.arguments): self.lookup(one.dynamic, one.arguments)
+            for one in plan.statement.binds
+            if one.slot < 0
+        }
+        cursor = self.connection.execute(plan.statement.sql, bind(plan.statement.binds, lifted.values, dynamics))
+        self.defined.affected = max(cursor.rowcount, 0)
+        cursor.close()
+
+    def _drop(self, definition: DropTables) -> None:
+        missing = []
+        for name in definition.names:
+            table = self.schema.table(name)
+            wrong = table is None or (definition.temporary and not table.temporary)
+            if table is None or wrong or (table.view is not None) != definition.views:
+                missing.append(name)
+                if table is not None and not wrong and definition.views:
+                    raise SqlError(1347, f"'{DATABASE}.{name}' is not VIEW")
+        if missing and not definition.if_exists:
+            raise SqlError(1051, f"Unknown table '{','.join(f'{DATABASE}.{name}' for name in missing)}'")
+        self.defined.notes += [(1051, f"Unknown table '{DATABASE}.{name}'") for name in missing]
+        dropped = [name for name in definition.names if name not in missing]
+        self._refuse_parents(dropped)
+        for name in dropped:
+            table = self._known(name)
+            if table.view is None:
+                self._execute(f"DROP TABLE {table_name(table)}")
+            self._forget(table)
+
+    def _refuse_parents(self, names: list[str]) -> None:
+        for other in self.schema.tables.values() if self.foreign_keys else ():
+            for key in other.foreign_keys:
+                if key.table in names and other.name not in names:
+                    where = f"'{key.name}' on table '{other.name}'"
+                    text = f"Cannot drop table '{key.table}' referenced by a foreign key constraint {where}."
+                    raise SqlError(3730, text)
+
+    def _truncate(self, name: str) -> None:
+        table = self._base(name)
+        for other in self.schema.tables.values() if self.foreign_keys else ():
+            for key in other.foreign_keys:
+                if key.table == name and other.name != name:
+                    where = f"(`{DATABASE}`.`{other.name}`, CONSTRAINT `{key.name}`)"
+                    text = f"Cannot truncate a table referenced in a foreign key constraint {where}"
+                    raise SqlError(1701, text)
+        self._execute(f"DELETE FROM {table_name(table)}")
+        if table.auto_column is not None:
+            set_next_number(self.connection, table, 1)
+
+    def _rename(self, old_name: str, new_name: str) -> None:
+        old = self._known(old_name)
+        if old_name == new_name:
+            return
+        if new_name in self.schema.tables:
+            raise SqlError(1050, f"Table '{new_name}' already exists")
+        new = replace(old, name=new_name)
+        if old.view is None:
+            self._rename_table(old, new)
+        self._keep(new, old_name)
+        for other in list(self.schema.tables.values()):
+            keys = tuple(replace(key, table=new_name) if key.table == old_name else key for key in other.foreign_keys)
+            if keys != other.foreign_keys:
+                self._keep(replace(other, foreign_keys=keys))
+
+    def _rename_table(self, old: Table, new: Table) -> None:
+        for index in separate_indexes(old):
+            self._execute(f"DROP INDEX {index_name(old, index)}")
+        for statement in drop_triggers(old):
+            self._execute(statement)
+        self._execute(f"ALTER TABLE {table_name(old)} RENAME TO {quote(new.name)}")
+        for index in separate_indexes(new):
+            self._execute(create_index(new, index))
+        for statement in triggers(new):
+            self._execute(statement)
+
+    def _create_view(self, definition: CreateView) -> None:
+        present = self.schema.table(definition.name)
+        if present is not None and (present.view is None or not definition.replace):
+            raise SqlError(1050, f"Table '{definition.name}' already exists")
+        lifted = lift(definition.query)
+        plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
+        if not isinstance(plan, Query):
+            raise SqlError(1064, "A view is made of a SELECT")
+        _no_variables(plan)
+        if plan.temporary:
+            raise SqlError(1352, "View's SELECT refers to a temporary table")
+        names = definition.columns or tuple(column.meta.name for column in plan.columns)
+        if len(names) != len(plan.columns):
+            raise SqlError(
+                1353,
+                "In definition of view, derived table or common table expression, SELECT list and column names "
+                "list have different column counts",
+            )
+        if len({name.lower() for name in names}) != len(names):
+            raise SqlError(1060, "Duplicate column name in the view")
+        columns = tuple(Column(name, column.type) for name, column in zip(names, plan.columns, strict=True))
+        self._keep(Table(definition.name, columns, view=definition.query))
+
+    def _alter(self, definition: AlterTable) -> None:
+        old = self._base(definition.name)
+        alteration = Alteration.of(old)
+        for change in definition.changes:
+            if isinstance(change, AddKey) and change.if_not_exists and old.index(change.key.name) is not None:
+                self.defined.notes.append((1061, f"Duplicate key name '{change.key.name}'"))
+                continue
+            if isinstance(change, DropKey):
+                self._refuse_needed(old, change)
+            alteration.apply(change)
+        new = alteration.finish()
+        renamed = new.name
+        new = replace(new, name=old.name)
+        check_definition(new, self.schema, parents=self.foreign_keys)
+        Rebuild(self.connection, self.context, self.schema, old, new, alteration.sources).run()
+        self._keep(new)
+        if renamed != old.name:
+            self._rename(old.name, renamed)
+
+    def _refuse_needed(self, table: Table, change: DropKey) -> None:
+        """A key that a foreign key leans on cannot go."""
+        index = table.index(change.name) if change.kind == "INDEX" else None
+        if index is None:
+            return
+        for other in self.schema.tables.values():
+            for key in other.foreign_keys:
+                if key.table == table.name and index.unique and set(key.references) == set(index.columns):
+                    raise SqlError(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
+
+    def _check_foreign_keys(self, definition: Definition) -> None:
+        if not self.foreign_keys or not isinstance(definition, (AlterTable, CreateTable)):
+            return
+        broken = self.connection.fetch_all("PRAGMA foreign_key_check")
+        if broken:
+            text = f"Cannot add or update a child row: a foreign key constraint fails (`{DATABASE}`.`{broken[0][0]}`)"
+            raise SqliteFault("SQLITE_CONSTRAINT_FOREIGNKEY", "foreign_key_check", text, 1452)
+
+    def _known(self, name: str) -> Table:
+        table = self.schema.table(name)
+        if table is None:
+            raise unknown_table(name)
+        return table
+
+    def _base(self, name: str) -> Table:
+        table = self._known(name)
+        if table.view is not None:
+            raise SqlError(1347, f"'{DATABASE}.{name}' is not BASE TABLE")
+        return table
+
+    def _keep(self, table: Table, old_name: str | None = None) -> None:
+        if not table.temporary:
+            _check_queue(table)
+            keep(self.connection, table, old_name)
+        tables = {name: one for name, one in self.schema.tables.items() if name != old_name}
+        self._set({**tables, table.name: table})
+
+    def _forget(self, table: Table) -> None:
+        if not table.temporary:
+            forget(self.connection, table.name)
+        self._set({name: one for name, one in self.schema.tables.items() if name != table.name})
+
+    def _set(self, tables: Mapping[str, Table]) -> None:
+        self.schema = Schema(-1, tables)
+
+    def _execute(self, sql: str) -> None:
+        self.connection.execute(sql).close()
+
+
+def _check_queue(table: Table) -> None:
+    """A table that says that it is a queue has ids that name its messages here."""
+    identity = table.column("id") if QUEUE_MARK in table.comment else None
+    reason = None if identity is None else unfit_id(meta(identity.type, identity.name))
+    if reason is not None:
+        raise SqlError(1235, f"The embedded backend has no such queue: {reason}")
+
+
+def _with_selected(defined: Sequence[Column], selected: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of CREATE TABLE (...) SELECT: those only defined, then the query's in its order, as defined if so."""
+    known = {column.name.lower(): column for column in defined}
+    names = {column.name.lower() for column in selected}
+    own = [column for column in defined if column.name.lower() not in names]
+    return (*own, *(known.get(column.name.lower(), column) for column in selected))
+
+
+def _copied(source: Table, target: Table) -> Table:
+    """CREATE TABLE ... LIKE: everything but foreign keys and the count of AUTO_INCREMENT."""
+    checks = tuple(
+        replace(check, name=check.name.replace(f"{source.name}_chk_", f"{target.name}_chk_")) for check in source.checks
+    )
+    return replace(
+        source,
+        name=target.name,
+        temporary=target.temporary,
+        foreign_keys=(),
+        checks=checks,
+        auto_increment=None,
+    )
+
+
+def _no_variables(plan: Query) -> None:
+    if plan.assigned:
+        raise unsupported("assigning variables in the query of a definition", "use SET")

@@ -1,0 +1,112 @@
+"""Option files as the mysql client reads them: groups in brackets, `key = value`, comments, quotes, !include.
+
+Two groups are read: [client], which may hold options of other programs, and [queuegate], which wins and has no others.
+Source: MySQL's reference manual, "Using Option Files".
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from queuegate.cli.failures import ConsoleError
+
+OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode")
+"""The options that are read."""
+
+SHARED, OWN = "client", "queuegate"
+
+_INCLUDES_MAX = 10  # MySQL's own bound on files that include files
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One option as a file has it. `value`: None where only its name is there. `place`: file and line, for errors."""
+
+    group: str
+    key: str
+    value: str | None
+    place: str
+
+
+def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, Given]]:
+    """The options of [client], and those of [queuegate]. Raises ConsoleError."""
+    groups: dict[str, dict[str, Given]] = {SHARED: {}, OWN: {}}
+    if must_exist or path.exists():
+        for option in _options(path):
+            if option.group == OWN and option.key not in OPTIONS:
+                known = ", ".join(OPTIONS)
+                raise ConsoleError(f"{option.place}: unknown option '{option.key}'; known are {known}", status=2)
+            if option.key in OPTIONS and option.group in groups:
+                groups[option.group][option.key] = option
+    return [groups[SHARED], groups[OWN]]
+
+
+def anybody_may_write(path: Path) -> bool:
+    """Whether the file is one that MySQL's programs ignore for that reason."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
+
+
+def _options(path: Path, depth: int = 0) -> Iterator[Given]:
+    if depth > _INCLUDES_MAX:
+        raise ConsoleError(f"{path}: more than {_INCLUDES_MAX} files include one another", status=2)
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ConsoleError(f"{path}: is not text in UTF-8", status=2) from None
+    group = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        line, place = line.strip(), f"{path}:{number}"
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("!"):
+            for included in _included(line, path, place):
+                yield from _options(included, depth + 1)
+        elif line.startswith("["):
+            found = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
+            if found is None:
+                raise ConsoleError(f"{place}: a group is written as [name]", status=2)
+            group = found[1].strip()
+        elif not group:
+            raise ConsoleError(f"{place}: an option stands before the first [group]", status=2)
+        else:
+            key, equals, value = _uncommented(line).partition("=")
+            name = key.strip().lower().replace("_", "-").removeprefix("loose-")
+            yield Given(group, name, _value(value.strip()) if equals else None, place)
+
+
+def _included(line: str, path: Path, place: str) -> list[Path]:
+    word, _, name = line.partition(" ")
+    target = path.parent / Path(name.strip()).expanduser()
+    if word == "!include" and name:
+        return [target]
+    if word == "!includedir" and name:
+        return sorted(target.glob("*.cnf"))
+    raise ConsoleError(f"{place}: only !include FILE and !includedir FOLDER begin with an exclamation mark", status=2)
+
+
+def _uncommented(line: str) -> str:
+    """The line up to a # that is not in quotes."""
+    quote = ""
+    for at, character in enumerate(line):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "#":
+            return line[:at].rstrip()
+    return line
+
+
+def _value(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)

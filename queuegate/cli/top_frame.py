@@ -1,0 +1,242 @@
+"""One frame of `queuegate top`: what is known, and what the watcher wants to see, made into lines that fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from queuegate.cli.names import GivenName
+from queuegate.cli.queue_figures import Figures, status_object, titled
+from queuegate.cli.tables import NONE, age, compact, padded, printable, rate, shortened, shortened_inside
+
+WIDTH_LEAST, HEIGHT_LEAST = 40, 6
+
+KEYS = "q quit; sort by n)ame r)eady f)light l)ater d)ead la(g) re(c)v o)ldest e)nq a)ck"
+"""A key of a sort, pressed again, turns the order round."""
+
+_COLUMNS = (
+    ("READY", 6), ("LAG", 6), ("FLIGHT", 6), ("LATER", 6), ("DEAD", 5), ("RECV", 4), ("OLDEST", 6), ("ENQ/S", 6),
+    ("ACK/S", 6), ("STATE", 6),
+)  # fmt: skip
+_OF_GROUPS = "LAG"  # left out where no queue is a consumer group's
+_NAME_LEAST = 8
+
+
+_Columns = Sequence[tuple[str, int]]
+"""Titles and widths."""
+
+
+class Style(Enum):
+    """How a line is to stand out."""
+
+    PLAIN, TITLE, BAD, WARNING, DIM = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a frame, printable, not wider than asked for."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Messages a second; None where that is not known."""
+
+    enqueued: float | None = None
+    acked: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What has been seen of a proxy. `at`: when, by a clock that only goes on; None before the first look. `lost`: why
+    the last look failed."""
+
+    place: str
+    interval: float
+    queues: Sequence[Figures] = ()
+    rates: Mapping[GivenName, Rates] = field(default_factory=dict)
+    at: float | None = None
+    lost: str | None = None
+
+    def seen(self, queues: Sequence[Figures], at: float) -> View:
+        """After a look, with the rates since the one before."""
+        before = {queue.name: queue.totals for queue in self.queues}
+        passed = None if self.at is None else at - self.at
+        rates = {queue.name: _rates(before.get(queue.name), queue.totals, passed) for queue in queues}
+        return replace(self, queues=tuple(queues), rates=rates, at=at, lost=None)
+
+    def failed(self, why: str) -> View:
+        """After a look that failed: what was known stays, rates are not known."""
+        return replace(self, rates={}, lost=why)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the queues are to be shown: by what they are sorted, which way, and how many are passed over."""
+
+    sort: str = "ready"
+    reverse: bool = False
+    first: int = 0
+
+
+def _rates(before: Mapping[str, int] | None, now: Mapping[str, int], seconds: float | None) -> Rates:
+    if before is None or not seconds:
+        return Rates()
+    per_second = {}
+    for name in ("enqueued", "acked"):
+        more = now.get(name, 0) - before.get(name, 0)
+        per_second[name] = more / seconds if more >= 0 else None  # less: the proxy has begun to count anew
+    return Rates(per_second["enqueued"], per_second["acked"])
+
+
+def _most_first(of: Callable[[Figures, Rates], float | None]) -> Callable[[Figures, Rates], Any]:
+    def key(queue: Figures, rates: Rates) -> Any:
+        value = of(queue, rates)
+        return (value is None, -(value or 0))
+
+    return key
+
+
+_SORTS: Mapping[str, Callable[[Figures, Rates], Any]] = {
+    "name": lambda queue, rates: (),
+    "ready": _most_first(lambda queue, rates: queue.counts["ready"]),
+    "flight": _most_first(lambda queue, rates: queue.counts["in_flight"]),
+    "later": _most_first(lambda queue, rates: queue.later),
+    "dead": _most_first(lambda queue, rates: queue.counts["dead"]),
+    "lag": _most_first(lambda queue, rates: queue.unread),
+    "receivers": _most_first(lambda queue, rates: queue.receivers),
+    "oldest": _most_first(lambda queue, rates: queue.oldest_age),
+    "enqueued": _most_first(lambda queue, rates: rates.enqueued),
+    "acked": _most_first(lambda queue, rates: rates.acked),
+}
+
+
+def in_order(view: View, wish: Wish) -> list[Figures]:
+    """The queues as they are to be shown; those that are equal by their names."""
+    key = _SORTS[wish.sort]
+    found = sorted(view.queues, key=lambda q: (key(q, view.rates.get(q.name, Rates())), q.name.database, q.name.table))
+    return found[::-1] if wish.reverse else found
+
+
+def frame(view: View, wish: Wish, width: int, height: int, now: float, clock: str) -> list[Line]:
+    """At most `height` lines of at most `width` columns. `now`: the time by View.at's clock; `clock`: by the wall's."""
+    if width < WIDTH_LEAST or height < HEIGHT_LEAST:
+        return [Line(shortened(f"The terminal is too small: {WIDTH_LEAST}x{HEIGHT_LEAST} is needed", width))][:height]
+    queues = in_order(view, wish)
+    shown = rows_shown(height)
+    first = max(0, min(wish.first, len(queues) - shown))
+    columns = _columns(queues)
+    lines = [*_head(view, wish, width, now, clock), Line(""), _titles(columns, width)]
+    names = dict(zip((queue.name for queue in queues), titled(queues), strict=True))
+    for queue in queues[first : first + shown]:
+        lines.append(_row(names[queue.name], queue, view.rates.get(queue.name, Rates()), columns, width))
+    if not queues and view.at is not None:
+        lines.append(Line("There are no queues.", Style.DIM))
+    lines += [Line("")] * (height - 1 - len(lines))
+    hidden = len(queues) - shown
+    foot = KEYS if hidden <= 0 else f"{first + 1}-{first + shown} of {len(queues)}, up and down scroll  {KEYS}"
+    return [*lines, Line(shortened(foot, width), Style.DIM)]
+
+
+def view_object(view: View, wish: Wish, time: str) -> dict[str, Any]:
+    """A look for JSON, made at that time. The names are stable: programs read them. A look that failed has no queues:
+    what was known before is in the objects before."""
+    return {
+        "time": time,
+        "proxy": view.place,
+        "interval_seconds": view.interval,
+        "lost": view.lost,
+        "queues": [] if view.lost is not None else [_queue_object(view, queue) for queue in in_order(view, wish)],
+    }
+
+
+def _queue_object(view: View, queue: Figures) -> dict[str, Any]:
+    rates = view.rates.get(queue.name, Rates())
+    told = {"enqueued_per_second": rates.enqueued, "acked_per_second": rates.acked}
+    return {**status_object(queue), **{key: None if value is None else round(value, 3) for key, value in told.items()}}
+
+
+def rows_shown(height: int) -> int:
+    """Queues that a frame of this height has room for: two lines of head, a blank one, titles, and the keys."""
+    return max(1, height - 5)
+
+
+def _head(view: View, wish: Wish, width: int, now: float, clock: str) -> list[Line]:
+    count = len(view.queues)
+    queues = "1 queue" if count == 1 else f"{count} queues"
+    order = f"{wish.sort}, turned round" if wish.reverse else wish.sort
+    left = f"queuegate {view.place}  {queues} by {order}, every {view.interval:g} s"
+    head = Line(padded(left, width - len(clock) - 1) + " " + clock, Style.TITLE)
+    if view.lost is not None:
+        known = "" if view.at is None else f"numbers are {age(now - view.at)} old; "
+        return [head, Line(shortened(f"LOST, {known}trying again: {printable(view.lost)}", width), Style.BAD)]
+    if view.at is None:
+        return [head, Line("connecting ...")]
+    total = {name: sum(q.counts[name] or 0 for q in view.queues) for name in ("ready", "in_flight", "dead")}
+    sums = f"ready {total['ready']}  in flight {total['in_flight']}  later {sum(q.later or 0 for q in view.queues)}"
+    receivers = sum(queue.receivers or 0 for queue in view.queues)
+    rates = f"enq/s {_sum(view, 'enqueued')}  ack/s {_sum(view, 'acked')}"
+    return [head, Line(shortened(f"{sums}  dead {total['dead']}  receivers {receivers}  {rates}", width))]
+
+
+def _sum(view: View, name: str) -> str:
+    known = [value for rates in view.rates.values() if (value := getattr(rates, name)) is not None]
+    return rate(sum(known)) if known else NONE
+
+
+def _columns(queues: Sequence[Figures]) -> _Columns:
+    groups = any(queue.unread is not None for queue in queues)
+    return tuple(column for column in _COLUMNS if groups or column[0] != _OF_GROUPS)
+
+
+def _titles(columns: _Columns, width: int) -> Line:
+    return Line(_joined("QUEUE", {title: title for title, _ in columns}, columns, width), Style.TITLE)
+
+
+def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int) -> Line:
+    counts = {
+        title: NONE if value is None else compact(value) + queue.more(value)
+        for title, value in (
+            ("READY", queue.counts["ready"]),
+            ("FLIGHT", queue.counts["in_flight"]),
+            ("LATER", queue.later),
+            ("DEAD", queue.counts["dead"]),
+        )
+    }
+    state, style = _state(queue)
+    cells = counts | {
+        "LAG": compact(queue.unread),
+        "RECV": compact(queue.receivers),
+        "OLDEST": age(queue.oldest_age),
+        "ENQ/S": rate(rates.enqueued),
+        "ACK/S": rate(rates.acked),
+        "STATE": state,
+    }
+    return Line(_joined(title, cells, columns, width), style)
+
+
+def _state(queue: Figures) -> tuple[str, Style]:
+    if queue.problem is not None:
+        return "error", Style.BAD
+    if queue.alarms:
+        return "alarm", Style.BAD
+    if queue.paused:
+        return "paused", Style.DIM
+    return "", Style.WARNING if queue.counts["dead"] else Style.PLAIN
+
+
+def _joined(name: str, cells: Mapping[str, str], columns: _Columns, width: int) -> str:
+    """A line of the table. On a terminal too narrow for all columns the last ones are cut off."""
+    fields = [padded(cells[title], size, right=title != "STATE") for title, size in columns]
+    fixed = sum(size + 1 for _, size in columns)
+    room = max(_NAME_LEAST, width - fixed)
+    name = shortened_inside(name, room)
+    line = padded(name, room) + " " + " ".join(fields)
+    while len(line.rstrip()) > width and len(fields) > 1 and width < fixed + _NAME_LEAST:
+        fields.pop()
+        line = padded(name, room) + " " + " ".join(fields)
+    return shortened(line, width).rstrip()

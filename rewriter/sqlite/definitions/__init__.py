@@ -1,5 +1,0 @@
-"""CREATE, ALTER, DROP: the table that MySQL means, and the SQLite table that keeps it.
-
-`read`, `columns`, `types`, `create_table` and `alter_table` read a definition into rewriter.sqlite.schema; `emit`
-writes it for SQLite, `show_create` for the client.
-"""

@@ -1,0 +1,248 @@
+"""The pure parts of the console's further pages: options, seeks, receivers, proxies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.pages.queue_options import KINDS, composed, given_options, options_of
+from console.pages.receivers import connection_of, receiver
+from console.pages.seek import Count, Target, consequences, target_of
+from console.pages.system import Proxy, proxies
+from console.pages.topic import Group, TopicFigures
+from console.rates import Rates
+from console.visits import BadInput, Visit
+from engine.model.options import OF_GROUPS, OPTIONS
+from engine.model.queue import QueueName
+from rewriter.grammar.beginning import moment
+from rewriter.grammar.parse import parse
+from rewriter.grammar.statements import AlterQueue
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+T = QueueName("shop", "events")
+
+
+def visit(**fields: str) -> Visit:
+    session: Any = None  # no page of these asks for it
+    return Visit(session, fields, Rates(), 0.0, "")
+
+
+# --- options
+
+
+def test_every_option_that_may_be_changed_is_in_the_form():
+    assert {kind.name for kind in KINDS} == set(OPTIONS) - set(OF_GROUPS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_form_has_the_default_of_the_reference(kind):
+    page = (ROOT / "docs" / "reference-options.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{kind.name}` |"))
+    told = re.sub(r"`|\(.*", "", row.split("|")[2]).strip()
+    assert kind.default == told
+
+
+def statement(**fields: str) -> AlterQueue:
+    what = composed(visit(db="shop", name="orders", **fields))
+    found = parse(what.text)
+    assert isinstance(found, AlterQueue)
+    return found
+
+
+def test_only_what_was_changed_is_in_the_statement():
+    found = statement(
+        ack_wait="2m", was_ack_wait="30s", prefetch="1000", was_prefetch="1000", max_rate="", was_max_rate="5"
+    )
+    assert found.options == {"ack_wait": "2m", "max_rate": None}
+    assert (found.name.database, found.name.table) == ("shop", "orders")
+
+
+def test_a_program_gives_what_it_wants_changed():
+    assert statement(prefetch="20", max_rate="").options == {"prefetch": "20", "max_rate": None}
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\\b", "a\x7fb", "\x01"])
+def test_a_value_that_no_option_has(value):
+    with pytest.raises(BadInput, match="ack_wait"):
+        composed(visit(db="shop", name="orders", ack_wait=value))
+
+
+def test_nothing_to_change():
+    with pytest.raises(BadInput, match="nothing is changed"):
+        composed(visit(db="shop", name="orders", ack_wait="30s", was_ack_wait="30s"))
+
+
+@given(
+    st.text(
+        alphabet=st.characters(min_codepoint=32, exclude_characters="\\\x7f", exclude_categories=["Cs"]),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_a_value_stays_one_value_whatever_is_in_it(value):
+    if value.strip():
+        assert statement(dead_letter=value).options == {"dead_letter": value.strip()}
+
+
+def test_the_options_of_a_definition():
+    found = given_options("CREATE QUEUE `q` (`a` text DEFAULT 'WITH (x = 1)') WITH (ack_wait = '30s', order_key = 'a')")
+    assert found == {"ack_wait": "30s", "order_key": "a"}
+    names = {each.name: each.value for each in options_of(found, of_group=False)}
+    assert names["ack_wait"] == "30s" and names["max_rate"] == "" and "filter" not in names
+    assert "group_key" not in {each.name for each in options_of(found, of_group=True)}
+
+
+@pytest.mark.parametrize("definition", ["CREATE QUEUE", "SELECT 1", "CREATE QUEUE q (a INT) WITH (b"])
+def test_a_definition_that_is_none(definition):
+    with pytest.raises(ValueError, match="definition"):
+        given_options(definition)
+
+
+# --- seeks
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "sql"),
+    [
+        ("earliest", "", "EARLIEST"),
+        ("latest", "not read", "LATEST"),
+        ("offset", " 900 ", "OFFSET 900"),
+        ("timestamp", "2026-05-01", "TIMESTAMP '2026-05-01 00:00:00'"),
+        ("timestamp", "2026-05-01T12:30", "TIMESTAMP '2026-05-01 12:30:00'"),
+        ("timestamp", "2026-05-01 12:30:01.5Z", "TIMESTAMP '2026-05-01 12:30:01.5'"),
+    ],
+)
+def test_where_a_seek_leads(kind, value, sql):
+    target = target_of(kind, value)
+    assert target.sql == sql
+    assert not target.moment or moment(target.moment) == target.moment, "as the proxy reads it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("offset", ""),
+        ("offset", "-1"),
+        ("offset", "1e3"),
+        ("offset", "٣"),
+        ("offset", "1" * 19),
+        ("timestamp", ""),
+        ("timestamp", "yesterday"),
+        ("timestamp", "2026-13-01"),
+        ("timestamp", "1970-01-01"),
+        ("timestamp", "2038-01-01"),
+        ("timestamp", "2026-05-01 12:00:00'; DROP TABLE x"),
+        ("timestamp", "2026-05-01 12:00:00+02:00"),
+    ],
+)
+def test_where_no_seek_leads(kind, value):
+    with pytest.raises(BadInput, match="value"):
+        target_of(kind, value)
+
+
+def test_a_time_is_utc():
+    assert target_of("timestamp", "2026-05-01 12:00:00.25").moment_ns == 1_777_636_800_250_000_000
+
+
+def figures(**changed: Any) -> TopicFigures:
+    known = {
+        "first_offset": 1, "last_offset": 100, "messages": 100, "bytes": None, "last_minute": 0, "readers": 0,
+        "options": "", "problem": None,
+    }  # fmt: skip
+    return TopicFigures(T, **{**known, **changed})
+
+
+def group(**changed: Any) -> Group:
+    known = {
+        "name": "billing", "queue": QueueName("shop", "events_group_billing"), "paused": False, "members": 1,
+        "offset": 50, "unread": 50, "oldest_unread_age": 1.0, "holes": 0, "lost": 0, "ready": 0, "waiting": 0,
+        "in_flight": 0, "dead": 0, "alarms": 0, "exact": True, "problem": None,
+    }  # fmt: skip
+    return Group(**{**known, **changed})
+
+
+def will(first: int | None, between: Count, kind: str = "offset", **changed: Any) -> str:
+    return " ".join(consequences(figures(), group(**changed), Target(kind, first or 0), first, between))
+
+
+def test_a_seek_back_and_forward():
+    assert "delivered to the group once more: 40," in will(11, Count(40))
+    assert "are skipped: the group never gets them: 30," in will(81, Count(30))
+    assert "at most 100000" in will(81, Count(100_000, exact=False))
+    assert "where it is" in will(51, Count(0))
+    assert "No message lies between" in will(11, Count(0))
+
+
+def test_a_seek_beyond_the_end():
+    assert "will be refused" in will(102, Count(50)) and "will be refused" not in will(101, Count(50))
+
+
+def test_a_seek_says_what_is_dropped():
+    said = will(11, Count(40), ready=3, waiting=2, in_flight=1, dead=4, paused=True)
+    assert "3 ready, 2 waiting, 1 in flight" in said
+    assert "handled twice" in said and "dead letters stay: 4" in said and "paused" in said
+    assert "nothing in its queue" in will(11, Count(40))
+    unknown = will(11, Count(40), ready=None)
+    assert "drop" not in unknown, "what is not known is not told"
+
+
+def test_a_seek_to_a_time_that_cannot_be_found():
+    said = will(None, Count(None, why="ERROR 1142: SELECT command denied"), "timestamp")
+    assert said.startswith("The group reads on, as far as is known.") and "skipped" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "column"),
+    [
+        ("", "id"),
+        ("sequence = on", "queuegate_seq"),
+        ("retain = 7d, sequence = on", "queuegate_seq"),
+        ("compact = sequence", "id"),
+    ],
+)
+def test_the_column_of_the_offsets(options, column):
+    assert figures(options=options).offset_column == column
+
+
+# --- receivers and proxies
+
+ROW = {
+    "queue": "orders", "database": "shop", "connection_id": 7, "user": "app", "host": "10.0.0.7:5", "mode": "endless",
+    "filter": "", "prefetch": 10, "unacked": 10, "sent": 12, "waiting": 0, "window_full": 0, "since": None,
+    "consumer": None, "pid": None,
+}  # fmt: skip
+
+
+def test_what_a_receiver_does():
+    assert "acks" in receiver({**ROW, "window_full": 1, "waiting": 1}).does
+    assert receiver({**ROW, "waiting": 1}).does == "waits for messages"
+    assert "not read" in receiver(ROW).does
+    assert receiver(ROW).filter is None
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1; KILL 2", "１２", "1" * 21, "0x1"])
+def test_what_is_no_connection(text):
+    with pytest.raises(BadInput, match="connection"):
+        connection_of(text)
+
+
+def test_the_processes_of_a_proxy_are_one_line():
+    def row(proxy: str, worker: int, seen: int) -> dict[str, Any]:
+        return {
+            "place": "shop",
+            "proxy": proxy * 32,
+            "worker": worker,
+            "address": "10.0.0.1:99",
+            "server": "db:3306:1",
+            "time_seen": seen,
+        }
+
+    assert proxies([row("a", 0, 5), row("a", 1, 7), row("b", 0, 6)]) == (
+        Proxy("shop", "a" * 8, 2, ("10.0.0.1:99",), "db:3306:1", 7),
+        Proxy("shop", "b" * 8, 1, ("10.0.0.1:99",), "db:3306:1", 6),
+    )

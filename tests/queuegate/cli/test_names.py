@@ -1,0 +1,37 @@
+"""Names on the command line: `queue` or `database.queue`, and quoted by the one function that quotes."""
+
+from __future__ import annotations
+
+import pytest
+
+from queuegate.cli.failures import ConsoleError
+from queuegate.cli.names import GivenName, read_name
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sql"),
+    [
+        ("jobs", GivenName("jobs"), "`jobs`"),
+        ("shop.jobs", GivenName("jobs", "shop"), "`shop`.`jobs`"),
+        ("a.b.c", GivenName("b.c", "a"), "`a`.`b.c`"),
+        ("`a.b`", GivenName("a.b"), "`a.b`"),
+        ("`a.b`.`c``d`", GivenName("c`d", "a.b"), "`a.b`.`c``d`"),
+        ("shop.`q.1`", GivenName("q.1", "shop"), "`shop`.`q.1`"),
+        ("q`; DROP TABLE t; -- ", GivenName("q`; DROP TABLE t; -- "), "`q``; DROP TABLE t; -- `"),
+        ("q' OR 1=1", GivenName("q' OR 1=1"), "`q' OR 1=1`"),
+    ],
+)
+def test_names_are_read_and_quoted(text, name, sql):
+    assert read_name(text) == name
+    assert name.sql == sql
+
+
+@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "`a", "`a`b", "``", "`a`.`b`c", "a\0b"])
+def test_what_is_no_name_is_a_mistake(text):
+    with pytest.raises(ConsoleError) as refused:
+        read_name(text)
+    assert refused.value.status == 2
+
+
+def test_a_shown_name_does_nothing():
+    assert str(GivenName("a\x1b[31m", "b")) == "b.a\\x1b[31m"

@@ -1,0 +1,63 @@
+"""The composition root: whatever asks for the end, the end begins the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from proxy.cluster.bus import Bus, Handlers
+from proxy.config import Config
+from proxy.listen.listener import WorkerSlot, bind
+from queuegate import app
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)  # it is the whole process's
+    return Config.model_validate({"listen": "127.0.0.1:0", "backend": f"sqlite:///{tmp_path}/gate.db"})
+
+
+async def ends(config: Config, ready: Callable[[app.RunningProxy], None], place: WorkerSlot | None = None) -> int:
+    """Serve, and count how often the end begins."""
+    begun: list[bool] = []
+    serving = app.serve(config, place, ready=ready, ending=lambda: begun.append(True))
+    await asyncio.wait_for(serving, 60)
+    return len(begun)
+
+
+async def test_the_end_begins_when_it_is_asked_to_stop(config: Config) -> None:
+    def stop_twice(serving: app.RunningProxy) -> None:
+        serving.stop()
+        serving.stop()
+
+    assert await ends(config, stop_twice) == 1
+
+
+async def test_the_end_begins_with_a_signal(config: Config) -> None:
+    assert await ends(config, lambda _: os.kill(os.getpid(), signal.SIGTERM)) == 1
+
+
+async def test_the_end_begins_when_the_supervisor_is_gone(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Handlers] = []
+
+    async def connect(line: socket.socket, worker: int, handlers: Handlers) -> SimpleNamespace:
+        async def introduced() -> None:
+            pass
+
+        heard.append(handlers)
+        return SimpleNamespace(introduced=introduced, ready=lambda: None, close=lambda: None)
+
+    monkeypatch.setattr(Bus, "connect", connect)
+    line, other = socket.socketpair()
+    with line, other:
+        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), line=line)
+        assert await ends(config, lambda _: heard[0].closed(), place) == 1
