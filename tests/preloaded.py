@@ -5,7 +5,7 @@ line; only the imports are done. `tests/queuegate/test_command_line.py` and othe
 
 Run as a program, this file is the loaded process: it forks when it is asked to, and tells how its children ended.
 
-With QUEUEGATE_TEST_INSTALLED, the folder of a wheel's packages, what is started is that, and not what lies beside.
+With QUEUEGATE_TEST_INSTALLED, the folder in which a wheel was unpacked, that is started, and not this checkout.
 """
 
 from __future__ import annotations
@@ -122,9 +122,12 @@ class Preloaded:
 
 def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
-    from queuegate import app, command_line, memory, process  # noqa: F401
+    if _INSTALLED:
+        sys.path.insert(0, str(_ROOT / "queuegate" / "_server"))  # as `queuegate.__main__` does
+    from proxy import memory
+    from queuegate import app, command_line, process  # noqa: F401
 
-    memory.keep_large_blocks_apart()  # as the command line does it, before much is loaded
+    memory.separate_large_blocks()  # as the command line does it, before much is loaded
     from proxy.gateways import embedded  # noqa: F401
 
     memory.spare_what_exists()

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from servers import ROOT
 
+pytestmark = pytest.mark.long
+
 # Of each promise that the compiled modules keep, on both backends: claims and leases, order and limits, settling,
 # streams, transactions, the scanner of statements.
 CONTRACT = ("settle", "redelivery", "stream")
@@ -71,7 +73,7 @@ def test_the_contract_holds_on_it(server):
     """The same tests as on the modules, both backends; its servers are those of the wheel."""
     files = [f"tests/contract/test_{name}.py" for name in CONTRACT]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", BACKENDS, *files]
-    environment = {**_outside(), "QUEUEGATE_TEST_INSTALLED": str(server)}
+    environment = {**_outside(), "QUEUEGATE_TEST_INSTALLED": str(server.parents[1])}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
 
