@@ -64,8 +64,8 @@ def _line(kind: str, values: Sequence[float | None], most: float, width: int, he
     step = width / max(1, len(values) - 1)
     scale = height / most if most else 0.0
     pieces = []
-    for known, run in groupby(enumerate(values), key=lambda place: place[1] is not None):
-        if known:
+    for has_value, run in groupby(enumerate(values), key=lambda place: place[1] is not None):
+        if has_value:
             points = [f"{n * step:.1f},{top + height - (value or 0.0) * scale:.1f}" for n, value in run]
             # A piece of one point is drawn as a dot by the round ends of the line.
             pieces.append(" ".join(points if len(points) > 1 else points * 2))

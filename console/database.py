@@ -1,9 +1,9 @@
 """The SQL of the console: connections to the proxy, each logged in as the account of a web session.
 
 Every statement goes through `AccountConnections`. Its text is composed by the functions that quote names; every value
-is a parameter, `%s`, and any other `%` stands twice, also in a name (`name_sql`, `queue_sql`). PyMySQL blocks, so each
-statement runs in a thread; a session has LINES_MAX connections at a time and waits for a turn beyond them. A statement
-has STATEMENT_SECONDS. Rights are judged by the proxy and by nobody else.
+is a parameter, `%s`, and any other `%` is doubled, also in a name (`name_sql`, `queue_sql`). PyMySQL blocks, so each
+statement runs in a thread; a session has SESSION_CONNECTIONS_MAX connections at a time and waits for a turn beyond
+them. A statement has STATEMENT_SECONDS. Only the proxy checks rights.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from engine.model.queue import QueueName, quoted
 from proxy.errors import LOST, UNREACHABLE
 from rewriter.text.literals import plain_literal
 
-LINES_MAX = 2  # connections of one session: a page and its refresh
-LINES_IDLE_MAX = 64  # unused connections that are kept open, of all sessions: the proxy has others to serve
+SESSION_CONNECTIONS_MAX = 2  # connections of one session: a page and its refresh
+IDLE_CONNECTIONS_MAX = 64  # unused connections that stay open, of all sessions: the proxy has other clients, too
 IDLE_SECONDS = 30.0  # an unused connection is closed after this time
 THREADS = 32  # statements at a time, of all sessions
 CONNECT_SECONDS = 5.0
@@ -55,8 +55,8 @@ class DatabaseError(Exception):
         self.number = number
 
     @property
-    def said(self) -> str:
-        """As clients print it: with MySQL's number, where there is one."""
+    def full_message(self) -> str:
+        """As clients print it, with MySQL's number, where there is one."""
         return f"ERROR {self.number}: {self.message}" if self.number else self.message
 
 
@@ -68,12 +68,12 @@ class AccountRefused(DatabaseError):
     """The account cannot log in any more, or never could."""
 
 
-class ProxyAway(DatabaseError):
+class ProxyUnavailable(DatabaseError):
     """The proxy does not answer, or has no room. After a change: it is not known whether it was done."""
 
 
-class DatabaseAway(DatabaseError):
-    """The proxy answers, and says that its database does not. After a change: it is not known whether it was done."""
+class DatabaseUnavailable(DatabaseError):
+    """The proxy answers that its database does not answer. After a change: it is not known whether it was done."""
 
 
 class TooSlow(DatabaseError):
@@ -91,7 +91,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement came to. `sql`: its whole text, as it was sent."""
+    """The result of a statement. `sql`: its whole text, as it was sent."""
 
     sql: str
     columns: tuple[Column, ...]
@@ -123,11 +123,11 @@ class Connector:
         """A new connection, whose statements have a limit of time. Blocks.
 
         Raises:
-            AccountRefused, DatabaseAway, ProxyAway
+            AccountRefused, DatabaseUnavailable, ProxyUnavailable
         """
         place = self.place
         try:
-            line = self._connect(
+            connection = self._connect(
                 host=place.host,
                 port=place.port,
                 unix_socket=place.socket,
@@ -142,25 +142,25 @@ class Connector:
                 program_name=_PROGRAM,
                 **place.encryption,
             )
-            _limit(line)
-            return line
+            _limit(connection)
+            return connection
         except (pymysql.MySQLError, OSError) as error:
             number = number_of(error)
             if number in _REFUSED:
                 raise AccountRefused(text_of(error), number) from error
             if _is_of_database(error):
-                raise DatabaseAway(text_of(error), number) from error
-            raise ProxyAway(text_of(error), number) from error
+                raise DatabaseUnavailable(text_of(error), number) from error
+            raise ProxyUnavailable(text_of(error), number) from error
 
-    def keep(self) -> bool:
+    def reserve_idle(self) -> bool:
         """Whether one more unused connection may stay open."""
         with self._lock:
-            if self._idle >= LINES_IDLE_MAX:
+            if self._idle >= IDLE_CONNECTIONS_MAX:
                 return False
             self._idle += 1
             return True
 
-    def taken(self, count: int = 1) -> None:
+    def release_idle(self, count: int = 1) -> None:
         """So many unused connections are used again, or closed."""
         with self._lock:
             self._idle -= count
@@ -179,7 +179,7 @@ class AccountConnections:
         self._password = password
         self.login = hashlib.sha256(account.encode() + b"\0" + password).digest()
         """The same for sessions with the same name and password, and for no others."""
-        self._turns = asyncio.Semaphore(LINES_MAX)
+        self._turns = asyncio.Semaphore(SESSION_CONNECTIONS_MAX)
         self._lock = threading.Lock()
         self._idle: list[tuple[float, pymysql.Connection[Any]]] = []
         self._closed = False
@@ -190,14 +190,14 @@ class AccountConnections:
         return str(self._connector.place)
 
     async def log_in(self) -> None:
-        """Open the first connection. Raises AccountRefused, DatabaseAway, ProxyAway."""
+        """Open the first connection. Raises AccountRefused, DatabaseUnavailable, ProxyUnavailable."""
         await self._in_thread(lambda: self._give_back(self._connector.open(self.account, self._password)))
 
     async def read(self, sql: str, *values: object) -> Answer:
         """Run a statement that changes nothing; it is sent a second time where a connection turns out to be lost.
 
         Raises:
-            StatementError, AccountRefused, DatabaseAway, ProxyAway, TooSlow
+            StatementError, AccountRefused, DatabaseUnavailable, ProxyUnavailable, TooSlow
         """
         return await self._in_thread(lambda: self._run(sql, values, again=True))
 
@@ -217,76 +217,77 @@ class AccountConnections:
             self._turns.release()
 
     def _run(self, sql: str, values: Sequence[object], *, again: bool) -> Answer:
-        line, used = self._take(alive=not again)
+        connection, used = self._take(alive=not again)
         began = self._connector.clock()
         try:
             try:
-                answer = _execute(line, sql, values)
+                answer = _execute(connection, sql, values)
             except (pymysql.MySQLError, OSError) as error:
                 if not (used and again and _is_lost(error) and self._connector.clock() - began < STATEMENT_SECONDS):
                     raise
-                _hang_up(line)  # the proxy was started again meanwhile
-                line = self._connector.open(self.account, self._password)
-                answer = _execute(line, sql, values)
+                _close(connection)  # the proxy was started again meanwhile
+                connection = self._connector.open(self.account, self._password)
+                answer = _execute(connection, sql, values)
         except (pymysql.MySQLError, OSError) as error:
-            raise self._told(line, error, self._connector.clock() - began) from error
-        self._give_back(line)
+            raise self._to_error(connection, error, self._connector.clock() - began) from error
+        self._give_back(connection)
         return answer
 
-    def _told(self, line: pymysql.Connection[Any], error: Exception, seconds: float) -> DatabaseError:
+    def _to_error(self, connection: pymysql.Connection[Any], error: Exception, seconds: float) -> DatabaseError:
         number, text = number_of(error), text_of(error)
         if number in _TOO_SLOW:
-            self._give_back(line)
+            self._give_back(connection)
             return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s", number)
         if _is_lost(error):
-            _hang_up(line)
+            _close(connection)
             if seconds >= STATEMENT_SECONDS:
                 return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s")
-            return self._who_is_away(ProxyAway(text, number))
-        self._give_back(line)
+            return self._cause_of_loss(ProxyUnavailable(text, number))
+        self._give_back(connection)
         if _is_of_database(error):
-            return DatabaseAway(text, number)
+            return DatabaseUnavailable(text, number)
         return StatementError(text, number)
 
-    def _who_is_away(self, lost: ProxyAway) -> DatabaseError:
-        """Why a connection broke: a proxy whose database has gone closes it, and says so to the next."""
+    def _cause_of_loss(self, lost: ProxyUnavailable) -> DatabaseError:
+        """Why a connection broke: a proxy that has lost its database closes it, and reports that to the next
+        connection."""
         try:
             self._give_back(self._connector.open(self.account, self._password))
         except DatabaseError as error:
-            return error if isinstance(error, DatabaseAway) else lost
+            return error if isinstance(error, DatabaseUnavailable) else lost
         return lost
 
     def _take(self, *, alive: bool) -> tuple[pymysql.Connection[Any], bool]:
         """A connection, and whether it was used before. `alive`: one that has just answered."""
         while True:
             with self._lock:
-                line = self._idle.pop()[1] if self._idle else None
-            if line is None:
+                connection = self._idle.pop()[1] if self._idle else None
+            if connection is None:
                 return self._connector.open(self.account, self._password), False
-            self._connector.taken()
+            self._connector.release_idle()
             if not alive:
-                return line, True
+                return connection, True
             try:
-                line.ping(reconnect=False)
-                return line, True
+                connection.ping(reconnect=False)
+                return connection, True
             except (pymysql.MySQLError, OSError):
-                _hang_up(line)
+                _close(connection)
 
-    def _give_back(self, line: pymysql.Connection[Any]) -> None:
+    def _give_back(self, connection: pymysql.Connection[Any]) -> None:
         with self._lock:
-            if line.open and not self._closed and self._connector.keep():
-                self._idle.append((self._connector.clock(), line))
+            if connection.open and not self._closed and self._connector.reserve_idle():
+                self._idle.append((self._connector.clock(), connection))
                 return
-        _hang_up(line)
+        _close(connection)
 
     def close_idle(self, before: float) -> None:
         """Close what has not been used since that time. Blocks for a moment."""
         with self._lock:
-            old = [line for at, line in self._idle if at < before]
-            self._idle = [(at, line) for at, line in self._idle if at >= before]
-        self._connector.taken(len(old))
-        for line in old:
-            _hang_up(line)
+            old = [connection for at, connection in self._idle if at < before]
+            self._idle = [(at, connection) for at, connection in self._idle if at >= before]
+        self._connector.release_idle(len(old))
+        for connection in old:
+            _close(connection)
 
     def close(self) -> None:
         """Close all, now or when they come back. Blocks for a moment."""
@@ -294,20 +295,20 @@ class AccountConnections:
         self.close_idle(float("inf"))
 
 
-def _limit(line: pymysql.Connection[Any]) -> None:
+def _limit(connection: pymysql.Connection[Any]) -> None:
     for sql in _LIMITS:
         try:
-            with line.cursor() as cursor:
+            with connection.cursor() as cursor:
                 cursor.execute(sql)
         except pymysql.MySQLError as error:
             if number_of(error) not in _LIMIT_ERRORS:
-                _hang_up(line)
+                _close(connection)
                 raise
 
 
-def _execute(line: pymysql.Connection[Any], sql: str, values: Sequence[object]) -> Answer:
-    with line.cursor() as cursor:
-        text = sql % tuple(_literal(line, value) for value in values)
+def _execute(connection: pymysql.Connection[Any], sql: str, values: Sequence[object]) -> Answer:
+    with connection.cursor() as cursor:
+        text = sql % tuple(_literal(connection, value) for value in values)
         affected = int(cursor.execute(text))
         fields = () if cursor.description is None else cursor._result.fields  # the description has no character sets
         columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in fields)
@@ -316,9 +317,9 @@ def _execute(line: pymysql.Connection[Any], sql: str, values: Sequence[object]) 
     return Answer(text, columns, rows, affected)
 
 
-def _literal(line: pymysql.Connection[Any], value: object) -> str:
+def _literal(connection: pymysql.Connection[Any], value: object) -> str:
     """As the connection's SQL mode reads it; bytes as X'...', which the queue statements read, too."""
-    return plain_literal(value) if isinstance(value, bytes) else str(line.literal(value))
+    return plain_literal(value) if isinstance(value, bytes) else str(connection.literal(value))
 
 
 def _is_lost(error: Exception) -> bool:
@@ -326,14 +327,14 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _is_of_database(error: Exception) -> bool:
-    """Whether the proxy says that it has lost its database, or cannot reach it."""
+    """Whether the proxy reports that it has lost its database, or cannot reach it."""
     return number_of(error) == UNREACHABLE or text_of(error).startswith(LOST)
 
 
-def _hang_up(line: pymysql.Connection[Any]) -> None:
+def _close(connection: pymysql.Connection[Any]) -> None:
     try:
-        if line.open:
-            line.close()
+        if connection.open:
+            connection.close()
     except (pymysql.MySQLError, OSError):
         pass  # it is gone already
 
@@ -345,7 +346,7 @@ def number_of(error: Exception) -> int:
 
 
 def text_of(error: Exception) -> str:
-    """What an error says, on one line."""
+    """The text of an error, on one line."""
     return re.sub(r"\s+", " ", str(error.args[-1] if error.args else type(error).__name__))
 
 
@@ -370,5 +371,5 @@ def without_values(sql: str) -> str:
 
 
 def pattern_of(text: str) -> str:
-    """A LIKE pattern that this text alone fits."""
+    """A LIKE pattern that matches only this text."""
     return re.sub(r"([\\%_])", r"\\\1", text)

@@ -1,7 +1,7 @@
-"""HTTP for pages and actions: each kind of route as one function, so that no page has its own way to check anything.
+"""HTTP for pages and actions: each kind of route as one function, so that all pages are checked alike.
 
-What a page raises becomes an answer here: MySQL's errors with their numbers, inputs that cannot be, sessions that are
-over. A traceback goes to the log and nowhere else.
+What a page raises becomes an answer here: MySQL's errors with their numbers, invalid input, sessions that have
+ended. A traceback goes to the log and nowhere else.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from console.database import AccountRefused, DatabaseAway, DatabaseError, ProxyAway, TooSlow
-from console.entry import Entry, Forged, LoginRefused, Unauthorized, address_of
+from console.database import AccountRefused, DatabaseError, DatabaseUnavailable, ProxyUnavailable, TooSlow
+from console.entry import CrossSiteRequest, Entry, LoginRefused, Unauthorized, address_of
 from console.hosts import local_path
 from console.json_form import plain
 from console.rates import Rates
 from console.rendering import STATIC, link
 from console.sessions import Session
 from console.shared_reads import SharedReads
-from console.visits import Action, BadInput, NotThere, Page, Visit
+from console.visits import Action, BadInput, NotFound, Page, Visit
 
 log = logging.getLogger(__name__)
 
@@ -48,39 +48,41 @@ class Trouble:
 
 
 def trouble_of(error: Exception) -> Trouble:
-    """What an error is to the reader. Raises it again where it is a defect."""
+    """How the reader sees an error. Raises it again where it is a defect."""
     match error:
         case BadInput():
             return Trouble(400, "This address or form cannot be read", str(error))
-        case NotThere():
-            return Trouble(404, "Not there", str(error))
-        case Forged():
-            return Trouble(403, "Not from here", "the request does not come from a page of this console: load it again")
+        case NotFound():
+            return Trouble(404, "Not found", str(error))
+        case CrossSiteRequest():
+            return Trouble(
+                403, "Request refused", "the request does not come from a page of this console: reload the page"
+            )
         case LoginRefused():
             return Trouble(error.status, "Not logged in", error.message)
         case Unauthorized():
             return Trouble(401, "Not logged in", "give the name and the password of an account")
         case TooSlow():
             return Trouble(504, "Too slow", error.message, error.number)
-        case DatabaseAway():
+        case DatabaseUnavailable():
             return Trouble(503, "The database does not answer", error.message, error.number)
-        case ProxyAway():
+        case ProxyUnavailable():
             return Trouble(503, "The proxy does not answer", error.message, error.number)
         case AccountRefused():
             return Trouble(401, "Not logged in", error.message, error.number)
         case DatabaseError() if error.number in _DENIED:
             return Trouble(403, "Not allowed", error.message, error.number)
         case DatabaseError() if error.number in _MISSING:
-            return Trouble(404, "Not there", error.message, error.number)
+            return Trouble(404, "Not found", error.message, error.number)
         case DatabaseError() if error.number in _THERE_ALREADY:
-            return Trouble(409, "There already", error.message, error.number)
+            return Trouble(409, "Already exists", error.message, error.number)
         case DatabaseError():
             return Trouble(400, "The statement was refused", error.message, error.number)
         case _:
             raise error
 
 
-EXPECTED = (BadInput, NotThere, Forged, LoginRefused, Unauthorized, DatabaseError)
+EXPECTED = (BadInput, NotFound, CrossSiteRequest, LoginRefused, Unauthorized, DatabaseError)
 
 
 class Endpoints:
@@ -110,8 +112,8 @@ class Endpoints:
             return self._failed(error, session, request)
         return self._shown(page.template, session, request, seen=seen)
 
-    def _visit(self, session: Session, given: Mapping[str, str], request: Request) -> Visit:
-        return Visit(session, given, self._rates, self._entry.connector.clock(), address_of(request))
+    def _visit(self, session: Session, params: Mapping[str, str], request: Request) -> Visit:
+        return Visit(session, params, self._rates, self._entry.connector.clock(), address_of(request))
 
     def _shown(
         self, template: str, session: Session | None, request: Request, status: int = 200, **values: Any
@@ -181,14 +183,14 @@ class Endpoints:
         self._entry.check_origin(request)
         fields = await fields_of(request)
         if not session.has_token(fields.get("token", "")):
-            raise Forged
+            raise CrossSiteRequest
         return fields
 
     async def _change(self, action: Action, session: Session, fields: Mapping[str, str], request: Request) -> Any:
         about = {"account": session.account, "address": address_of(request), "action": action.path}
         try:
             done = await action.change(self._visit(session, fields, request))
-        except (BadInput, NotThere):
+        except (BadInput, NotFound):
             raise
         except DatabaseError as error:
             log.info("change refused", extra={**about, "number": error.number})
@@ -209,19 +211,19 @@ class Endpoints:
         return JSONResponse(plain(seen))
 
     async def api_action(self, action: Action, request: Request) -> Response:
-        """The same as a form. Who comes with a cookie has to give the session's token, too."""
+        """The same as a form. A request with a cookie needs the session's token, too."""
         session = None
         try:
             session = await self._entry.program_of(request)
             self._entry.check_origin(request)
             by_cookie = "authorization" not in request.headers
             if by_cookie and not session.has_token(request.headers.get(_TOKEN_HEADER, "")):
-                raise Forged
+                raise CrossSiteRequest
             done = await self._change(action, session, await _json_of(request), request)
         except EXPECTED as error:
             return self._api_failed(error, session)
-        told = {"done": done.notice, "statement": done.sql or done.statement, **done.told}
-        return JSONResponse(plain(told))
+        body = {"done": done.notice, "statement": done.sql or done.statement, **done.result}
+        return JSONResponse(plain(body))
 
     def _api_failed(self, error: Exception, session: Session | None) -> Response:
         if isinstance(error, AccountRefused) and session is not None:
@@ -232,8 +234,8 @@ class Endpoints:
             headers["www-authenticate"] = 'Basic realm="queuegate", charset="UTF-8"'
         if isinstance(error, LoginRefused) and error.wait:
             headers["retry-after"] = f"{error.wait:.0f}"
-        told = {"number": trouble.number or None, "message": trouble.message}
-        return JSONResponse({"error": told}, trouble.status, headers)
+        body = {"number": trouble.number or None, "message": trouble.message}
+        return JSONResponse({"error": body}, trouble.status, headers)
 
     # --- login and logout
 
@@ -260,7 +262,7 @@ class Endpoints:
                 response.headers["retry-after"] = f"{error.wait:.0f}"
             return response
         try:
-            self._entry.sessions.end(self._entry.session_of(request))  # of who logs in once more
+            self._entry.sessions.end(self._entry.session_of(request))  # of a user who logs in again
         except Unauthorized:
             pass
         redirect = RedirectResponse(local_path(fields.get("next", "/")), 303)
@@ -296,18 +298,18 @@ class Endpoints:
         return self._nothing_here(request)
 
     def _nothing_here(self, request: Request) -> Response:
-        trouble = Trouble(404, "Not there", f"there is no page {request.url.path[:200]}")
+        trouble = Trouble(404, "Not found", f"there is no page {request.url.path[:200]}")
         return self._shown("trouble.html", None, request, 404, trouble=trouble)
 
     async def wrong_method(self, request: Request, _: Exception) -> Response:
         """Another method than the route has."""
-        trouble = Trouble(405, "Not so", f"{request.method[:20]} is not answered here")
+        trouble = Trouble(405, "Method not allowed", f"{request.method[:20]} is not allowed here")
         return self._shown("trouble.html", None, request, 405, trouble=trouble)
 
     async def defect(self, request: Request, error: Exception) -> Response:
-        """What nobody has thought of."""
+        """An unexpected exception."""
         log.error("a page failed", exc_info=error, extra={"path": request.url.path[:200]})
-        trouble = Trouble(500, "A defect of the console", "the page failed; the log says more")
+        trouble = Trouble(500, "Internal error", "the page failed; see the log of the console")
         return self._shown("trouble.html", None, request, 500, trouble=trouble)
 
 
@@ -333,14 +335,14 @@ async def _json_of(request: Request) -> Mapping[str, str]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadInput("the body is not of the kind application/json")
     try:
-        given = json.loads(await request.body())
+        members = json.loads(await request.body())
     except (ValueError, RecursionError):
         raise BadInput("the body is not JSON") from None
-    if not isinstance(given, dict) or len(given) > FIELDS_MAX:
-        raise BadInput("the body is no object")
-    if not all(isinstance(value, str | int) for value in given.values()):
-        raise BadInput("the values of the object have to be texts or whole numbers")
-    return {name: str(value) for name, value in given.items()}
+    if not isinstance(members, dict) or len(members) > FIELDS_MAX:
+        raise BadInput("the body is not an object")
+    if not all(isinstance(value, str | int) for value in members.values()):
+        raise BadInput("the values of the object have to be strings or whole numbers")
+    return {name: str(value) for name, value in members.items()}
 
 
 def shortened(sql: str) -> str:

@@ -1,7 +1,7 @@
-"""Who makes a request: logging in and out, and finding the session that a cookie or a password stands for.
+"""Who makes a request: logging in and out, and finding the session of a cookie or a password.
 
 A session's cookie cannot be read by scripts, goes to no other site, and begins with `__Host-` where browsers reach the
-console over TLS, so that no other host of the domain can set it. Programs give name and password with each request.
+console over TLS, so that no other host of the domain can set it. Programs send name and password with each request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from console.database import AccountConnections, AccountRefused, Connector, DatabaseAway, DatabaseError
+from console.database import AccountConnections, AccountRefused, Connector, DatabaseError, DatabaseUnavailable
 from console.hosts import Hosts
 from console.login_limits import LoginLimits
+from console.refused_logins import RefusedLogins
 from console.sessions import Session, Sessions, TooManySessions
-from console.stranger_log import StrangerLog
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +27,11 @@ ACCOUNT_MAX, PASSWORD_MAX = 128, 1024  # characters and bytes; MySQL's names hav
 
 
 class Unauthorized(Exception):
-    """The request stands for nobody."""
+    """The request has no session."""
 
 
 class LoginRefused(Exception):
-    """Nobody was logged in. `status`: of HTTP; `wait`: seconds until it may be tried again."""
+    """The login failed. `status`: of HTTP; `wait`: seconds until it may be tried again."""
 
     def __init__(self, message: str, status: int = 401, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class LoginRefused(Exception):
         self.wait = wait
 
 
-class Forged(Exception):
+class CrossSiteRequest(Exception):
     """The request may come from a page of another site."""
 
 
@@ -55,7 +55,7 @@ class Entry:
     hosts: Hosts
     encrypted: bool
     port: int
-    refused: StrangerLog
+    refused: RefusedLogins
 
     @property
     def cookie(self) -> str:
@@ -69,7 +69,7 @@ class Entry:
             session = self.sessions.begin(account, connections)
         except TooManySessions:
             connections.close()
-            raise LoginRefused("as many people are logged in as may be; try again later", 503) from None
+            raise LoginRefused("too many sessions are open; try again later", 503) from None
         log.info("logged in", extra={"account": account, "address": address})
         return session
 
@@ -87,15 +87,15 @@ class Entry:
             self.refused.note(account=account, address=address, number=error.number)
             raise LoginRefused(f"ERROR {error.number}: {error.message}") from error
         except DatabaseError as error:
-            self.limits.succeeded(address)  # nothing was said of the password
-            away = isinstance(error, DatabaseAway)
-            why = "does not reach its database" if away else "does not let anybody in"
-            raise LoginRefused(f"the proxy at {self.connector.place} {why}: {error.said}", 503) from error
+            self.limits.succeeded(address)  # the password was not checked
+            away = isinstance(error, DatabaseUnavailable)
+            why = "cannot reach its database" if away else "does not accept logins"
+            raise LoginRefused(f"the proxy at {self.connector.place} {why}: {error.full_message}", 503) from error
         self.limits.succeeded(address)
         return connections
 
-    def knows(self, scope: Scope) -> bool:
-        """Whether a request comes from who is logged in."""
+    def is_logged_in(self, scope: Scope) -> bool:
+        """Whether a request comes from a session."""
         return self.sessions.find(HTTPConnection(scope).cookies.get(self.cookie, ""), use=False) is not None
 
     def session_of(self, request: Request, *, use: bool = True) -> Session:
@@ -106,32 +106,32 @@ class Entry:
         return session
 
     async def program_of(self, request: Request) -> Session:
-        """The session of who gives name and password, else of the cookie. Raises Unauthorized, LoginRefused."""
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        """The session of the name and the password, else of the cookie. Raises Unauthorized, LoginRefused."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if not scheme:
             return self.session_of(request)
         try:
-            name, colon, word = base64.b64decode(given.strip(), validate=True).partition(b":")
+            name, colon, word = base64.b64decode(credentials.strip(), validate=True).partition(b":")
             account = name.decode()
         except (binascii.Error, UnicodeDecodeError):
             raise Unauthorized from None
         if scheme.lower() != "basic" or not colon:
             raise Unauthorized
-        known = self.sessions.find_api(account, word)
-        if known is not None:
-            return known
+        session = self.sessions.find_api(account, word)
+        if session is not None:
+            return session
         connections = await self._logged_in(address_of(request), account, word)
         try:
             return self.sessions.begin_api(word, account, connections)
         except TooManySessions:
             connections.close()
-            raise LoginRefused("as many people are logged in as may be; try again later", 503) from None
+            raise LoginRefused("too many sessions are open; try again later", 503) from None
 
     def check_origin(self, request: Request) -> None:
         """Of a request that changes something. Raises Forged."""
         headers = request.headers
         if not self.hosts.from_own_page(headers["host"], headers.get("origin"), headers.get("sec-fetch-site")):
-            raise Forged
+            raise CrossSiteRequest
 
     def set_cookie(self, response: Response, session: Session) -> None:
         """The browser has it until it is closed, or the session ends."""

@@ -1,6 +1,6 @@
 """What every request passes first, as ASGI: the Host check, a bound on bodies, and the headers of every answer.
 
-Nothing of a page is reached by a request that was meant for somebody else, and no answer goes out without the
+No page is reached by a request that was meant for another host, and no answer goes out without the
 Content-Security-Policy, whatever made it.
 """
 
@@ -17,8 +17,8 @@ from console.hosts import Hosts
 
 BODY_MAX_BYTES = 1 << 20
 BODY_SECONDS = 15.0  # for a body to arrive; what uvicorn itself does not bound
-STRANGER_BODY_MAX_BYTES = 16 << 10  # a login; programs that give their password with each request are no strangers
-STRANGER_BODY_SECONDS = 5.0
+UNAUTHENTICATED_BODY_MAX_BYTES = 16 << 10  # a login form
+UNAUTHENTICATED_BODY_SECONDS = 5.0
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -56,19 +56,19 @@ class BodyBounds:
         return BodyRefused(413, f"a request may have {self.most} bytes")
 
 
-_OF_ANYBODY = BodyBounds(BODY_MAX_BYTES, BODY_SECONDS)
-_OF_STRANGERS = BodyBounds(STRANGER_BODY_MAX_BYTES, STRANGER_BODY_SECONDS)
+_LOGGED_IN = BodyBounds(BODY_MAX_BYTES, BODY_SECONDS)
+_UNAUTHENTICATED = BodyBounds(UNAUTHENTICATED_BODY_MAX_BYTES, UNAUTHENTICATED_BODY_SECONDS)
 
 
 class Guard:
-    """See the module. `knows`: whether a request comes from who is logged in. `encrypted`: whether browsers reach the
-    console over TLS alone; `behind_proxy`: whether what X-Forwarded-For says of the address is believed."""
+    """See the module. `knows`: whether a request comes from a session. `encrypted`: whether browsers reach the
+    console over TLS alone; `behind_proxy`: whether the address in X-Forwarded-For is trusted."""
 
     def __init__(
-        self, app: ASGIApp, hosts: Hosts, knows: Callable[[Scope], bool], *, encrypted: bool, behind_proxy: bool
+        self, app: ASGIApp, hosts: Hosts, is_logged_in: Callable[[Scope], bool], *, encrypted: bool, behind_proxy: bool
     ) -> None:
         self._app = app
-        self._knows = knows
+        self._is_logged_in = is_logged_in
         self._hosts = hosts
         self._encrypted = encrypted
         self._behind_proxy = behind_proxy
@@ -88,16 +88,16 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        if not self._meant_for_us(headers.getlist("host")):
+        if not self._is_expected_host(headers.getlist("host")):
             await _answer(with_headers, 421, "this console is not called by that name: set console.public_url\n")
             return
         if self._behind_proxy and (hops := headers.get("x-forwarded-for")):
-            # The last one was written by the proxy before us; those before it by whoever sent the request.
+            # The last one was written by the proxy before us; those before it by the client.
             scope["client"] = (hops.rpartition(",")[2].strip()[:64], 0)
-        bounds = _OF_ANYBODY if "authorization" in headers or self._knows(scope) else _OF_STRANGERS
+        bounds = _LOGGED_IN if "authorization" in headers or self._is_logged_in(scope) else _UNAUTHENTICATED
         await self._app(scope, _bounded(headers, receive, bounds), with_headers)
 
-    def _meant_for_us(self, hosts: list[str]) -> bool:
+    def _is_expected_host(self, hosts: list[str]) -> bool:
         return len(hosts) == 1 and self._hosts.expects(hosts[0])
 
 

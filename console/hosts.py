@@ -1,7 +1,7 @@
 """For whom a request was meant, and from which page it comes. Pure.
 
 A page of another site can have a browser send requests here: by a name of that site which leads to 127.0.0.1 (DNS
-rebinding), or by a form. The first has that name in `Host`, the second says where it comes from.
+rebinding), or by a form. The first has that name in `Host`, the second has its origin in the headers.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def hosts_of(settings: ConsoleSettings) -> Hosts:
 
 
 def _name(host: str) -> str | None:
-    found = _HOST.fullmatch(host)
-    return None if found is None else (found[1] or found[2]).lower().rstrip(".")
+    match = _HOST.fullmatch(host)
+    return None if match is None else (match[1] or match[2]).lower().rstrip(".")
 
 
 def _is_address(name: str) -> bool:
@@ -68,7 +68,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def local_path(given: str) -> str:
+def local_path(path: str) -> str:
     """Where to go after the login: a path of the console's own, else its first page."""
-    plain = given.startswith("/") and not given.startswith(("//", "/\\")) and not re.search(r"[\x00-\x20\\\x7f]", given)
-    return given if plain and len(given) <= 2000 else "/"
+    plain = path.startswith("/") and not path.startswith(("//", "/\\")) and not re.search(r"[\x00-\x20\\\x7f]", path)
+    return path if plain and len(path) <= 2000 else "/"

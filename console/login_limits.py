@@ -1,8 +1,8 @@
 """How many logins may fail here: fewer than the proxy allows to one address, and to it all of them come from here.
 
-So somebody who guesses passwords at the console is stopped by the console, and never has the proxy refuse the machine
-on which it runs, and with it the applications there. An attempt is counted before it is made and given back when it
-succeeds, so that a thousand at the same time are no more than one after the other.
+So a client that guesses passwords at the console is stopped by the console. The proxy never refuses the machine on
+which the console runs, and with it the applications there. An attempt is counted before it is made and given back when
+it succeeds, so that a thousand at the same time are no more than one after the other.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ class LoginLimits:
 
     def succeeded(self, address: str) -> None:
         """The attempt is not counted."""
-        self._of_address.give_back(source_of(address))
-        self._in_all.give_back(_ALL)
+        self._of_address.refund(source_of(address))
+        self._in_all.refund(_ALL)

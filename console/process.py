@@ -1,10 +1,10 @@
 """The console as a child of the proxy: started with it, started again when it dies, ended with it.
 
 It is another process, so no page can hold up a delivery. What it needs it gets as arguments and as descriptors: the
-listening sockets, which are bound here, so that a console that dies takes no port along, and a pipe whose end tells it
-that the proxy is gone. It reads the proxy's counters from a Unix socket in a folder that nobody else may enter.
+listening sockets, which are bound here, so that the ports stay open when a console dies, and a pipe whose end means
+that the proxy is gone. It reads the proxy's counters from a Unix socket in a folder that no other user may enter.
 
-`ConsoleProcess` is asked to `look` again and again, by the supervisor of workers or by the event loop of a proxy that
+`ConsoleProcess` is polled again and again, by the supervisor of workers or by the event loop of a proxy that
 is alone; it starts no thread and waits for nothing.
 """
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.2, 30.0  # until the next start of a console that keeps dying; doubling
 HEALTHY_SECONDS = 60.0  # one that lived so long died of something new
-LOOK_SECONDS = 0.5  # how often it is looked after where no signal tells of its end
+POLL_SECONDS = 0.5  # how often it is checked where no signal reports its end
 _END_SECONDS = 5.0
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -62,14 +62,14 @@ class ConsoleProcess:
         scheme = "http" if console.certificate is None else "https"
         where = console.public_url or f"{scheme}://{self._address}"
         log.info("console on %s", where, extra={"listen": str(self._address)})
-        self.look()
+        self.poll()
 
     @property
     def _address(self) -> Address:
         assert self._config.console.listen is not None
         return Address(self._config.console.listen.host, self._sockets[0].getsockname()[1])
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Start it where it is due, and notice its end. Returns after how many seconds it is due; None: it runs."""
         if self._proxy is None or self._ended:
             return None
@@ -135,15 +135,15 @@ class ConsoleProcess:
         # No option file: what its user has set for other clients is not meant for this one.
         return [*_program(), "console", "--defaults-file", os.devnull, *arguments]
 
-    def ask_to_end(self) -> None:
-        """It accepts nobody any more."""
+    def request_stop(self) -> None:
+        """It accepts no more connections."""
         self._ended = True
         if self._child is not None:
-            self._child.terminate()  # which looks first whether it still runs
+            self._child.terminate()  # which checks first whether it still runs
 
     def end(self) -> None:
         """It is gone when this returns, within some seconds, and so is the folder."""
-        self.ask_to_end()
+        self.request_stop()
         if self._child is not None:
             try:
                 self._child.wait(_END_SECONDS)

@@ -1,4 +1,5 @@
-"""Numbers over time: for each queue a ring of points, in memory, which ends with the process. Pure; time is given.
+"""Numbers over time: for each queue a ring of points, in memory, which ends with the process. Pure; the time is an
+argument.
 
 There are two rings: FINE points of FINE_SECONDS for the last minutes, and COARSE points of COARSE_SECONDS for the last
 hours. A point is how often each of COUNTED went up in that time, and which delays half and 99 of 100 deliveries did not
@@ -110,7 +111,7 @@ class Rates:
         self._rings: OrderedDict[QueueName, tuple[_Ring, _Ring]] = OrderedDict()
         self._before: OrderedDict[str, Counters] = OrderedDict()
         self.since: float | None = None
-        self.heard: float | None = None
+        self.last_sampled: float | None = None
         self.missing = 0
 
     def __len__(self) -> int:
@@ -119,7 +120,7 @@ class Rates:
     def add(self, samples: Samples, at: float) -> None:
         """The counters as they are now. The first time those of a process say nothing of how fast they go up, unless it
         has started since the last sample."""
-        last, self.heard, self.missing = self.heard, at, samples.missing
+        last, self.last_sampled, self.missing = self.last_sampled, at, samples.missing
         self.since = at if self.since is None else self.since
         for process, sample in samples.processes.items():
             before = self._before.get(process)
@@ -135,7 +136,7 @@ class Rates:
     def _add(self, before: Counters, counters: Counters, at: float) -> None:
         for queue, values in counters.items():
             old = before.get(queue, _NOTHING)
-            # A counter that has gone down was begun anew: its queue was dropped and made again.
+            # A counter that has gone down was reset: its queue was dropped and created again.
             increases = [new - then if new >= then else new for new, then in zip(values, old, strict=False)]
             if any(increases):
                 fine, coarse = self._rings_of(queue)

@@ -52,13 +52,13 @@ def age(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s"
     units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    said: list[str] = []
+    parts: list[str] = []
     rest = int(seconds)
     for size, name in units:
-        if rest >= size and len(said) < 2:
-            said.append(f"{rest // size} {name}")
+        if rest >= size and len(parts) < 2:
+            parts.append(f"{rest // size} {name}")
         rest %= size
-    return " ".join(said)
+    return " ".join(parts)
 
 
 def moment(ns: Any) -> Markup:
@@ -87,8 +87,8 @@ def utc(text: str | None) -> Markup:
 
 def link(path: str, **parameters: object) -> str:
     """An address with parameters; those that are None or empty are left out."""
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given)}" if given else path
+    query = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def environment() -> Environment:

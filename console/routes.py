@@ -1,4 +1,4 @@
-"""All routes, in one table: pages, what they refresh, actions, and what is open to everybody.
+"""All routes, in one table: pages, what they refresh, actions, and what needs no login.
 
 A page or an action is added here and nowhere else; `tests/console/test_every_route.py` tries each with four kinds of
 accounts, and fails where one is missing.
@@ -80,7 +80,7 @@ def application(entry: Entry, rates: Rates, *, behind_proxy: bool) -> ASGIApp:
         routes=_routes(to),
         exception_handlers={404: to.nothing_here, 405: to.wrong_method, HTTPException: to.nothing_here},
     )
-    return Guard(starlette, entry.hosts, entry.knows, encrypted=entry.encrypted, behind_proxy=behind_proxy)
+    return Guard(starlette, entry.hosts, entry.is_logged_in, encrypted=entry.encrypted, behind_proxy=behind_proxy)
 
 
 def _routes(to: Endpoints) -> list[Route]:
@@ -110,7 +110,7 @@ def _with(to: Endpoints, endpoint: Callable[..., Awaitable[Response]], *what: Pa
         try:
             return await endpoint(*what, request)
         except ClientDisconnect:
-            return Response(status_code=400)  # which nobody reads
+            return Response(status_code=400)  # which no one reads
         except BodyRefused as error:
             return PlainTextResponse(error.message, error.status, {"connection": "close"})
         except Exception as error:

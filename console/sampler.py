@@ -1,7 +1,7 @@
-"""Reads the proxy's counters again and again, over HTTP, and tells the rates.
+"""Reads the proxy's counters at intervals, over HTTP, and adds them to the rates.
 
 The proxy answers `/counters` from memory (`proxy.admin.counters_page`), for all processes that serve its database.
-Where that takes long, with very many queues, it is asked more seldom: the asking takes at most SHARE of the time.
+Where that takes long, with very many queues, it is asked less often: reading takes at most SHARE of the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARE = 0.02
 ANSWER_SECONDS = 20.0
 PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
 
-_LINE = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
+_COUNTER = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
 _PROCESS = re.compile(r"queuegate_process_seconds\{(.*)\} ([0-9.eE+]+)")
 _MISSING = re.compile(r"queuegate_processes_missing ([0-9]+)")
 _DELAYS = "delivery_delay_seconds"
@@ -68,29 +68,29 @@ def read_counters(place: str) -> Samples:
 def parsed(page: str) -> Samples:
     """The counters of a page in Prometheus's text format, by process: those of COUNTED, and behind them how many
     deliveries each of DELAY_BUCKETS holds. Lines that name no process are of one that has no name."""
-    found: dict[str, dict[QueueName, list[float]]] = {}
+    counters: dict[str, dict[QueueName, list[float]]] = {}
     seconds: dict[str, float] = {}
     missing = 0
     for line in page.split("\n"):
-        if (match := _LINE.fullmatch(line)) is not None:
-            _take(found, match)
+        if (match := _COUNTER.fullmatch(line)) is not None:
+            _take(counters, match)
         elif (match := _PROCESS.fullmatch(line)) is not None:
             process = _labels(match[1]).get("process", "")
             seconds[process] = float(match[2])
-            found.setdefault(process, {})
+            counters.setdefault(process, {})
         elif (match := _MISSING.fullmatch(line)) is not None:
             missing = int(match[1])
-    for values in (values for queues in found.values() for values in queues.values()):
+    for values in (values for queues in counters.values() for values in queues.values()):
         values[len(COUNTED) :] = _single(values[len(COUNTED) :])
-    return Samples({process: Sample(queues, seconds.get(process)) for process, queues in found.items()}, missing)
+    return Samples({process: Sample(queues, seconds.get(process)) for process, queues in counters.items()}, missing)
 
 
-def _take(found: dict[str, dict[QueueName, list[float]]], match: re.Match[str]) -> None:
+def _take(counters: dict[str, dict[QueueName, list[float]]], match: re.Match[str]) -> None:
     """Add what one line counts."""
     labels = _labels(match[3])
     place = _place(match[1], labels.get("le"))
     if place is not None and "database" in labels and "queue" in labels:
-        queues = found.setdefault(labels.get("process", ""), {})
+        queues = counters.setdefault(labels.get("process", ""), {})
         queue = QueueName(labels["database"], labels["queue"])
         values = queues.setdefault(queue, [0.0] * (len(COUNTED) + len(DELAY_BUCKETS)))
         values[place] += float(match[4])
@@ -108,7 +108,7 @@ def _place(name: str, bound: str | None) -> int | None:
 
 
 def _single(upto: list[float]) -> list[float]:
-    """What each bucket holds, of how many it and all before it hold. A bucket that is not told holds nothing."""
+    """What each bucket holds, of how many it and all before it hold. A bucket that is missing holds nothing."""
     counts, before = [], 0.0
     for value in upto:
         counts.append(max(value - before, 0.0))
@@ -117,11 +117,11 @@ def _single(upto: list[float]) -> list[float]:
 
 
 def _unescaped(value: str) -> str:
-    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], value)
 
 
 async def sample(place: str, rates: Rates, clock: Callable[[], float]) -> None:
-    """For ever. What cannot be read is told once, until it can be read again."""
+    """For ever. A failure is logged once, until the counters can be read again."""
     loop = asyncio.get_running_loop()
     failing = False
     while True:

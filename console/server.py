@@ -1,7 +1,7 @@
-"""The console's process: its sockets, uvicorn with bounds of our own, and what is done every few seconds.
+"""The console's process: its sockets, uvicorn with its own bounds, and background tasks.
 
-It ends in order at SIGTERM and SIGINT, and when the proxy that started it is gone, however that went: the pipe between
-them says so.
+It shuts down cleanly at SIGTERM and SIGINT, and when the proxy that started it is gone, for whatever reason: the pipe
+between them ends.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from console.bounded_http import (
     KEEP_ALIVE_SECONDS,
     OF_ADDRESS_MAX,
     BoundedHttp,
-    KnownCrowd,
+    HttpConnections,
 )
 from console.database import IDLE_SECONDS, Connector
 from console.entry import Entry
 from console.hosts import hosts_of
 from console.login_limits import LoginLimits
 from console.rates import Rates
+from console.refused_logins import RefusedLogins
 from console.routes import application
 from console.sampler import sample
 from console.sessions import Sessions
 from console.settings import ConsoleSettings
-from console.stranger_log import StrangerLog
 from proxy.login.client_tls import InvalidCertificate, load_certificate
 
 log = logging.getLogger(__name__)
 
-_END_SECONDS = 3  # for pages under way when the console is to end
+_END_SECONDS = 3  # for pages in progress when the console ends
 _HOUSEKEEPING_SECONDS = 5.0
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: uvicorn would end the process by the signal itself. So are the sockets: it would let a client
-    take a minute for the TLS handshake, before which no connection is known to anybody."""
+    """Handles signals itself: uvicorn would end the process by the signal. Opens the sockets itself: uvicorn would give
+    a client a minute for the TLS handshake, before which a connection is not counted."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
 
 def run(settings: ConsoleSettings, sockets: Sequence[socket.socket], parent: int | None = None) -> None:
     """Serve on these sockets until the end. `parent`: a descriptor that is at its end when the parent is."""
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # strangers make it warn as often as they like
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # any client can cause its warnings
     with asyncio.Runner() as runner:
         runner.run(_serve(settings, sockets, parent))
 
@@ -85,11 +85,11 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
     encrypted = settings.certificate is not None or settings.behind_proxy
     entry = Entry(
         sessions, LoginLimits(settings.login_failures, clock), connector, hosts_of(settings), encrypted,
-        sockets[0].getsockname()[1], StrangerLog("login refused", clock),
+        sockets[0].getsockname()[1], RefusedLogins("login refused", clock),
     )  # fmt: skip
     server = _server(application(entry, rates, behind_proxy=settings.behind_proxy), settings)
     of_address = CONNECTIONS_MAX if settings.behind_proxy else OF_ADDRESS_MAX
-    server.server_state.crowd = KnownCrowd(of_address, entry.knows)  # type: ignore[attr-defined]
+    server.server_state.http_connections = HttpConnections(of_address, entry.is_logged_in)  # type: ignore[attr-defined]
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -99,12 +99,12 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
         loop.add_signal_handler(number, stop)
     if parent is not None:
         loop.add_reader(parent, _gone, parent, stop)
-    beside: list[Coroutine[Any, Any, None]] = [_keep_house(sessions, entry.refused, clock)]
+    background: list[Coroutine[Any, Any, None]] = [_housekeeping(sessions, entry.refused, clock)]
     if settings.counters is not None:
-        beside.append(sample(settings.counters, rates, clock))
+        background.append(sample(settings.counters, rates, clock))
     if server.config.ssl is not None:
-        beside.append(_renew(server.config.ssl, settings))
-    tasks = [asyncio.create_task(each) for each in beside]
+        background.append(_renew(server.config.ssl, settings))
+    tasks = [asyncio.create_task(each) for each in background]
     try:
         await server.serve(sockets=list(sockets))
     finally:
@@ -126,7 +126,7 @@ def _server(app: Any, settings: ConsoleSettings) -> _Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX + 1,  # the crowd of connections decides who has to go
+        limit_concurrency=CONNECTIONS_MAX + 1,  # HttpConnections decides which one is closed
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=HEAD_MAX_BYTES,
@@ -143,11 +143,11 @@ def _gone(parent: int, stop: Any) -> None:
         stop()
 
 
-async def _keep_house(sessions: Sessions, refused: StrangerLog, clock: Any) -> None:
+async def _housekeeping(sessions: Sessions, refused: RefusedLogins, clock: Any) -> None:
     """End sessions whose time has run out, close connections that nobody uses, and count refused logins in the log."""
     while True:
         await asyncio.sleep(_HOUSEKEEPING_SECONDS)
-        refused.tell()
+        refused.report()
         sessions.end_old()
         for session in sessions:
             await asyncio.to_thread(session.database.close_idle, clock() - IDLE_SECONDS)

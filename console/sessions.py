@@ -18,7 +18,7 @@ from console.database import AccountConnections
 
 IDLE_SECONDS = 8 * 3600.0
 LONGEST_SECONDS = 24 * 3600.0
-API_IDLE_SECONDS = 120.0  # of who logs in with each request: so long one is known again without asking the proxy
+API_IDLE_SECONDS = 120.0  # of a client that logs in with each request: no new login at the proxy within this time
 SESSIONS_MAX = 1000
 OF_ACCOUNT_MAX = 20
 _BYTES = 32  # of an id and a token: 256 bits
@@ -40,7 +40,7 @@ class Session:
     created: float
     used: float
     idle_seconds: float = IDLE_SECONDS
-    kept: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
     notice: str = ""
     ran: str = ""
 
@@ -48,9 +48,9 @@ class Session:
         """Whether its time has run out."""
         return now - self.used >= self.idle_seconds or now - self.created >= LONGEST_SECONDS
 
-    def has_token(self, given: str) -> bool:
+    def has_token(self, candidate: str) -> bool:
         """Whether that is its token."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+        return hmac.compare_digest(candidate.encode("utf-8", "replace"), self.token.encode())
 
 
 class Sessions:

@@ -1,4 +1,4 @@
-"""What the console is told at its start: where it listens, which proxy it is a client of, and its bounds. Frozen."""
+"""The console's settings: where it listens, which proxy it is a client of, and its bounds. Frozen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_LISTEN = Address("127.0.0.1", 8307)
 
 @dataclass(frozen=True, slots=True)
 class ProxyPlace:
-    """How to reach the proxy. `host` and `port`, or `socket`; `encryption`: what PyMySQL is told of TLS."""
+    """How to reach the proxy. `host` and `port`, or `socket`; `encryption`: PyMySQL's arguments for TLS."""
 
     host: str = "127.0.0.1"
     port: int = 3307

@@ -1,4 +1,4 @@
-"""What a page is given, and what it is made of: a visit, its parameters, and the kinds of routes.
+"""The input of a page, and its parts: a visit, its parameters, and the kinds of routes.
 
 A page is one function that reads, from a `Visit` to a frozen value, and two renderers of that value: a template for
 people, and JSON for programs. An action is one function that changes something, for a form and for the API alike.
@@ -22,42 +22,42 @@ class BadInput(Exception):
     """A parameter or a field is missing, or its value is none that it may have."""
 
 
-class NotThere(Exception):
+class NotFound(Exception):
     """What was asked for does not exist, or the account may not see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who is logged in. `given`: its parameters, or the fields of its form. `now`: the time in
+    """A request of a user who is logged in. `params`: its parameters, or the fields of its form. `now`: the time in
     seconds by a clock that only goes on."""
 
     session: Session
-    given: Mapping[str, str]
+    params: Mapping[str, str]
     rates: Rates
     now: float
     address: str
 
     def text(self, name: str, default: str = "", most: int = TEXT_MAX) -> str:
         """A parameter as text. Raises BadInput."""
-        value = self.given.get(name, default)
+        value = self.params.get(name, default)
         if len(value) > most or "\0" in value:
-            raise BadInput(f"{name}: has more than {most} characters, or a character that no text has")
+            raise BadInput(f"{name}: has more than {most} characters, or a NUL character")
         return value
 
     def whole(self, name: str, default: int, most: int) -> int:
         """A parameter as a whole number from 1 on. Raises BadInput."""
-        value = self.given.get(name, "")
+        value = self.params.get(name, "")
         if not value:
             return default
         if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and 1 <= int(value) <= most):
-            raise BadInput(f"{name}: is no whole number from 1 to {most}")
+            raise BadInput(f"{name}: is not a whole number from 1 to {most}")
         return int(value)
 
     def choice(self, name: str, among: Sequence[str], default: str) -> str:
         """A parameter that has one of some values. Raises BadInput."""
-        value = self.given.get(name) or default
+        value = self.params.get(name) or default
         if value not in among:
-            raise BadInput(f"{name}: is none of {', '.join(among)}")
+            raise BadInput(f"{name}: is not one of {', '.join(among)}")
         return value
 
     @property
@@ -104,13 +104,13 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What an action came to. `goto`: the page to show next. `statement`: what was run, with names and without values
-    of messages, for the log. `told`: for the API. `sql`: what was run, with its values, for who did it; the statement
-    where it is not given."""
+    of messages, for the log. `result`: for the API. `sql`: what was run, with its values, for the user who did it; by
+    default the statement."""
 
     notice: str
     goto: str
     statement: str
-    told: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
     sql: str = ""
 
 

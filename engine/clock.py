@@ -1,6 +1,6 @@
-"""The two sources of chance in the engine: time and jitter. Nothing else in engine/ reads either.
+"""The two non-deterministic inputs of the engine: time and jitter. Nothing else in engine/ reads either.
 
-DatabaseTime is what of the database's clock is known by them.
+DatabaseTime estimates the database's clock from them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back. What timers are set by."""
+        """Seconds from an arbitrary start; never goes back. Timers use it."""
         ...
 
-    def passed(self) -> float:
-        """Seconds from another arbitrary start, read at this moment, those in which the process or its machine stood
-        still included. What leases are held against."""
+    def boottime(self) -> float:
+        """Seconds from another arbitrary start, read at this moment, including the time in which the process or its
+        machine was suspended. Leases are compared with it."""
         ...
 
 
@@ -41,26 +41,26 @@ class SystemClock:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def passed(self) -> float:
-        return seconds_passed()
+    def boottime(self) -> float:
+        return boottime_seconds()
 
 
-def seconds_passed() -> float:
-    """See Clock.passed. Any thread may ask.
+def boottime_seconds() -> float:
+    """See Clock.boottime. May be called in any thread.
 
-    Linux stops CLOCK_MONOTONIC while the machine is suspended, and a loop's clock tells when its turn began; other
-    systems have one monotonic clock.
+    Linux stops CLOCK_MONOTONIC while the machine is suspended, and a loop's time is that of the start of its current
+    iteration; other systems have one monotonic clock.
     """
-    return _passed()
+    return _boottime()
 
 
-def _clock_of_all_time() -> Callable[[], float]:
+def _boottime_clock() -> Callable[[], float]:
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return time.monotonic
     return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
-_passed = _clock_of_all_time()
+_boottime = _boottime_clock()
 
 
 class Jitter(Protocol):
@@ -75,30 +75,30 @@ def system_jitter() -> float:
 
 
 class DatabaseTime:
-    """The database's clock, seen from this process.
+    """The database's clock, as estimated in this process.
 
-    Leases end by the database's clock, and the clock of this machine may differ from it by any amount. So no time that
-    the database gave is compared with this machine's wall clock: each answer that carries the database's time is noted
-    together with the monotonic time at which it came. An answer is late by its way here, so a lease is believed to last
-    a little longer than it does, never shorter.
+    Leases end by the database's clock, and the clock of this machine may differ from it by any amount. So no database
+    time is compared with this machine's wall clock: the time in an answer is stored together with the monotonic time at
+    which the answer came. An answer is late by the network latency, so a lease is taken to last a little longer than it
+    does, never shorter.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heard: tuple[int, float] | None = None
+        self._observed: tuple[int, float] | None = None
 
-    def heard(self, now_ns: int) -> None:
-        """The database has just said that it is this time."""
-        self._heard = now_ns, self._clock.monotonic()
+    def observe_time(self, now_ns: int) -> None:
+        """An answer with the database's time has just come."""
+        self._observed = now_ns, self._clock.monotonic()
 
     def now_ns(self) -> int | None:
-        """What the database's clock says now, or a little less; None as long as it is not known."""
-        if self._heard is None:
+        """The database's time now, or a little less; None as long as it is not known."""
+        if self._observed is None:
             return None
-        now_ns, at = self._heard
+        now_ns, at = self._observed
         return now_ns + int((self._clock.monotonic() - at) * NS_PER_SECOND)
 
     def is_past(self, time_ns: int) -> bool:
-        """Whether the database's clock has come to this time; False as long as its clock is not known."""
+        """Whether the database's clock has reached this time; False as long as its clock is not known."""
         now_ns = self.now_ns()
         return now_ns is not None and time_ns <= now_ns

@@ -1,8 +1,8 @@
-"""DatabaseWork: how much of the database's work the engine may have going at once, over all queues.
+"""DatabaseWork: limits the engine's concurrent database calls, over all queues.
 
-Every store call of the engine passes through here, in the order asked for. Each queue's manager has at most one call
-at a time, and its purger one more, so no queue can starve the others. It also shows here whether the database can be
-reached: an outage is logged once when it begins and once when it is over, for all queues together.
+Every store call of the engine goes through here, in the order of the requests. Each queue's manager has at most one
+call at a time, and its purger one more, so no queue can starve the others. Here it is also detected whether the
+database can be reached: an outage is logged once when it begins and once when it ends, for all queues together.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from asyncio_pool import AioPool
 
-from engine.clock import Clock, seconds_passed
+from engine.clock import Clock, boottime_seconds
 from engine.model.errors import BackendError, BackendUnavailable
 
 T = TypeVar("T")
 
 _QUIET_SECONDS = 6.0
-"""Without a failure, until an outage is over: longer than the longest pause between tries, so none is logged twice."""
+"""Without a failure, until an outage is taken to have ended: longer than the longest pause between attempts, so none is
+logged twice."""
 
 
 class DatabaseWork:
@@ -30,46 +31,46 @@ class DatabaseWork:
     def __init__(self, limit: int, clock: Clock | None = None, logger: logging.Logger | None = None) -> None:
         assert limit >= 1
         self._pool = AioPool(size=limit)
-        self._passed = seconds_passed if clock is None else clock.passed
-        self._reach = None if clock is None or logger is None else Reach(clock, logger)
+        self._boottime = boottime_seconds if clock is None else clock.boottime
+        self._reachability = None if clock is None or logger is None else Reachability(clock, logger)
         self.waiting = 0
-        """Calls that wait for a place: they are not under way, however long they take."""
+        """Calls that wait for a slot: they have not begun."""
 
-    def for_one(self) -> DatabaseWork:
-        """The same places and the same database, for one queue, whose own calls are `waiting`."""
+    def for_queue(self) -> DatabaseWork:
+        """The same slots and the same database, for one queue, with a `waiting` of its own."""
         own = copy(self)
         own.waiting = 0
         return own
 
     async def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Await the call when it is its turn. A caller that is cancelled does not stop a call that has begun."""
-        return (await self.timed(call))[0]
+        """Await the call when it is its turn. Cancelling the caller does not stop a call that has begun."""
+        return (await self.run_timed(call))[0]
 
-    async def timed(self, call: Coroutine[Any, Any, T]) -> tuple[T, float]:
-        """As `run`; and when the call began, by Clock.passed."""
-        turn = _Turn()
+    async def run_timed(self, call: Coroutine[Any, Any, T]) -> tuple[T, float]:
+        """As `run`; and when the call began, by Clock.boottime."""
+        state = _CallState()
         self.waiting += 1
         try:
-            outcome: _Outcome = await self._pool.exec(self._outcome(call, turn))
+            outcome: _Outcome = await self._pool.exec(self._outcome(call, state))
         finally:
-            if turn.began is None:  # cancelled before it came
-                turn.given_up = True
+            if state.began is None:  # cancelled before its turn
+                state.cancelled = True
                 self.waiting -= 1
                 call.close()
-        if self._reach is not None:
-            self._reach.heard(outcome.error)
+        if self._reachability is not None:
+            self._reachability.record(outcome.error)
         if outcome.error is not None:
             raise outcome.error
-        assert turn.began is not None
-        return outcome.result, turn.began
+        assert state.began is not None
+        return outcome.result, state.began
 
-    async def _outcome(self, call: Coroutine[Any, Any, T], turn: _Turn) -> _Outcome:
-        """What the call came to. The pool writes out the traceback of an exception that goes through it, which takes a
-        millisecond; in an outage there are many."""
-        if turn.given_up:
+    async def _outcome(self, call: Coroutine[Any, Any, T], state: _CallState) -> _Outcome:
+        """The call's result or error. The pool formats the traceback of an exception that goes through it, which takes
+        a millisecond; in an outage there are many."""
+        if state.cancelled:
             return _Outcome()
         self.waiting -= 1
-        turn.began = self._passed()
+        state.began = self._boottime()
         try:
             return _Outcome(await call)
         except BackendError as error:
@@ -77,11 +78,11 @@ class DatabaseWork:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _CallState:
     """Of one call."""
 
     began: float | None = None
-    given_up: bool = False
+    cancelled: bool = False
 
 
 class _Outcome(NamedTuple):
@@ -89,30 +90,30 @@ class _Outcome(NamedTuple):
     error: BackendError | None = None
 
 
-class Reach:
-    """Whether the database can be reached, as calls find it. Who meets a BackendUnavailable need not tell of it, once
-    the database has been reached: before that it is the start that fails, with the reason, and nothing is tried again.
+class Reachability:
+    """Whether the database can be reached, from the results of calls. Callers need not log a BackendUnavailable, once
+    the database has been reached: before that the start fails, with the reason, and nothing is tried again.
     """
 
     def __init__(self, clock: Clock, logger: logging.Logger) -> None:
         self._clock, self._logger = clock, logger
         self._reached = False
-        self._since: float | None = None
-        self._failed = 0.0
-        self._back: float | None = None  # when the first call after the last failure reached it
+        self._unreachable_since: float | None = None
+        self._failed_at = 0.0
+        self._recovered_at: float | None = None  # when the first call after the last failure reached it
 
-    def heard(self, error: BackendError | None) -> None:
-        """A call has ended. One that the database refused has reached it."""
+    def record(self, error: BackendError | None) -> None:
+        """A call has ended. One that the database refused has reached it, too."""
         now = self._clock.monotonic()
         if isinstance(error, BackendUnavailable):
-            self._failed, self._back = now, None
-            if self._since is None and self._reached:
-                self._since = now
+            self._failed_at, self._recovered_at = now, None
+            if self._unreachable_since is None and self._reached:
+                self._unreachable_since = now
                 self._logger.warning("database trouble, trying again: %s", error)
             return
         self._reached = True
-        if self._since is not None:
-            self._back = now if self._back is None else self._back
-            if now - self._failed >= _QUIET_SECONDS:
-                self._logger.info("the database works again after %.1f s", self._back - self._since)
-                self._since = None
+        if self._unreachable_since is not None:
+            self._recovered_at = now if self._recovered_at is None else self._recovered_at
+            if now - self._failed_at >= _QUIET_SECONDS:
+                self._logger.info("the database works again after %.1f s", self._recovered_at - self._unreachable_since)
+                self._unreachable_since = None

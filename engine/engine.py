@@ -1,7 +1,7 @@
-"""Engine: every queue of one database, each with its MessageManager and Purger, kept in step with the catalog.
+"""Engine: all queues of one database, each with its MessageManager and Purger, synchronised with the catalog.
 
-It knows no packets and no client SQL: the proxy tells it what a committed transaction did (`committed`) and asks for
-subscriptions; the rest follows from the tables. Closing the store is its maker's business.
+It knows no packets and no client SQL: the proxy reports what a committed transaction did (`committed`) and opens
+subscriptions; the rest follows from the tables. The code that made the store closes it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
+from engine.background.alarm_watch import AlarmWatch
+from engine.background.catalog_watcher import CatalogWatcher
+from engine.background.dead_letter_mover import DeadLetterMover, MakeTable, MoverContext
+from engine.background.dead_letter_names import DeadLetterNames
+from engine.background.group_scan import GroupScan, GroupScanContext
+from engine.background.purger import Purger
+from engine.background.surveyor import Surveyor
+from engine.background.table_upgrader import TableUpgrader, UpgraderContext
+from engine.background.watchdog import Watchdog
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.context import WorkContext
@@ -19,15 +28,6 @@ from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
-from engine.duties.alarm_watch import AlarmWatch
-from engine.duties.catalog_watcher import CatalogWatcher
-from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
-from engine.duties.dead_letter_names import DeadLetterNames
-from engine.duties.group_scan import GroupScan, GroupScanContext
-from engine.duties.purger import Purger
-from engine.duties.surveyor import Surveyor
-from engine.duties.table_upgrader import TableUpgrader, Upgrades
-from engine.duties.watchdog import Watchdog
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
@@ -55,35 +55,35 @@ from engine.traces import QueueTrace, Traces
 __all__ = ["Engine", "Neighbours", "OpenStream", "Subscription"]
 
 OpenStream = Subscription | BroadcastReader
-"""What a receiver reads."""
+"""The stream that a receiver reads."""
 
 _REFRESH_SECONDS_MIN, _REFRESH_SECONDS_MAX = 5.0, 30.0
 _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
 
 
 class Neighbours(Protocol):
-    """Other engines on the same database that hear what happens here. A word that is lost is made good by their
-    safety scans."""
+    """Other engines on the same database, which are notified of what happens here. If a notification is lost, their
+    safety scans find the change."""
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed. Must be cheap: it is called with every commit on a queue."""
         ...
 
     async def catalog_changed(self) -> None:
-        """Queues were made, changed or dropped. Returns once the others know, or cannot be reached in time."""
+        """Queues were created, altered or dropped. Returns once the others know it, or cannot be reached in time."""
         ...
 
     @property
     def leads(self) -> bool:
-        """Whether this engine shall do what one of them has to do: purge. Two that both do it do no harm."""
+        """Whether this engine is the leader, which does what one of them has to do: purge. Two leaders do no harm."""
         ...
 
 
-async def _not_made(queue: QueueSpec, name: QueueName) -> None:
+async def _cannot_make(queue: QueueSpec, name: QueueName) -> None:
     raise BackendError(f"table '{name}' cannot be made here", 1142, "42000")
 
 
-class _Nobody:
+class _NoNeighbours:
     def committed(self, report: CommitReport) -> None:
         pass
 
@@ -96,35 +96,35 @@ class _Nobody:
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
-    """What runs for one queue. No purger where a neighbour purges."""
+class _QueueServices:
+    """The services of one queue. No purger where a neighbour purges."""
 
     manager: MessageManager
     mover: DeadLetterMover
     purger: Purger | None
 
     @property
-    def parts(self) -> list[Service]:
-        """All that runs."""
-        return [part for part in (getattr(self, one.name) for one in fields(self)) if part is not None]
+    def all(self) -> list[Service]:
+        """Those that there are."""
+        return [service for service in (getattr(self, one.name) for one in fields(self)) if service is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How an engine works, beyond its store and its clock."""
+    """Options of an engine."""
 
     database_work: int = 8
     """Tasks for the database at a time."""
     filters: FilterLimits = field(default_factory=FilterLimits)
     purges: bool = True
     """False where a neighbour purges for this one too."""
-    make_dead_letters: MakeTable = _not_made
+    make_dead_letters: MakeTable = _cannot_make
     dead_letter_names: DeadLetterNames = field(default_factory=DeadLetterNames)
-    alone: Callable[[str], bool] = lambda user: True
+    sole_account: Callable[[str], bool] = lambda user: True
     """Whether no client of another account than this is connected."""
     retention_seconds: float = PERIOD_SECONDS
     upgrade_after_seconds: float = 0.0
-    """When tables of earlier versions are first looked for: once it is known who leads."""
+    """When tables of earlier versions are first upgraded: once the leader is known."""
 
 
 class Engine:
@@ -145,31 +145,31 @@ class Engine:
         self._work_limit = options.database_work
         self._filter_limits = options.filters
         self.traces = Traces(clock)
-        """What happened to messages lately."""
-        self._shares = FilterShares(clock, options.alone)
-        self._neighbours = neighbours or _Nobody()
+        """Recent events of messages."""
+        self._shares = FilterShares(clock, options.sole_account)
+        self._neighbours = neighbours or _NoNeighbours()
         self._purges, self._retention_seconds = options.purges, options.retention_seconds
-        self._moves = Moves(
+        self._mover_context = MoverContext(
             make=options.make_dead_letters,
             catalog=lambda: self._catalog,
-            # Not the mover's own step: it may be closed by it, where its queue is gone.
+            # Shielded: where the queue is gone, the refresh closes the mover that called it.
             refresh=lambda: asyncio.shield(asyncio.ensure_future(self.catalog_changed())),
-            moved=self.committed,
+            on_moved=self.committed,
             leads=lambda: self._purges and self._neighbours.leads,
             names=options.dead_letter_names,
         )
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
-        self._served: dict[QueueName, _Served] = {}
-        self._scans: dict[QueueName, GroupScan] = {}
-        self._watcher = CatalogWatcher(self, self._logger, lambda: self.schedules.look())
+        self._queues: dict[QueueName, _QueueServices] = {}
+        self._group_scans: dict[QueueName, GroupScan] = {}
+        self._watcher = CatalogWatcher(self, self._logger, lambda: self.schedules.reload())
         self._watchdog = Watchdog(self._managers, self._other_services, clock, self._logger)
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
         self._topics: Topics | None = None
         self._schedules: Schedules | None = None
         self._upgrader = TableUpgrader(
-            Upgrades(
+            UpgraderContext(
                 lambda: self._catalog,
                 lambda: self._purges and self._neighbours.leads,
                 store.add_tokens,
@@ -190,7 +190,7 @@ class Engine:
         return self._catalog
 
     async def open(self) -> None:
-        """Read the catalog and serve every queue found. Raises BackendUnavailable if the database cannot be reached."""
+        """Read the catalog and start all its queues. Raises BackendUnavailable if the database cannot be reached."""
         if self._open:
             return
         self._work = DatabaseWork(self._work_limit, self._clock, self._logger)
@@ -207,7 +207,7 @@ class Engine:
                 self.traces,
             )
         )
-        self._schedules = self._made_schedules(self._work)
+        self._schedules = self._create_schedules(self._work)
         self._open = True
         try:
             await self.refresh_catalog()
@@ -222,7 +222,8 @@ class Engine:
             await service.open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
-        """Deliver no more: streams end with ShuttingDown, unacked messages go back uncounted. May be called twice."""
+        """Deliver no more: streams end with ShuttingDown, unread messages are released uncounted. May be called
+        twice."""
         if not self._open:
             return
         self._open = False
@@ -232,14 +233,14 @@ class Engine:
         if self._surveyor is not None:
             await self._surveyor.close()
         await self.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
-        served, self._served = self._served, {}
-        services = [x for s in served.values() for x in (s.manager, s.mover, s.purger) if x is not None]
-        scans, self._scans = self._scans, {}
+        queues, self._queues = self._queues, {}
+        services = [service for queue_services in queues.values() for service in queue_services.all]
+        scans, self._group_scans = self._group_scans, {}
         await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
         await self.topics.history.close(grace_seconds=grace_seconds)
 
-    def _made_schedules(self, work: DatabaseWork) -> Schedules:
+    def _create_schedules(self, work: DatabaseWork) -> Schedules:
         scheduler = SchedulerContext(
             self._store.schedules,
             work,
@@ -252,33 +253,33 @@ class Engine:
         return Schedules(SchedulesContext(scheduler, self._purges, self.catalog_changed))
 
     async def refresh_catalog(self) -> None:
-        """Read the tables again: serve new queues, retune changed ones, end what was dropped. Raises BackendError."""
+        """Read the catalog again: start new queues, reconfigure changed ones, end dropped ones. Raises BackendError."""
         async with self._refreshing:
             if not self._open:
                 return
             assert self._work is not None
             catalog = await self._work.run(self._store.load_catalog(self._catalog))
             self._refreshed_at = self._clock.monotonic()
-            if self._open and (catalog is not self._catalog or self._served.keys() != catalog.queues.keys()):
+            if self._open and (catalog is not self._catalog or self._queues.keys() != catalog.queues.keys()):
                 self._catalog = catalog
                 self.topics.apply(catalog)
-                self.traces.tune(catalog)
+                self.traces.configure(catalog)
                 await self._apply(catalog)
                 await self._scan_groups(catalog)
             if not self._open:
                 return
             if self._scheduled != self._catalog.schedules:
                 self._scheduled = self._catalog.schedules
-                self.schedules.look()
+                self.schedules.reload()
 
     async def _scan_groups(self, catalog: QueueCatalog) -> None:
-        """Keep a scan for every queue whose messages form groups."""
+        """Run a scan for every queue whose messages form groups."""
         assert self._work is not None
         grouped = {queue.name: key for queue in catalog if (key := group_key(queue, catalog)) is not None}
-        for name in [name for name in self._scans if name not in grouped]:
-            await self._scans.pop(name).close()
+        for name in [name for name in self._group_scans if name not in grouped]:
+            await self._group_scans.pop(name).close()
         for name, key in grouped.items() if self._purges and self._open else ():
-            if (scan := self._scans.get(name)) is not None:
+            if (scan := self._group_scans.get(name)) is not None:
                 scan.queue, scan.group = catalog.queues[name], key
                 continue
             context = GroupScanContext(
@@ -290,58 +291,59 @@ class Engine:
                 lambda: self._neighbours.leads,
                 self.committed,
             )
-            scan = self._scans[name] = GroupScan(catalog.queues[name], key, context)
+            scan = self._group_scans[name] = GroupScan(catalog.queues[name], key, context)
             await scan.open()
 
     async def _apply(self, catalog: QueueCatalog) -> None:
-        for name in [name for name in self._served if name not in catalog.queues]:
-            served = self._served.pop(name)
+        for name in [name for name in self._queues if name not in catalog.queues]:
+            services = self._queues.pop(name)
             error = QueueNotFound(f"Table '{name}' doesn't exist")
-            await served.manager.end(error, release=False)
-            await served.mover.close(grace_seconds=1.0)
-            if served.purger is not None:
-                await served.purger.close()
+            await services.manager.end(error, release=False)
+            await services.mover.close(grace_seconds=1.0)
+            if services.purger is not None:
+                await services.purger.close()
         for queue in catalog:
             if not self._open:
                 return  # closed while a dropped queue was being ended
-            if queue.name not in self._served:
-                await self._serve(queue)
-            elif self._served[queue.name].manager.queue != queue:
-                served = self._served[queue.name]
-                served.manager.retune(queue)
-                served.mover.retune(queue)
-                if served.purger is not None:
-                    served.purger.queue = queue
+            if queue.name not in self._queues:
+                await self._start_queue(queue)
+            elif self._queues[queue.name].manager.queue != queue:
+                services = self._queues[queue.name]
+                services.manager.reconfigure(queue)
+                services.mover.reconfigure(queue)
+                if services.purger is not None:
+                    services.purger.queue = queue
 
-    async def _serve(self, queue: QueueSpec) -> None:
+    async def _start_queue(self, queue: QueueSpec) -> None:
         assert self._work is not None
         metrics = QueueMetrics()
         trace = QueueTrace(self.traces, queue.name)
-        work = self._work.for_one()
+        work = self._work.for_queue()
         context = WorkContext(self._store, work, self._clock, self._jitter, metrics, self._logger, trace)
         report = CommitReport(touched=frozenset((queue.name,)))
-        mover = DeadLetterMover(queue, context, self._moves)
+        mover = DeadLetterMover(queue, context, self._mover_context)
         manager = MessageManager(
             queue,
             context,
-            doubt=self._watcher.doubt,
-            released=lambda: self._neighbours.committed(report),
-            rejected=mover.want,
+            on_stale_catalog=self._watcher.request_refresh,
+            on_released=lambda: self._neighbours.committed(report),
+            on_rejected=mover.notify,
             limits=self._filter_limits,
             shares=self._shares,
         )
         purger = Purger(queue, context, lambda: self._neighbours.leads) if self._purges else None
-        served = _Served(manager, mover, purger)
-        self._served[queue.name] = served
-        await served.manager.open()
-        await served.mover.open()
-        if served.purger is not None:
-            await served.purger.open()
+        services = _QueueServices(manager, mover, purger)
+        self._queues[queue.name] = services
+        await services.manager.open()
+        await services.mover.open()
+        if services.purger is not None:
+            await services.purger.open()
 
     async def catalog_changed(self) -> None:
-        """A client's statement may have made, changed or dropped queues: read the tables, here and at the neighbours'.
+        """A client's statement may have created, altered or dropped queues: read the catalog, here and at the
+        neighbours.
 
-        Raises BackendError, where they cannot be read here.
+        Raises BackendError where it cannot be read here.
         """
         _, failed = await asyncio.gather(
             self._neighbours.catalog_changed(), self.refresh_catalog(), return_exceptions=True
@@ -351,48 +353,48 @@ class Engine:
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
-        self._take_in(report, here=True)
+        self._apply_report(report, here=True)
         self.traces.settled(report.traced)
         for name, counter, rows in report.counted:
-            if served := self._served.get(name):
-                served.manager.metrics.count(counter, rows)
+            if services := self._queues.get(name):
+                services.manager.metrics.count(counter, rows)
         self._neighbours.committed(report)
 
-    def heard(self, report: CommitReport) -> None:
-        """As `committed`, of a neighbour's client."""
-        self._take_in(report, here=False)
+    def on_remote_commit(self, report: CommitReport) -> None:
+        """As `committed`, for a client of a neighbour."""
+        self._apply_report(report, here=False)
 
-    def missed(self) -> None:
-        """A neighbour's words were lost: anything may have been committed, or changed."""
-        names = frozenset(self._served)
-        self._take_in(CommitReport(touched=names, uncertain=names), here=False)
-        self.topics.missed()
-        self.schedules.look()
-        self._watcher.doubt()
+    def on_remote_commits_lost(self) -> None:
+        """Notifications of a neighbour were lost: anything may have been committed, or altered."""
+        names = frozenset(self._queues)
+        self._apply_report(CommitReport(touched=names, uncertain=names), here=False)
+        self.topics.on_remote_commits_lost()
+        self.schedules.reload()
+        self._watcher.request_refresh()
 
-    def _take_in(self, report: CommitReport, *, here: bool) -> None:
-        put_off: set[QueueName] = set()
+    def _apply_report(self, report: CommitReport, *, here: bool) -> None:
+        postponed: set[QueueName] = set()
         for name, ids in report.settled.items():
-            if served := self._served.get(name):
-                served.manager.settled(ids, here=here)
+            if services := self._queues.get(name):
+                services.manager.settled(ids, here=here)
         for name, ids in report.changed.items():
-            if served := self._served.get(name):
-                if here and name in report.touched and served.manager.perhaps_spent(ids):
-                    served.mover.want()
-                if name in report.put_off and served.manager.put_off(ids, report.put_off[name]):
-                    put_off.add(name)
+            if services := self._queues.get(name):
+                if here and name in report.touched and services.manager.may_be_spent(ids):
+                    services.mover.notify()
+                if name in report.postponed and services.manager.postponed(ids, report.postponed[name]):
+                    postponed.add(name)
                     continue
-                # What gives leases up lets others be looked for; a renewal alone does not.
-                served.manager.changed(ids, renewed=name not in report.touched, here=here)
+                # Only what gives leases up lets other messages be claimed; a renewal does not.
+                services.manager.changed(ids, renewed=name not in report.touched, here=here)
         for name in report.uncertain:
-            if served := self._served.get(name):
-                served.manager.uncertain()
+            if services := self._queues.get(name):
+                services.manager.uncertain()
         for name in report.rejected if here else ():
-            if served := self._served.get(name):
-                served.mover.want()
-        for name in report.touched - put_off:
-            if served := self._served.get(name):
-                served.manager.touched(report.added.get(name, ()))
+            if services := self._queues.get(name):
+                services.mover.notify()
+        for name in report.touched - postponed:
+            if services := self._queues.get(name):
+                services.manager.touched(report.added.get(name, ()))
             elif self._topics is not None and self._schedules is not None:
                 self._schedules.touched(name)
                 self._touched_topic(self._topics, name)
@@ -400,100 +402,100 @@ class Engine:
     def _touched_topic(self, topics: Topics, name: QueueName) -> None:
         """Messages were added to a topic: its groups may read on."""
         topics.touched(name)
-        for group in topics.awake(name):
-            served = self._served.get(group)
-            if served is None or not (served.manager.touched() or served.manager.subscriptions):
-                topics.sleeps(name, group)
+        for group in topics.active_groups(name):
+            services = self._queues.get(group)
+            if services is None or not (services.manager.touched() or services.manager.subscriptions):
+                topics.remove_group(name, group)
 
     async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
-        if request.queue not in self._served and request.start is None:
+        if request.queue not in self._queues and request.start is None:
             await self.refresh_on_miss()
         if not self._open:
             raise ShuttingDown("Server shutdown in progress")
         if request.start is not None:
             return await self.topics.subscribe(request)
-        served = self._served.get(request.queue)
-        if served is None:
-            raise self._not_served(request.queue)
-        subscription = served.manager.subscribe(request)
-        self.topics.wakes(served.manager.queue)
+        services = self._queues.get(request.queue)
+        if services is None:
+            raise self._not_found(request.queue)
+        subscription = services.manager.subscribe(request)
+        self.topics.add_group(services.manager.queue)
         subscription.since_ns = self._clock.now_ns()
         return subscription
 
-    def _not_served(self, name: QueueName) -> InvalidQueueTable | QueueNotFound:
+    def _not_found(self, name: QueueName) -> InvalidQueueTable | QueueNotFound:
         if reason := self._catalog.rejected.get(name):
             return InvalidQueueTable(reason)
         return QueueNotFound(f"Table '{name}' doesn't exist")
 
     def status(self) -> list[QueueStatus]:
-        """Every queue served, in the order of their names."""
-        return [self._served[name].manager.status() for name in sorted(self._served)]
+        """All queues, in the order of their names."""
+        return [self._queues[name].manager.status() for name in sorted(self._queues)]
 
     def subscriptions(self) -> list[SubscriptionStatus]:
-        """Every open stream, by queue and then in the order in which they were opened."""
-        streams = [status for name in sorted(self._served) for status in self._served[name].manager.streams()]
+        """All open streams, by queue and then in the order in which they were opened."""
+        streams = [status for name in sorted(self._queues) for status in self._queues[name].manager.streams()]
         return streams if self._topics is None else streams + self._topics.streams()
 
     @property
     def schedules(self) -> Schedules:
-        """The schedules, once it is open."""
+        """The schedules, once the engine is open."""
         assert self._schedules is not None
         return self._schedules
 
     @property
     def dead_letter_names(self) -> DeadLetterNames:
-        """Whose dead letters may go where."""
-        return self._moves.names
+        """Which dead-letter queues may be used."""
+        return self._mover_context.names
 
     @property
     def topics(self) -> Topics:
-        """The topics, once it is open."""
+        """The topics, once the engine is open."""
         assert self._topics is not None
         return self._topics
 
     async def fitting(self, name: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
-        """Which of these messages fit the WHERE of a stream of this engine."""
-        served = self._served.get(name)
-        if served is None or not ids:
+        """Which of these messages match the WHERE of a stream of this engine."""
+        services = self._queues.get(name)
+        if services is None or not ids:
             return set()
-        return await self.surveyor.fitting(served.manager.queue, served.manager.conditions, ids)
+        return await self.surveyor.fitting(services.manager.queue, services.manager.conditions, ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
-        """Which of these messages were sent by this engine and are not settled, and to whom: to an open stream, or as
-        part of a result that has ended."""
-        served = self._served.get(name)
-        found = {} if served is None else {id_: served.manager.holder(id_) for id_ in ids}
-        return {id_: holder for id_, holder in found.items() if holder is not None}
+        """The receivers of those of these messages that were sent by this engine and are not settled: to an open
+        stream, or as part of a result that has ended."""
+        services = self._queues.get(name)
+        holders = {} if services is None else {id_: services.manager.holder(id_) for id_ in ids}
+        return {id_: holder for id_, holder in holders.items() if holder is not None}
 
     def zone(self, name: str) -> Zone:
-        """The time zone of a session whose time_zone is called so."""
+        """The time zone of a session with that time_zone."""
         return self._store.zones.zone(name)
 
     @property
     def surveyor(self) -> Surveyor:
-        """What the tables say of their queues. Raises ShuttingDown where the engine is not open."""
+        """Counts of the queues' tables. Raises ShuttingDown where the engine is not open."""
         if self._surveyor is None:
             raise ShuttingDown("Server shutdown in progress")
         return self._surveyor
 
     def _managers(self) -> list[MessageManager]:
-        return [served.manager for served in self._served.values()]
+        return [services.manager for services in self._queues.values()]
 
     def _other_services(self) -> list[Service]:
-        of_queues = [part for served in self._served.values() for part in served.parts]
+        of_queues = [service for services in self._queues.values() for service in services.all]
         return [
             self._watcher,
             *self.topics.services,
             *self.schedules.services,
             *([] if self._alarm_watch is None else [self._alarm_watch]),
-            *self._scans.values(),
-            *(part for part in of_queues if not isinstance(part, MessageManager)),
+            *self._group_scans.values(),
+            *(service for service in of_queues if not isinstance(service, MessageManager)),
         ]
 
     @property
     def is_watched(self) -> bool:
-        """Whether the watchdog lives."""
+        """Whether the watchdog runs."""
         return self._watchdog.running and not self._watchdog.died
 
     @property
@@ -508,16 +510,16 @@ class Engine:
         return min(max(min(intervals, default=_REFRESH_SECONDS_MAX), _REFRESH_SECONDS_MIN), _REFRESH_SECONDS_MAX)
 
     async def refresh_on_miss(self, *, patient: bool = False) -> None:
-        """Read the tables again because an unknown queue is asked for: perhaps another proxy has just created it.
+        """Read the catalog again because an unknown queue is requested: perhaps another proxy has just created it.
 
-        Where that was done a moment ago it helps no more, or only `patient` ones: they wait until it may be done again.
+        If it was read a moment ago, it is not read again; or only for `patient` callers, which wait until it may be.
         """
         began = self._clock.monotonic()
         wait = self._refreshed_at + _REFRESH_ON_MISS_SECONDS - began
         if wait > 0 and patient:
             await asyncio.sleep(wait)
         if not self._open or self._refreshed_at > began or (wait > 0 and not patient):
-            return  # others who waited may have done it meanwhile
+            return  # another caller may have read it meanwhile
         try:
             await self.refresh_catalog()
         except BackendError as error:

@@ -1,7 +1,7 @@
-"""Service: something that runs in the background. open and close may be repeated; close then open restarts.
+"""Service: a background task. open and close may be repeated; close then open restarts it.
 
 The unit of work is a pass that tests call directly; `_run` only repeats passes. A `_run` that fails by a defect is
-logged and started again after a pause: a background task must never die unheard.
+logged and started again after a pause: a background task must never end without a log record.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Service(ABC):
         return self._task is not None
 
     async def open(self) -> None:
-        """Start, unless running."""
+        """Start, unless it runs."""
         if self._task is None:
             self._stopping.clear()
             self._task = asyncio.create_task(self._supervised(), name=self._name)
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
-        """Let the current pass end, cancel what exceeds the grace time. Unless stopped already."""
+        """Let the current pass end; cancel it if that takes longer than the grace time. Does nothing if stopped."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -47,11 +47,11 @@ class Service(ABC):
 
     @property
     def died(self) -> bool:
-        """Whether the task has ended though nobody closed the service: it was cancelled by mistake."""
+        """Whether the task has ended although the service was not closed: it was cancelled by mistake."""
         return self._task is not None and self._task.done()
 
-    async def revive(self) -> bool:
-        """Begin anew, whatever the task is doing: it is cancelled. False where it does not let itself be."""
+    async def restart_task(self) -> bool:
+        """Cancel the task, whatever it does, and start another. False where it cannot be cancelled."""
         task = self._task
         if task is None or self._stopping.is_set():
             return True
@@ -61,7 +61,7 @@ class Service(ABC):
             self._task = asyncio.create_task(self._supervised(), name=self._name)
         return task.done()
 
-    def _wake(self) -> None:  # noqa: B027 (not every service waits for anything else)
+    def _wake(self) -> None:  # noqa: B027 (not every service has another wait)
         """Interrupt a wait other than `_pause`."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Service(ABC):
         """Repeat passes until `_stopping` is set."""
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, or less when stopping."""
+        """Wait for so long, or until the service stops."""
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""Waiting for what others wait for, too, or for what goes on when nobody does."""
+"""Waiting for a future that has other waiters, or that goes on without any."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ T = TypeVar("T")
 
 
 async def wait_shared(future: asyncio.Future[T]) -> T:
-    """Its result. Who is cancelled meanwhile does not end it, and how it ends then is no news for asyncio's log.
+    """Its result. Cancelling a waiter does not cancel the future, and asyncio does not log an exception that it has
+    then.
 
-    Raises what it raises.
+    Raises the future's exception.
     """
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        future.add_done_callback(_retrieve)  # only now: an ordinary wait has no callback more
+        future.add_done_callback(_retrieve)  # only now, so that an ordinary wait has no extra callback
         raise
 
 

@@ -21,6 +21,7 @@ from engine.backend.url import BackendUrl
 from engine.model.filter_limits import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
 from engine.model.options import NEW_QUEUE, QueueOptions
 from engine.topics.retention import PERIOD_SECONDS as RETENTION_SECONDS
+from proxy.config_mistakes import mistake
 from proxy.config_values import (
     Seconds,
     Size,
@@ -34,11 +35,10 @@ from proxy.config_values import (
     read_tls_mode,
     read_topic_rights,
 )
-from proxy.config_words import mistake
 from proxy.login.accounts import Account, InvalidPasswordHash
 from proxy.login.backend_tls import backend_tls_mistake
 from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
-from proxy.login.rights import InvalidPattern, Right, TopicWord, name_pattern
+from proxy.login.rights import InvalidPattern, Right, TopicPermission, name_pattern
 from proxy.transport.addresses import Address
 
 DEFAULT_FILE = Path("config.yaml")
@@ -60,7 +60,7 @@ class ConfigError(Exception):
 
 
 class Auth(Enum):
-    """Who checks passwords: the database behind the proxy, or the proxy by its user list."""
+    """What checks passwords: the database behind the proxy, or the proxy by its user list."""
 
     BACKEND = "backend"
     PROXY = "proxy"
@@ -98,7 +98,7 @@ class User(_Section):
     password_env: str | None = Field(default=None, min_length=1)
     password_hash: SecretStr | None = None
     queues: Annotated[dict[str, frozenset[Right]] | None, BeforeValidator(read_queue_rights)] = None
-    topics: Annotated[dict[str, frozenset[TopicWord]] | None, BeforeValidator(read_topic_rights)] = None
+    topics: Annotated[dict[str, frozenset[TopicPermission]] | None, BeforeValidator(read_topic_rights)] = None
     admin: bool | None = None
 
     @model_validator(mode="after")
@@ -119,12 +119,12 @@ class User(_Section):
 
     @property
     def passwordless(self) -> bool:
-        """True where anybody who knows the name gets in."""
+        """True where anyone who knows the name gets in."""
         return self.password is not None and not self.password.get_secret_value()
 
 
 class Limits(_Section):
-    """Bounds on what clients may take. docs/operations.md says how to size them."""
+    """Bounds on what clients may take. docs/operations.md explains how to size them."""
 
     max_connections: int = Field(default=1000, ge=1, le=100_000)
     unauthenticated_connections: int = Field(default=100, ge=1, le=100_000)
@@ -145,7 +145,7 @@ class Limits(_Section):
 
 
 class Tls(_Section):
-    """Encrypted lines to clients. The files are PEM; the key may be in the certificate's."""
+    """Encrypted connections to clients. The files are PEM; the key may be in the certificate's."""
 
     mode: Annotated[TlsMode | None, BeforeValidator(read_tls_mode)] = None
     certificate: str | None = Field(default=None, min_length=1)
@@ -187,7 +187,7 @@ class Log(_Section):
 
 
 class Admin(_Section):
-    """The port for numbers and health, which asks for no password."""
+    """The port for numbers and health, which needs no password."""
 
     listen: Annotated[Address | None, BeforeValidator(read_optional_address)] = None
 
@@ -269,8 +269,8 @@ def load(
         _put(data, ["peers", "secret"], environment[PEERS_SECRET_VARIABLE])
     config, mistakes, unusable = _validated(data)
     config = config.model_copy(update={"users": _with_secrets(config, environment, mistakes, unusable)})
-    # Of a key that has a mistake itself, the default stands in the configuration: it contradicts nothing.
-    mistakes += [found.text for found in _contradictions(config) if not unusable.intersection(found.keys)]
+    # Of a key that has a mistake itself, the default is in the configuration: it contradicts nothing.
+    mistakes += [mistake.text for mistake in _contradictions(config) if not unusable.intersection(mistake.keys)]
     if mistakes:
         raise ConfigError(mistakes)
     return config
@@ -282,13 +282,13 @@ def _validated(data: dict[str, Any]) -> tuple[Config, list[str], frozenset[str]]
         return Config.model_validate(data), [], frozenset()
     except ValidationError as error:
         errors = error.errors(include_input=False, include_url=False)
-    unusable = frozenset(str(found["loc"][0]) for found in errors)
+    unusable = frozenset(str(one["loc"][0]) for one in errors)
     rest = {key: value for key, value in data.items() if key not in unusable}
-    return Config.model_validate(rest), [mistake(found, Config) for found in errors], unusable
+    return Config.model_validate(rest), [mistake(one, Config) for one in errors], unusable
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where the standard loader keeps the last without a word."""
+    """YAML that refuses a key given twice, where the standard loader uses the last without an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -301,7 +301,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def file_of(path: Path | None) -> Path | None:
-    """The file that `load` reads, given the same; None where there is none."""
+    """The file that `load` reads, from the same argument; None where there is none."""
     return DEFAULT_FILE if path is None and DEFAULT_FILE.exists() else path
 
 
@@ -311,7 +311,7 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 
 def contents(file: Path) -> dict[str, Any]:
-    """What a configuration file says, not yet validated. Raises OSError, ConfigError."""
+    """The contents of a configuration file, not yet validated. Raises OSError, ConfigError."""
     with file.open("rb") as stream:
         text = stream.read(_MAX_FILE_BYTES + 1)
     if len(text) > _MAX_FILE_BYTES:
@@ -328,13 +328,13 @@ def contents(file: Path) -> dict[str, Any]:
         return {}
     if not isinstance(data, dict):
         raise ConfigError([f"{file}: not a mapping of keys; allowed: {', '.join(Config.model_fields)}"])
-    return _given(data)
+    return _without_empty(data)
 
 
-def _given(data: dict[Any, Any]) -> dict[str, Any]:
-    """A mapping without the keys that were left empty: those keep their defaults."""
+def _without_empty(data: dict[Any, Any]) -> dict[str, Any]:
+    """A mapping without the keys that were left empty: those have their defaults."""
     return {
-        str(key): _given(value) if isinstance(value, dict) else value
+        str(key): _without_empty(value) if isinstance(value, dict) else value
         for key, value in data.items()
         if value is not None
     }
@@ -359,14 +359,14 @@ def _with_secrets(
     config: Config, environment: Mapping[str, str], mistakes: list[str], unusable: frozenset[str]
 ) -> tuple[User, ...]:
     """The users with their passwords from the environment."""
-    given = {name for name in environment if name.startswith(PASSWORD_VARIABLE)}
+    variables = {name for name in environment if name.startswith(PASSWORD_VARIABLE)}
     users = list(config.users)
-    if not users and config.auth_mode is Auth.PROXY and password_variable("root") in given:
+    if not users and config.auth_mode is Auth.PROXY and password_variable("root") in variables:
         users = [User(name="root", password=SecretStr(""))]
     for index, user in enumerate(users):
         variable = password_variable(user.name)
-        source = variable if variable in given else user.password_env
-        given.discard(variable)
+        source = variable if variable in variables else user.password_env
+        variables.discard(variable)
         if source is None:
             continue
         if source not in environment:
@@ -376,7 +376,7 @@ def _with_secrets(
         users[index] = user.model_copy(update=secret)
     if config.auth_mode is Auth.PROXY and not unusable.intersection(("users", "auth", "backend")):
         mistakes += [
-            f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)
+            f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(variables)
         ]
     return tuple(users)
 
@@ -403,7 +403,7 @@ def _contradictions(config: Config) -> Iterator[_Contradiction]:
 
 
 def _of_users(config: Config) -> Iterator[str]:
-    """Who may log in, where, and who checks it."""
+    """The users, the address, and what checks passwords."""
     names = [user.name for user in config.users]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"users: '{name}' is listed twice"

@@ -31,7 +31,7 @@ def _of_section(section: BaseModel, before: str) -> Iterator[Setting]:
     defaults = type(section)()
     for name in type(section).model_fields:
         value, default = getattr(section, name), getattr(defaults, name)
-        given = int(value != default)
+        configured = int(value != default)
         if isinstance(value, BaseModel):
             yield from _of_section(value, f"{before}{name}.")
         elif isinstance(value, QueueOptions):
@@ -39,9 +39,9 @@ def _of_section(section: BaseModel, before: str) -> Iterator[Setting]:
             for option, text in option_items(value).items():
                 yield Setting(f"{before}{name}.{option}", str(text), int(text != usual.get(option)))
         elif name == "users":
-            yield Setting(f"{before}{name}", ", ".join(user.name for user in value) or None, given)
+            yield Setting(f"{before}{name}", ", ".join(user.name for user in value) or None, configured)
         else:
-            yield Setting(f"{before}{name}", _text(value), given)
+            yield Setting(f"{before}{name}", _text(value), configured)
 
 
 def _text(value: object) -> str | None:

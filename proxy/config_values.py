@@ -17,7 +17,7 @@ from engine.model.errors import EngineError
 from engine.model.option_values import NS_PER_SECOND, parse_duration
 from engine.model.options import NEW_QUEUE, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
 from proxy.login.client_tls import TlsMode
-from proxy.login.rights import TOPIC_WORDS, InvalidPattern, Right, TopicWord, name_pattern
+from proxy.login.rights import TOPIC_PERMISSIONS, InvalidPattern, Right, TopicPermission, name_pattern
 from proxy.transport.addresses import Address
 
 _T = TypeVar("_T")
@@ -45,10 +45,10 @@ def read_public_url(value: object) -> str | None:
     """The address by which browsers reach the console: a scheme and a host, perhaps a port."""
     if value is None:
         return None
-    found = _PUBLIC_URL.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _PUBLIC_URL.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError("is not an address for browsers; give https://host or https://host:port, without a path")
-    return found[1]
+    return match[1]
 
 
 def read_backend(value: object) -> BackendUrl:
@@ -89,9 +89,9 @@ def read_queue_options(value: object) -> QueueOptions:
         allowed = set(OPTIONS).difference(OF_ONE_QUEUE)
         raise ValueError(f"is not a mapping of queue options; allowed: {', '.join(sorted(allowed))}")
     mistakes = []
-    for name, given in value.items():
+    for name, option in value.items():
         try:
-            parse_options({str(name): given if isinstance(given, int | float) else str(given)}, _LENIENT)
+            parse_options({str(name): option if isinstance(option, int | float) else str(option)}, _LENIENT)
         except EngineError as error:
             mistakes.append(error.message)
     for name in OF_ONE_QUEUE:
@@ -100,13 +100,13 @@ def read_queue_options(value: object) -> QueueOptions:
     if mistakes:
         raise ValueError("; ".join(mistakes))
     try:
-        return parse_options({str(name): given for name, given in value.items()}, NEW_QUEUE)
+        return parse_options({str(name): option for name, option in value.items()}, NEW_QUEUE)
     except EngineError as error:
         raise ValueError(error.message) from None
 
 
 def read_peers(value: object) -> object:
-    """The section `peers`, for which a bare true or false may stand."""
+    """The section `peers`, which may also be a bare true or false."""
     return {"enabled": value} if isinstance(value, bool) else value
 
 
@@ -125,9 +125,9 @@ def read_queue_rights(value: object) -> dict[str, frozenset[Right]]:
     return _rights(value, "queue", "enqueue, receive, settle", Right, ", ".join(right.value for right in Right))
 
 
-def read_topic_rights(value: object) -> dict[str, frozenset[TopicWord]]:
+def read_topic_rights(value: object) -> dict[str, frozenset[TopicPermission]]:
     """Which rights an account has to which topics and their consumer groups."""
-    return _rights(value, "topic", "publish, read, consume:billing", TopicWord.parse, TOPIC_WORDS)
+    return _rights(value, "topic", "publish, read, consume:billing", TopicPermission.parse, TOPIC_PERMISSIONS)
 
 
 def _rights(value: object, of: str, example: str, read: Callable[[str], _T], all_: str) -> dict[str, frozenset[_T]]:
@@ -135,8 +135,8 @@ def _rights(value: object, of: str, example: str, read: Callable[[str], _T], all
         # An empty value would be the same as none at all, which means everything.
         raise ValueError(f"is not a mapping of {of}s to rights, such as {{orders: [{example}]}}")
     rights: dict[str, frozenset[_T]] = {}
-    for pattern, given in value.items():
-        names = [given] if isinstance(given, str) else given
+    for pattern, listed in value.items():
+        names = [listed] if isinstance(listed, str) else listed
         try:
             name_pattern(str(pattern), "", of)
             if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):

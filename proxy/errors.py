@@ -18,12 +18,12 @@ _CLIENTS_OWN = range(2000, 3000)
 
 def server_number(errno: int) -> int:
     """The number that a client is sent. 2000 to 2999 are client libraries' own: libmariadb takes an ERR packet that has
-    one for a malformed packet (2027). A driver of ours says such a number where it has lost the database."""
+    one for a malformed packet (2027). The proxy's own driver uses such a number where it has lost the database."""
     return UNREACHABLE if errno in _CLIENTS_OWN else errno
 
 
 class ProxyError(MysqlError):  # type: ignore[misc]  # mysql-mimic ships no type information
-    """Something the proxy refuses. mysql-mimic's own handlers know it by its base class."""
+    """Something the proxy refuses. mysql-mimic's own handlers recognise it by its base class."""
 
     fatal = False
     """Whether the connection ends after this error: the protocol's state is lost, or trust is."""
@@ -49,7 +49,7 @@ class FatalProtocolError(ProxyError):
 
 
 class PacketTooLarge(FatalProtocolError):
-    """A packet above the limit, refused at its header: its payload is never held."""
+    """A packet above the limit, refused at its header: its payload is never buffered."""
 
     def __init__(self, max_packet_bytes: int) -> None:
         super().__init__(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({max_packet_bytes})")
@@ -63,7 +63,7 @@ class PacketsOutOfOrder(FatalProtocolError):
 
 
 class NotUncompressed(FatalProtocolError):
-    """Where a compressed packet was due came something else."""
+    """Something else came where a compressed packet was due."""
 
     def __init__(self) -> None:
         super().__init__(1157, "Couldn't uncompress communication packet")
@@ -89,8 +89,8 @@ class BackendLost(ProxyError):
 
 class SessionLost(BackendLost):
     """The connection broke and the client's session with it. No client is sent this: its connection is closed, as the
-    server itself would have done, by which drivers and pools know that it is of no more use. The number is the one that
-    a client library says then. Whether the command took effect is unknown."""
+    server itself would have done, by which drivers and pools see that it is unusable. The number is the one that
+    a client library reports then. Whether the command took effect is unknown."""
 
     def __init__(self, reason: str) -> None:
         ProxyError.__init__(self, 2013, f"Lost connection to MySQL server during query ({reason})", "08S01")
@@ -119,19 +119,19 @@ class BackendRefused(ProxyError):
 
 
 class LoginFailed(ProxyError):
-    """The login came to nothing. The client has been sent the error and its connection is closed; there is nothing to
+    """The login failed. The client has been sent the error and its connection is closed; there is nothing to
     do."""
 
     fatal = True
 
 
 class RefusedByServer(LoginFailed):
-    """The server said no, and the client has been sent its error. What becomes of the connection is the server's
-    decision."""
+    """The server refused, and the client has been sent its error. The server decides what happens to the
+    connection."""
 
 
 class InternalFault(ProxyError):
-    """A defect of the proxy itself, which its log describes. The connection ends, which the SQLSTATE tells pools."""
+    """A defect of the proxy itself, which its log describes. The connection ends, which pools see by the SQLSTATE."""
 
     fatal = True
 

@@ -1,6 +1,6 @@
-"""What of the files that serving uses others than their owner may read, said once at the start.
+"""The files of the proxy that others than their owner may read, reported once at the start.
 
-Nothing is changed: who made a file readable may have had a reason, such as a backup of another account's.
+Nothing is changed: there may be a reason, such as a backup by another account.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _SECRETS = frozenset(("password", "password_hash", "secret"))
 
 def exposed_files(config: Config, file: Path | None) -> list[str]:
     """A sentence for each. `file`: the configuration's own, None where there is none."""
-    found = []
-    if file is not None and _others_read(file) and _holds_secrets(file):
-        found.append(f"everybody may read {file}, which has passwords or their hashes in it: chmod o= {file}")
+    exposed = []
+    if file is not None and _others_read(file) and _contains_secrets(file):
+        exposed.append(f"everybody may read {file}, which has passwords or their hashes in it: chmod o= {file}")
     for key in sorted({key for key in _keys(config) if _others_read(Path(key))}):
-        found.append(f"everybody may read the key {key}: chmod o= {key}")
+        exposed.append(f"everybody may read the key {key}: chmod o= {key}")
     if config.backend.embedded:
         path = Path(config.backend.path)
-        open_ones = [one for one in (path, *_beside(path)) if _others_read(one)]
+        open_ones = [one for one in (path, *_wal_files(path)) if _others_read(one)]
         if open_ones:
             names = " ".join(map(str, open_ones))
-            found.append(f"everybody may read all messages in the database file {path}: chmod o= {names}")
-    return found
+            exposed.append(f"everybody may read all messages in the database file {path}: chmod o= {names}")
+    return exposed
 
 
-def _beside(path: Path) -> Iterator[Path]:
+def _wal_files(path: Path) -> Iterator[Path]:
     for ending in ("-wal", "-shm"):
         yield path.with_name(path.name + ending)
 
@@ -49,7 +49,7 @@ def _others_read(file: Path) -> bool:
         return False  # it is not there
 
 
-def _holds_secrets(file: Path) -> bool:
+def _contains_secrets(file: Path) -> bool:
     try:
         data = contents(file)
     except (OSError, ConfigError):

@@ -17,10 +17,10 @@ from typing import TextIO
 from proxy.config import Log, LogFormat
 
 # These log statements with their literals below WARNING, which is payload.
-_TALKATIVE = ("mysql_mimic", "sqlglot", "asyncio", "asyncio_pool")
+_VERBOSE = ("mysql_mimic", "sqlglot", "asyncio", "asyncio_pool")
 
-KEPT_MAX = 300  # warnings and errors of one process that are kept, in memory
-KEPT_CHARACTERS = 1000  # of what one says, and of its fields
+RECENT_MAX = 300  # warnings and errors of one process that are stored in memory
+RECORD_CHARACTERS = 1000  # of a record's message, and of its fields
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@+,%[]()")
@@ -29,16 +29,17 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def configure(settings: Log, stream: TextIO | None = None, *, worker: int | None = None) -> None:
     """Send every record of this process to `stream` (standard error) in the configured form.
 
-    `worker`: which of several processes this is; every record of it says so. Warnings and errors are kept besides.
+    `worker`: which of several processes this is; a field of every record. Warnings and errors are also stored in
+    memory.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     if worker is not None:
         handler.addFilter(_WorkerField(worker))
     handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else KeyValueFormatter())
-    kept.clear()
-    logging.basicConfig(handlers=[handler, kept], level=settings.level.name, force=True)
+    recent.clear()
+    logging.basicConfig(handlers=[handler, recent], level=settings.level.name, force=True)
     logging.captureWarnings(True)
-    for name in _TALKATIVE:
+    for name in _VERBOSE:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -55,8 +56,8 @@ class _WorkerField(logging.Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A record that is kept. `at_ns`: when, by this machine's clock; `details`: its fields, as key=value."""
+class StoredRecord:
+    """A stored record. `at_ns`: when, by this machine's clock; `details`: its fields, as key=value."""
 
     at_ns: int
     level: str
@@ -65,56 +66,56 @@ class Kept:
     details: str
 
 
-class KeptRecords(logging.Handler):
+class RecentRecords(logging.Handler):
     """The last warnings and errors of this process. `queuegate.log` shows them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._records: deque[Kept] = deque(maxlen=KEPT_MAX)
+        self._records: deque[StoredRecord] = deque(maxlen=RECENT_MAX)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._records.append(_kept(record))
+            self._records.append(_to_stored(record))
         except Exception:
             self.handleError(record)  # as every handler: what logs is not disturbed
 
-    def newest(self) -> list[Kept]:
+    def newest(self) -> list[StoredRecord]:
         """All of them, the newest first."""
         return list(self._records)[::-1]
 
     def clear(self) -> None:
-        """Keep none of those that came so far."""
+        """Remove all records."""
         self._records.clear()
 
 
-def _kept(record: logging.LogRecord) -> Kept:
-    found = fields(record)
-    if "exception" in found:  # its last line: the trace is in the log
-        found["exception"] = str(found["exception"]).rstrip().rpartition("\n")[2]
-    del found["time"]
-    level, logger, message = (str(found.pop(name)) for name in ("level", "logger", "msg"))
-    details = " ".join(f"{key}={_quoted(value)}" for key, value in found.items())
+def _to_stored(record: logging.LogRecord) -> StoredRecord:
+    record_fields = fields(record)
+    if "exception" in record_fields:  # its last line: the trace is in the log
+        record_fields["exception"] = str(record_fields["exception"]).rstrip().rpartition("\n")[2]
+    del record_fields["time"]
+    level, logger, message = (str(record_fields.pop(name)) for name in ("level", "logger", "msg"))
+    details = " ".join(f"{key}={_quoted(value)}" for key, value in record_fields.items())
     at_ns = int(record.created * 1_000_000) * 1000
-    return Kept(at_ns, level, logger, message[:KEPT_CHARACTERS], details[:KEPT_CHARACTERS])
+    return StoredRecord(at_ns, level, logger, message[:RECORD_CHARACTERS], details[:RECORD_CHARACTERS])
 
 
-kept = KeptRecords()
+recent = RecentRecords()
 """Those of this process."""
 
 
 def fields(record: logging.LogRecord) -> dict[str, object]:
     """A record as ordered fields, the extra ones last."""
     stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    found: dict[str, object] = {
+    result: dict[str, object] = {
         "time": stamp.replace("+00:00", "Z"),
         "level": record.levelname.lower(),
         "logger": record.name,
         "msg": record.getMessage(),
     }
-    found.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in found)
+    result.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in result)
     if record.exc_info:
-        found["exception"] = logging.Formatter().formatException(record.exc_info)
-    return found
+        result["exception"] = logging.Formatter().formatException(record.exc_info)
+    return result
 
 
 class KeyValueFormatter(logging.Formatter):

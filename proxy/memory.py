@@ -1,4 +1,4 @@
-"""How memory is kept: large blocks given back to the system when they are freed, and what lives for ever left alone.
+"""Memory settings: freed large blocks are returned to the system, and permanent objects are not scanned.
 
 glibc learns. Once a large block has been freed, blocks of that size come from the heap, where they are made of pages
 that others have used. The event loop's TLS has a buffer of 256 KiB for each connection, of which a login touches 8: in
@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 LARGE_BYTES = 256 * 1024  # as uvloop's TLS buffer; what one read of a socket brings (250 KiB at most) stays in the heap
-SPARE_BYTES = 4 << 20  # kept at the heap's top when it is freed: without it, every large read would ask the system
+SPARE_BYTES = 4 << 20  # retained at the heap's top when it is freed: without it, every large read would ask the system
 
 HEAPS = 2  # the event loop's, and one for all threads: they seldom allocate at the same time
 
@@ -24,7 +24,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _SETTINGS = ((_M_MMAP_THRESHOLD, LARGE_BYTES), (_M_TRIM_THRESHOLD, SPARE_BYTES), (_M_ARENA_MAX, HEAPS))
 
 
-def keep_large_blocks_apart() -> bool:
+def separate_large_blocks() -> bool:
     """Settle it for this process, once, before it allocates much. False where the C library is not glibc."""
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
@@ -37,9 +37,10 @@ def _of_glibc(name: str) -> Any:
 
 
 def spare_what_exists() -> None:
-    """To be called once all is loaded: no collection looks at it any more. It would take 45 ms of everybody's time."""
+    """To be called once all is loaded: no garbage collection scans it any more. That would block everything for 45
+    ms."""
     gc.collect()
     gc.freeze()
     malloc_trim = _of_glibc("malloc_trim")
     if malloc_trim is not None:
-        malloc_trim(0)  # what loading took and nobody needs now, a megabyte
+        malloc_trim(0)  # what loading took and no one needs now, a megabyte

@@ -20,7 +20,7 @@ from proxy.cluster.peers import Peers
 from proxy.commands.connection import ClientConnection
 from proxy.errors import LoginFailed, ProxyError, ReadTimeout, StreamClosed
 from proxy.gateways.database_accounts import Gateway, Opened
-from proxy.listen.admission import Admission, Visit
+from proxy.listen.admission import Admission, ClientSlot
 from proxy.listen.listener import Acceptor
 from proxy.listen.sweeper import Sweeper
 from proxy.login.carried_login import refusal
@@ -33,9 +33,11 @@ from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 
 log = logging.getLogger(__name__)
 
-LOGIN_SLACK_SECONDS = 1.0  # a gateway keeps the login's time itself and tells the client; this is for one that hangs
+LOGIN_SLACK_SECONDS = (
+    1.0  # a gateway keeps the login's time itself and reports to the client; this is for one that hangs
+)
 _TIMED_OUT = ReadTimeout().errno
-DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still moves
+DRAIN_POLL_SECONDS = 0.1  # how often the shutdown checks whether the rest makes progress
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
 
@@ -78,7 +80,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         """Accept clients from now on. The sockets stay their owner's, to be closed after `close`."""
         for listening in sockets:
             tcp.tune_listening(listening)
-        self._server = Acceptor(sockets, self._new_stream, self._admission.tally, self._admission.shuns)
+        self._server = Acceptor(sockets, self._new_stream, self._admission.tally, self._admission.drops_silently)
         self._admission.tally.set_present(True)
 
     def close(self) -> None:
@@ -91,30 +93,30 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
 
     def _accepted(self, client: ClientSocket) -> None:
         try:
-            visit = self._admission.arrive(host_of(client))
+            slot = self._admission.admit_connection(host_of(client))
         except ProxyError as error:
             client.write_many([refusal(client, error)])
             client.close()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(client, visit))
-        visit.waiting_since = lambda: client.waiting_since
-        visit.drop = lambda error: _drop(client, task, error)
+        task = asyncio.get_running_loop().create_task(self._serve(client, slot))
+        slot.waiting_since = lambda: client.waiting_since
+        slot.drop = lambda error: _drop(client, task, error)
         self._tasks[task] = client
-        task.add_done_callback(lambda done: self._finished(done, visit))
+        task.add_done_callback(lambda done: self._finished(done, slot))
 
-    def _finished(self, task: asyncio.Task[None], visit: Visit) -> None:
-        visit.leave()
+    def _finished(self, task: asyncio.Task[None], slot: ClientSlot) -> None:
+        slot.leave()
         client = self._tasks.pop(task)
         client.close()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("connection failed", exc_info=error, extra={"peer": client.peername})
 
-    async def _serve(self, client: ClientSocket, visit: Visit) -> None:
-        opened = await self._log_in(client, visit)
+    async def _serve(self, client: ClientSocket, slot: ClientSlot) -> None:
+        opened = await self._log_in(client, slot)
         if opened is None:
             return
         session = opened.session
-        client.set_limits(self._limits.max_packet_bytes)
+        client.commands.max_packet_bytes = self._limits.max_packet_bytes
         executor = Executor(
             session,
             self._engine,
@@ -126,32 +128,32 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         )
 
         async def change_user(payload: bytes) -> None:
-            visit.check()
+            slot.check()
             try:
                 await opened.change_user(payload)
             except LoginFailed as error:
-                visit.failed(error.errno)
+                slot.failed(error.errno)
                 raise
 
         connection = ClientConnection(client, executor, change_user, opened.interrupt)
         opened.attach(connection)
         await self._registry.add(connection)
-        self._sweeper.add(client, opened.idle_seconds or self._idle_seconds, opened.idle_words)
+        self._sweeper.add(client, opened.idle_seconds or self._idle_seconds, opened.idle_message)
         try:
             await connection.serve()
         finally:
             self._sweeper.discard(client)
             self._registry.forget(connection)
             await session.upstream.close()
-            await session.let_go()  # of messages whose rows its transaction may have locked until now
+            await session.release_retained()  # of messages whose rows its transaction may have locked until now
             executor.transactions.end()
 
     def _idle_seconds(self) -> float:
         return self._limits.idle_timeout
 
-    async def _log_in(self, client: ClientSocket, visit: Visit) -> Opened | None:
+    async def _log_in(self, client: ClientSocket, slot: ClientSlot) -> Opened | None:
         """A session, or None once the client has been sent the reason."""
-        turn = visit.turn()
+        turn = slot.turn()
         try:
             if not turn.done():
                 async with asyncio.timeout(self._limits.login_timeout):
@@ -161,32 +163,32 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
             return None
         try:
             async with asyncio.timeout(self._limits.login_timeout + LOGIN_SLACK_SECONDS):
-                return await self._gateway.login(client, visit.admit)
+                return await self._gateway.login(client, slot.admit)
         except TimeoutError:
             log.info("login took too long", extra={"peer": client.peername})
-            visit.broke_off()
+            slot.login_aborted()
         except LoginFailed as error:
-            visit.failed(error.errno)  # it has its error
+            slot.failed(error.errno)  # it has its error
             if error.errno == _TIMED_OUT:
-                visit.broke_off()
+                slot.login_aborted()
         except (StreamClosed, ConnectionError):
-            visit.broke_off()  # it went away before it had logged in: port scanners and health checks do
+            slot.login_aborted()  # it went away before it had logged in: port scanners and health checks do
         except (ProxyError, BackendUnavailable) as error:
             await self._refuse(client, error)
         finally:
-            visit.logged_in()
+            slot.logged_in()
         return None
 
     async def _refuse(self, client: ClientSocket, error: ProxyError | BackendUnavailable) -> None:
         try:
             await client.write(refusal(client, error))
         except (StreamClosed, ConnectionError):
-            pass  # nobody left to tell
+            pass  # no client left to notify
 
     async def drain(self, grace_seconds: float) -> None:
         """End all connections, those in mid-statement after it; cut what is left after the grace time.
 
-        Clients that read nothing are cut as soon as nobody else is left: their leases are given back already, and what
+        Clients that read nothing are cut as soon as no one else is left: their leases are given back already, and what
         they do not take now they will not take later.
         """
         loop = asyncio.get_running_loop()
@@ -195,7 +197,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         while self._tasks and (now := loop.time()) < deadline:
             for connection in self._registry:
                 connection.finish()
-            await asyncio.wait(list(self._tasks), timeout=min(DRAIN_LOOK_SECONDS, deadline - now))
+            await asyncio.wait(list(self._tasks), timeout=min(DRAIN_POLL_SECONDS, deadline - now))
             left = self._unsent()
             if left != before or not all(client.stuck for client in self._tasks.values()):
                 moved_at, before = loop.time(), left

@@ -1,8 +1,8 @@
-"""What a service manager and a service say to each other: listening sockets handed over, and states announced.
+"""The protocols between a service manager and a service: listening sockets handed over, and states announced.
 
 The protocols are those of systemd, sd_listen_fds(3), sd_notify(3) and sd_watchdog_enabled(3), which are a few variables
-of the environment and datagrams to a Unix socket; other service managers speak them, too. Where the variables are
-not set, nothing here does anything.
+of the environment and datagrams to a Unix socket; other service managers support them, too. Where the variables are
+not set, nothing here has an effect.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class BadHandover(OSError):
 
 
 def handed_sockets(environment: MutableMapping[str, str], pid: int | None = None) -> Handed:
-    """The sockets that this process was started with, ours from now on; the variables are removed, as they are nobody
-    else's.
+    """The sockets that this process was started with, owned by it from now on; the variables are removed, so that no
+    child uses them.
 
     Raises:
-        BadHandover: a socket that listens for no TCP clients, or has a name that stands for no port.
+        BadHandover: a socket that listens for no TCP clients, or has a name that is no port's.
     """
-    given = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if given["LISTEN_PID"] != str(os.getpid() if pid is None else pid):
-        return {}  # they were meant for a parent of ours
-    count = int(given["LISTEN_FDS"]) if given["LISTEN_FDS"].isdecimal() else -1
+    variables = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if variables["LISTEN_PID"] != str(os.getpid() if pid is None else pid):
+        return {}  # they were meant for a parent process
+    count = int(variables["LISTEN_FDS"]) if variables["LISTEN_FDS"].isdecimal() else -1
     if not 0 <= count <= _FDS_MAX:
         raise BadHandover(f"LISTEN_FDS is no number of sockets from 0 to {_FDS_MAX}")
-    names = given["LISTEN_FDNAMES"].split(":") if given["LISTEN_FDNAMES"] else [MYSQL] * count
+    names = variables["LISTEN_FDNAMES"].split(":") if variables["LISTEN_FDNAMES"] else [MYSQL] * count
     if len(names) != count:
         raise BadHandover(f"LISTEN_FDNAMES has {len(names)} names for {count} sockets")
     handed: dict[str, tuple[socket.socket, ...]] = {}
@@ -59,13 +59,13 @@ def handed_sockets(environment: MutableMapping[str, str], pid: int | None = None
 
 
 def addresses_of(handed: Handed) -> Mapping[str, str]:
-    """What the configuration is to say of sockets handed over: its key, and the address as it is written there. Of
+    """The configuration of sockets handed over: its key, and the address as it is written there. Of
     several sockets of a name one that other machines can reach."""
-    found = {}
+    configured = {}
     for name, sockets in handed.items():
         addresses = [Address(*each.getsockname()[:2]) for each in sockets]
-        found[_KEYS[name]] = str(min(addresses, key=lambda address: address.loopback))
-    return found
+        configured[_KEYS[name]] = str(min(addresses, key=lambda address: address.loopback))
+    return configured
 
 
 def _listening(fd: int, name: str) -> socket.socket:
@@ -91,20 +91,20 @@ def _listening(fd: int, name: str) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """Tells the service manager of this process's state. `address`: NOTIFY_SOCKET; None: there is nobody to tell.
-    `watchdog_seconds`: how long it waits for a sign of life before it ends us; None: it does not."""
+    """Reports this process's state to the service manager. `address`: NOTIFY_SOCKET; None: there is no manager.
+    `watchdog_seconds`: how long it waits for a sign of life before it ends the process; None: it does not."""
 
     address: str | None = None
     watchdog_seconds: float | None = None
 
     @classmethod
     def of(cls, environment: MutableMapping[str, str], pid: int | None = None) -> Notifier:
-        """As the environment says; the variables are removed, so that no child speaks for us."""
-        given = {name: environment.pop(name, "") for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
+        """From the environment; the variables are removed, so that no child uses them."""
+        variables = {name: environment.pop(name, "") for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
         own = str(os.getpid() if pid is None else pid)
-        watched = given["WATCHDOG_USEC"].isdecimal() and given["WATCHDOG_PID"] in ("", own)
-        microseconds = int(given["WATCHDOG_USEC"]) if watched else 0
-        return cls(given["NOTIFY_SOCKET"] or None, microseconds / 1e6 or None)
+        watched = variables["WATCHDOG_USEC"].isdecimal() and variables["WATCHDOG_PID"] in ("", own)
+        microseconds = int(variables["WATCHDOG_USEC"]) if watched else 0
+        return cls(variables["NOTIFY_SOCKET"] or None, microseconds / 1e6 or None)
 
     @property
     def beat_seconds(self) -> float | None:
@@ -113,15 +113,15 @@ class Notifier:
 
     def ready(self) -> None:
         """Clients are served."""
-        self._tell("READY=1")
+        self._notify("READY=1")
 
     def stopping(self) -> None:
         """The end has begun."""
-        self._tell("STOPPING=1")
+        self._notify("STOPPING=1")
 
     def beat(self) -> None:
         """This process is alive."""
-        self._tell("WATCHDOG=1")
+        self._notify("WATCHDOG=1")
 
     def beat_by(self, call_later: Callable[[float, Callable[[], None]], object]) -> None:
         """Show signs of life for as long as this event loop turns."""
@@ -130,10 +130,10 @@ class Notifier:
             self.beat()
             call_later(seconds, lambda: self.beat_by(call_later))
 
-    def _tell(self, state: str) -> None:
+    def _notify(self, state: str) -> None:
         if self.address is None:
             return
-        # An @ stands for the NUL of a name that is in no file system.
+        # An @ is the NUL of a name that is in no file system.
         address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as teller:

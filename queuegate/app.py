@@ -14,23 +14,23 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from console.process import LOOK_SECONDS, ConsoleProcess
+from console.process import POLL_SECONDS, ConsoleProcess
 from engine.backend.mysql import MySQLPool, MySQLStoreConnection
+from engine.background.dead_letter_names import DeadLetterNames
 from engine.clock import Clock, SystemClock, system_jitter
-from engine.duties.dead_letter_names import DeadLetterNames
 from engine.engine import Engine, EngineOptions
 from engine.model.filter_limits import FilterLimits
 from engine.store.named_dead_letters import NamedDeadLetters
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
-from proxy.cluster.mesh import MeshAddress as MeshPlace
+from proxy.cluster.mesh import MeshAddress
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Auth, Config
 from proxy.config_shown import settings_of
-from proxy.gateways.arrival import wait_for_server
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
+from proxy.gateways.server_wait import wait_for_server
 from proxy.listen.admission import Admission, AdmissionLimits
 from proxy.listen.listener import WorkerSlot, bind
 from proxy.listen.shared_counts import SharedCounts
@@ -47,7 +47,7 @@ from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)
 
-_UPGRADE_SECONDS = 10.0  # by then other proxies are known, and who of them leads
+_UPGRADE_SECONDS = 10.0  # by then the other proxies and their leader are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM, SIGINT, `RunningProxy.stop` or the end of the supervisor; without a `place`, alone.
     `ending` is called when the end begins. `handed`: sockets in place of those of the configuration. `console`: of a
-    process that is alone, to be looked after.
+    process that is alone, to be restarted.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -122,7 +122,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
     peers = Peers(ConnectionRegistry(_first_id(config, place)), settings_of(config))
     # The place first: where its address is taken, the start ends before the database's file is made.
-    async with _at(config, place, handed, console) as place, _beside(console):
+    async with _worker_slot(config, place, handed, console) as place, _console_polled(console):
 
         def announce(running: RunningProxy) -> None:
             if ready is not None:
@@ -130,23 +130,23 @@ async def serve(
             if console is not None:
                 console.serve(running.address)
 
-        if await _arrived(config, place, stopping):
-            await _serve_at(place, config, peers, tls, stopping, stop, announce)
+        if await _wait_for_backend(config, place, stopping):
+            await _serve_slot(place, config, peers, tls, stopping, stop, announce)
     log.info("stopped")
 
 
-async def _arrived(config: Config, place: WorkerSlot, stopping: asyncio.Event) -> bool:
-    """Whether to go on: a server that is waited for is there, and nobody says to stop. Raises BackendUnavailable."""
+async def _wait_for_backend(config: Config, place: WorkerSlot, stopping: asyncio.Event) -> bool:
+    """Whether to go on: a server that is waited for is there, and no stop was requested. Raises BackendUnavailable."""
     if config.backend.embedded or not config.wait_for_backend:
         return True
 
     def try_once() -> None:
         MySQLStoreConnection(config.backend).close()
 
-    return await wait_for_server(try_once, config.wait_for_backend, stopping, tell=place.worker == 0)
+    return await wait_for_server(try_once, config.wait_for_backend, stopping, verbose=place.worker == 0)
 
 
-async def _serve_at(
+async def _serve_slot(
     place: WorkerSlot,
     config: Config,
     peers: Peers,
@@ -167,7 +167,7 @@ async def _serve_at(
                 purges=place.worker == 0,  # acked messages need no more than one to delete them
                 make_dead_letters=DeadLetterTables(store.administer).make,
                 dead_letter_names=DeadLetterNames(named),
-                alone=peers.registry.alone,
+                sole_account=peers.registry.alone,
                 retention_seconds=config.retention_period,
                 upgrade_after_seconds=0.0 if directory is None else _UPGRADE_SECONDS,
             ),
@@ -182,18 +182,18 @@ async def _serve_at(
 
 
 @contextlib.asynccontextmanager
-async def _beside(console: ConsoleProcess | None) -> AsyncIterator[None]:
-    """The console, looked after until the end."""
+async def _console_polled(console: ConsoleProcess | None) -> AsyncIterator[None]:
+    """The console, restarted when it dies, until the end."""
     if console is None:
         yield
         return
 
-    async def look_after() -> None:
+    async def poll_console() -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            console.look()
+            await asyncio.sleep(POLL_SECONDS)
+            console.poll()
 
-    task = asyncio.create_task(look_after())
+    task = asyncio.create_task(poll_console())
     try:
         yield
     finally:
@@ -202,7 +202,7 @@ async def _beside(console: ConsoleProcess | None) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _at(
+async def _worker_slot(
     config: Config, place: WorkerSlot | None, handed: Handed, console: ConsoleProcess | None
 ) -> AsyncIterator[WorkerSlot]:
     """Where this process serves: the place that a supervisor gave it, or one of its own.
@@ -250,7 +250,7 @@ async def _accept(
     )
     await peers.join(place, engine, admission, stop)
     if directory is not None:
-        await peers.find_others(directory, await asyncio.to_thread(_mesh_place, config, place))
+        await peers.find_others(directory, await asyncio.to_thread(_mesh_address, config, place))
     server = ProxyServer(
         gateway,
         engine,
@@ -288,11 +288,11 @@ async def _end(config: Config, place: WorkerSlot, engine: Engine, server: ProxyS
 async def _admin(
     place: WorkerSlot, engine: Engine, peers: Peers, admission: Admission, tls: ClientTls, stopping: asyncio.Event
 ) -> AsyncIterator[None]:
-    """The admin port, until the very end: whoever asks then hears that we are stopping."""
+    """The admin port, until the very end: clients then learn that the proxy is stopping."""
     if not place.admin:
         yield
         return
-    # Loaded only where it serves: no worker holds its libraries in vain.
+    # Loaded only where it serves: no worker loads its libraries in vain.
     from proxy.admin.server import AdminServer
 
     admin = AdminServer(engine, peers, admission, tls, release(), stopping.is_set)
@@ -338,14 +338,14 @@ async def _backend(
         yield *opened, None, None
 
 
-def _mesh_place(config: Config, place: WorkerSlot) -> MeshPlace:
+def _mesh_address(config: Config, place: WorkerSlot) -> MeshAddress:
     """Where other proxies reach this process: each worker has a port of its own. May take time: names are looked up."""
-    given, secret = config.peers, config.peers.secret
-    listen = given.listen or Address(own_address(config.backend), 0)
-    advertise = given.advertise
+    options, secret = config.peers, config.peers.secret
+    listen = options.listen or Address(own_address(config.backend), 0)
+    advertise = options.advertise
     if advertise is None and listen.host in ("0.0.0.0", "::"):
         advertise = Address(own_address(config.backend), listen.port)
-    return MeshPlace(
+    return MeshAddress(
         _port_of(listen, place.worker),
         advertise and _port_of(advertise, place.worker),
         place.proxy,

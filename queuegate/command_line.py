@@ -22,7 +22,7 @@ from queuegate.cli.arguments import (
     PLUGINS,
     add_commands,
     add_completion,
-    with_password_asked,
+    with_password_prompt,
     with_worker_apart,
 )
 
@@ -36,8 +36,8 @@ The environment goes over both file and flags, for secrets:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    given = with_worker_apart(with_password_asked(sys.argv[1:] if arguments is None else arguments))
-    options = parser().parse_args(given)
+    argv = with_worker_apart(with_password_prompt(sys.argv[1:] if arguments is None else arguments))
+    options = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = options.run
     from queuegate import process
 

@@ -1,6 +1,6 @@
 """What the command line does with a process: serves, checks a configuration, hashes a password.
 
-The parser is in `queuegate.command_line`, which loads this module only once it knows what is asked: `--version` and
+The parser is in `queuegate.command_line`, which loads this module only once it knows the command: `--version` and
 `--help` wait for no library.
 """
 
@@ -44,17 +44,17 @@ _LATE_SECONDS = 5.0  # beyond the grace time, for what an orderly end has to wri
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """The exit code of `run`; what it could not do is said in one line."""
+    """The exit code of `run`; a failure is reported in one line."""
     try:
         return run()
     except ConfigError as error:
         for mistake in error.mistakes:
-            _complain(mistake)
+            _print_error(mistake)
         return 2
     except OSError as error:
-        _complain(_os_error(error))
+        _print_error(_os_error(error))
     except EngineError as error:
-        _complain(error.message)
+        _print_error(error.message)
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, what a shell reports for a process ended by Ctrl-C
     return 1
@@ -67,7 +67,7 @@ def _load(options: argparse.Namespace, addresses: Mapping[str, str] = NO_ADDRESS
 
 def serve(options: argparse.Namespace) -> int:
     """`queuegate serve`: until SIGTERM or Ctrl-C. Raises ConfigError, OSError, EngineError."""
-    memory.keep_large_blocks_apart()
+    memory.separate_large_blocks()
     handed, notifier = handed_sockets(os.environ), Notifier.of(os.environ)
     # What is safe depends on who can connect: an account without a password is for a loopback address only.
     config = _load(options, addresses_of(handed))
@@ -139,7 +139,7 @@ def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_ne
         beat_seconds=notifier.beat_seconds,
         grace_seconds=config.shutdown_grace,
         admin=admin if console is None else [*admin, console.counters],
-        beside=console,
+        side_process=console,
     )
     try:
         return supervisor.run()
@@ -207,8 +207,8 @@ def hash_password(options: argparse.Namespace) -> int:
     """`queuegate hash-password`."""
     password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     hashed = _native_hash(password) if options.plugin == accounts.NATIVE else _sha2_hash(password)
-    told = {"command": "hash-password", "plugin": options.plugin, "password_hash": hashed}
-    sys.stdout.write(f"{json.dumps(told) if options.json else hashed}\n")
+    result = {"command": "hash-password", "plugin": options.plugin, "password_hash": hashed}
+    sys.stdout.write(f"{json.dumps(result) if options.json else hashed}\n")
     return 0
 
 
@@ -223,9 +223,9 @@ def _sha2_hash(password: str) -> str:
 
 
 def _os_error(error: OSError) -> str:
-    """One line of what the system refused; asyncio's own text for a taken port says it well already."""
+    """One line for a refusal of the system; asyncio's own text for a taken port is already good."""
     return f"{error.filename}: {error.strerror}" if error.filename is not None else str(error.strerror or error)
 
 
-def _complain(line: str) -> None:
+def _print_error(line: str) -> None:
     sys.stderr.write(f"queuegate: {line}\n")

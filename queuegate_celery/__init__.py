@@ -1,18 +1,17 @@
-"""Queues of queuegate as a broker of Celery, and of all that is built on Kombu.
+"""Queues of queuegate as a broker of Celery, and of everything else that uses Kombu.
 
     import queuegate_celery                                                     # in the module of the Celery app
     app = Celery("shop", broker="queuegate://user:password@host:3307/database")
 
-The import makes the URL's scheme known to Kombu, which has no entry point for transports. publishing_on has tasks
-enqueued in a transaction of the application's own. It speaks SQL to the proxy, and needs nothing but Kombu and
-PyMySQL.
+The import registers the URL's scheme with Kombu, which has no entry point for transports. With publishing_on, tasks are
+enqueued in the application's own transaction. The package sends SQL to the proxy, and needs only Kombu and PyMySQL.
 
-A task goes through it so: `channel` takes what Kombu publishes, `messages` makes a row of it, `exchanges` says in which
-queues, by the rules of `routing`, and `line` runs the INSERT. At a worker `sources` ask for messages and read them as
-`answers` takes them from the bytes that come, `link` hands them to Celery from its event loop and sends acks, `held`
-knows what is not acked, and `renewal` prolongs its leases. `transport` is what Kombu calls first, `queues` creates,
-counts and drops queues, `transactions` has publishing_on. `settings` has the address and the options, `sql` quotes
-names, and `errors` turns MySQL's errors into those that Kombu and Celery know.
+How a task goes through it: `channel` receives what Kombu publishes, `messages` converts it to a row, `exchanges` finds
+the queues by the rules of `routing`, and `connection` runs the INSERT. In a worker `sources` poll for messages and
+parse the bytes with `answers`, `link` passes the messages to Celery from its event loop and sends acks, `unsettled`
+contains the deliveries that are not acked, and `renewal` renews their leases. `transport` is what Kombu calls first,
+`queues` creates, counts and drops queues, `transactions` contains publishing_on. `settings` contains the address and
+the options, `sql` quotes names, and `errors` converts MySQL's errors to those of AMQP, which Kombu and Celery handle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The answer to a SELECT, taken from the bytes of a socket as they come. Pure.
+"""A parser for the answer to a SELECT, fed with the bytes of a socket as they arrive. Pure.
 
-PyMySQL waits for each packet. A worker's event loop cannot wait, so what a socket has is fed in here, in pieces of any
-size. Protocol: COM_QUERY Response with a Text Resultset, without DEPRECATE_EOF, as PyMySQL logs in.
+PyMySQL waits for each packet. A worker's event loop cannot wait, so the available bytes are fed in here, in pieces of
+any size. Protocol: COM_QUERY Response with a Text Resultset, without DEPRECATE_EOF, which PyMySQL does not negotiate.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from enum import Enum
 
 Row = list[bytes | None]
 
-_HEADER_BYTES, _FULL_PACKET = 4, 0xFFFFFF  # a packet of that length goes on in the next one
+_HEADER_BYTES, _FULL_PACKET = 4, 0xFFFFFF  # a packet of that length is continued in the next one
 _OK, _NULL, _EOF, _ERROR = 0x00, 0xFB, 0xFE, 0xFF
 _WIDTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 _EOF_BYTES_MAX = 9  # a row whose first value is 16 MiB or more begins with 0xfe too, and is longer
-_STATE_BYTES = 6  # `#` and the SQLSTATE before an error's words
+_STATE_BYTES = 6  # `#` and the SQLSTATE before the text of an error
 
 
 class Malformed(Exception):
-    """What came is no answer to a SELECT."""
+    """The bytes are not an answer to a SELECT."""
 
 
 class _Part(Enum):
@@ -28,15 +28,15 @@ class _Part(Enum):
 
 
 class Answer:
-    """One answer. Feed it until it is `done`, and take the rows as they come."""
+    """One answer. Feed it until it is `done`, and take the rows in between."""
 
     def __init__(self) -> None:
         self.done = False
         self.error: tuple[int, str] | None = None
-        self.described = False  # the columns are there: the statement runs
+        self.has_columns = False  # the column definitions were received: the statement runs
         self._part = _Part.HEAD
         self._buffer = bytearray()
-        self._begun = bytearray()  # of a packet that goes on in the next one
+        self._partial = bytearray()  # of a packet that is continued in the next one
         self._rows: list[Row] = []
 
     def feed(self, data: bytes) -> None:
@@ -48,15 +48,15 @@ class Answer:
             end = at + _HEADER_BYTES + length
             if end > size:
                 break
-            self._begun += self._buffer[at + _HEADER_BYTES : end]
+            self._partial += self._buffer[at + _HEADER_BYTES : end]
             at = end
             if length < _FULL_PACKET:
-                payload, self._begun = bytes(self._begun), bytearray()
+                payload, self._partial = bytes(self._partial), bytearray()
                 self._packet(payload)
         del self._buffer[:at]
 
     def take(self) -> list[Row]:
-        """The rows that have come since the last call."""
+        """The rows received since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
@@ -75,7 +75,7 @@ class Answer:
                 self._part = _Part.COLUMNS
             case _Part.COLUMNS:
                 if ends:
-                    self._part, self.described = _Part.ROWS, True
+                    self._part, self.has_columns = _Part.ROWS, True
             case _Part.ROWS:
                 if ends:
                     self.done = True
@@ -84,10 +84,10 @@ class Answer:
 
 
 def _error(payload: bytes) -> tuple[int, str]:
-    words = payload[3:]
-    if words[:1] == b"#":
-        words = words[_STATE_BYTES:]
-    return int.from_bytes(payload[1:3], "little"), words.decode("utf-8", "replace")
+    message = payload[3:]
+    if message[:1] == b"#":
+        message = message[_STATE_BYTES:]
+    return int.from_bytes(payload[1:3], "little"), message.decode("utf-8", "replace")
 
 
 def _row(payload: bytes) -> Row:

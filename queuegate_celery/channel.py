@@ -14,19 +14,19 @@ from amqp.exceptions import AMQPError, ChannelError, NotFound
 from amqp.protocol import queue_declare_ok_t
 from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
+from queuegate_celery.connection import Statement
 from queuegate_celery.exchanges import Routes
-from queuegate_celery.held import Held
-from queuegate_celery.line import Statement
 from queuegate_celery.link import Consumer, Link
 from queuegate_celery.messages import COLUMNS, Message, Outgoing, delivered, outgoing
-from queuegate_celery.sources import BROADCASTS, ROOM_MAX
-from queuegate_celery.sql import placed
-from queuegate_celery.transactions import cursor_given
+from queuegate_celery.sources import BROADCASTS, POLL_LIMIT_MAX
+from queuegate_celery.sql import escaped
+from queuegate_celery.transactions import current_cursor
+from queuegate_celery.unsettled import UnsettledDelivery
 
 logger = logging.getLogger(__name__)
 
 _channel_ids = count(1)
-_NO_ROUTE = 312  # of AMQP: a mandatory message that no queue takes
+_NO_ROUTE = 312  # AMQP's code: no queue is bound for a mandatory message
 
 
 class Channel(StdChannel):
@@ -40,12 +40,12 @@ class Channel(StdChannel):
         self.prefetch_count = 0
         self.closed = False
         self._consumers: dict[str, Consumer] = {}
-        self._retired: list[Consumer] = []  # cancelled; their connections hold what they have delivered
+        self._retired: list[Consumer] = []  # cancelled; their connections own the leases of what they have delivered
         link.channels.append(self)
 
     @property
     def connection(self) -> Link | None:
-        """None once it is closed, as Kombu looks for."""
+        """None when it is closed; Kombu checks that."""
         return None if self.closed else self.link
 
     def exchange_declare(self, exchange: str = "", type: str = "direct", passive: bool = False, **_: Any) -> None:
@@ -70,18 +70,18 @@ class Channel(StdChannel):
         arguments: Mapping[str, Any] | None = None,
         nowait: bool = False,
     ) -> queue_declare_ok_t:
-        """An exclusive queue, and one that deletes itself, lives in this connection; any other is a table."""
+        """Exclusive and auto-delete queues exist in this connection only; any other queue is a table."""
         queue = queue or f"amq.gen-{uuid4()}"
         if queue in self.link.transients or (not passive and (exclusive or auto_delete)):
             waiting = len(self.link.transient(queue).waiting)
-            return queue_declare_ok_t(queue, waiting, self._listeners(queue))
+            return queue_declare_ok_t(queue, waiting, self._consumer_count(queue))
         return queue_declare_ok_t(queue, self.link.queues.declare(queue, arguments or {}, passive), 0)
 
     def queue_bind(
         self, queue: str, exchange: str = "", routing_key: str = "", arguments: Any = None, **_: Any
     ) -> None:
         if not exchange:
-            return  # every queue is bound to the default exchange, by its name
+            return  # the default exchange: every queue is bound to it by its name
         if queue in self.link.transients:
             kind = self.link.exchanges.kind(exchange)
             self.link.bind_transient(queue, exchange, kind, routing_key or "")
@@ -111,7 +111,7 @@ class Channel(StdChannel):
             return
         if if_empty and self.link.queues.count(queue):
             raise ChannelError(f"queue {queue!r} is not empty")
-        if if_unused and self.link.queues.used(queue):
+        if if_unused and self.link.queues.in_use(queue):
             raise ChannelError(f"queue {queue!r} is in use")
         self.link.queues.drop(queue)
         self.link.exchanges.forget_queue(queue)
@@ -153,17 +153,17 @@ class Channel(StdChannel):
         mandatory: bool = False,
         **_: Any,
     ) -> None:
-        """Commits it before it returns; within `publishing_on`, leaves that to the application."""
+        """Commits before it returns; within `publishing_on` the application commits."""
         exchange, routing_key = exchange or "", routing_key or ""
         routes = self._routes(exchange, routing_key)
-        if routes.nowhere:
+        if routes.unroutable:
             if mandatory:
                 raise NotFound(f"no queue is bound to exchange {exchange!r} for {routing_key!r}", reply_code=_NO_ROUTE)
             logger.debug("no queue takes what is published to exchange %r with %r", exchange, routing_key)
             return
-        row, cursor = outgoing(message, exchange, routing_key, time.time_ns()), cursor_given()
+        row, cursor = outgoing(message, exchange, routing_key, time.time_ns()), current_cursor()
         if cursor is None:
-            self.link.line.together(self._inserts(routes, row))
+            self.link.db.execute_all(self._inserts(routes, row))
             return
         for sql, args in self._inserts(routes, row):
             cursor.execute(sql, args)
@@ -172,7 +172,7 @@ class Channel(StdChannel):
         self, queue: str, no_ack: bool = False, callback: Any = None, consumer_tag: str | None = None, **_: Any
     ) -> str:
         tag = consumer_tag or str(uuid4())
-        # Kombu counts its tags anew for each Consumer, so two channels of a connection may give the same.
+        # Kombu numbers its tags for each Consumer from the start, so two channels of a connection may use the same tag.
         consumer = Consumer(f"{id(self)}.{tag}", queue, bool(no_ack), callback, self)
         self._consumers[tag] = consumer
         try:
@@ -195,47 +195,47 @@ class Channel(StdChannel):
             return None
         table = self.link.queues.table(queue)
         if queue in self.link.transients:
-            tag = self.link.holding.tag()
+            tag = self.link.unsettled.next_tag()
         else:
-            tag = self.link.holding.add(Held(table, message.delivery, self, None))
+            tag = self.link.unsettled.add(UnsettledDelivery(table, message.delivery, self, None))
             if no_ack:
                 self.link.ack([tag])
         return delivered(message, self, tag, None)
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        self.link.ack(self.link.holding.tags_of(self, delivery_tag) if multiple else [delivery_tag])
+        self.link.ack(self.link.unsettled.tags_of(self, delivery_tag) if multiple else [delivery_tag])
 
     def basic_reject(self, delivery_tag: int, requeue: bool = False) -> None:
-        self._usable()
+        self._check_open()
         if requeue:
-            self.link.put_back([delivery_tag])
+            self.link.requeue([delivery_tag])
         else:
             self.link.reject([delivery_tag])
 
-    def set_aside(self, delivery_tag: int, reason: str) -> None:
-        """To the dead letters, with a reason."""
-        self._usable()
+    def reject_with_reason(self, delivery_tag: int, reason: str) -> None:
+        """Moves it to the dead letters, with a reason."""
+        self._check_open()
         self.link.reject([delivery_tag], reason)
 
     def basic_recover(self, requeue: bool = True) -> None:
-        """Gives back all that this channel has delivered and that is not settled."""
-        self.link.release(self.link.holding.settle(self.link.holding.tags_of(self)))
+        """Gives back all unsettled deliveries of this channel."""
+        self.link.release(self.link.unsettled.settle(self.link.unsettled.tags_of(self)))
 
     def basic_qos(self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False) -> None:
-        """How many unacked messages each consumer of this channel may have; 0 sets no bound."""
+        """How many unacked messages each consumer of this channel may have; 0: no limit."""
         self.prefetch_count = prefetch_count
 
-    def room(self, consumer: Consumer) -> int:
-        """How many messages may come for it now."""
+    def capacity(self, consumer: Consumer) -> int:
+        """How many more messages it may receive now."""
         if not self.prefetch_count or consumer.no_ack:
-            return ROOM_MAX
-        return self.prefetch_count - self.link.holding.of(consumer)
+            return POLL_LIMIT_MAX
+        return self.prefetch_count - self.link.unsettled.count(consumer)
 
     def flow(self, active: bool = True) -> None:
         raise ChannelError("flow is not supported: cancel the consumer, or ALTER QUEUE ... PAUSE")
 
     def close(self) -> None:
-        """Ends its consumers, and gives back what is not settled."""
+        """Ends its consumers, and gives back unsettled deliveries."""
         if self.closed:
             return
         self.closed = True
@@ -253,7 +253,7 @@ class Channel(StdChannel):
             if self in self.link.channels:
                 self.link.channels.remove(self)
 
-    def _listeners(self, queue: str) -> int:
+    def _consumer_count(self, queue: str) -> int:
         return sum(1 for consumer in self.link.consumers.values() if consumer.queue == queue)
 
     def _routes(self, exchange: str, routing_key: str) -> Routes:
@@ -264,15 +264,15 @@ class Channel(StdChannel):
         statements: list[Statement] = []
         scheduled = () if row.scheduled_ns is None else (row.scheduled_ns,)
         for queue in routes.queues:
-            table = placed(self.link.address.database, self.link.queues.table(queue))
+            table = escaped(self.link.address.database, self.link.queues.table(queue))
             also, marked = (", time_scheduled", ", %s") if scheduled else ("", "")
             sql = f"INSERT INTO {table} ({names}, priority{also}) VALUES ({marks}, %s{marked})"
             statements.append((sql, (*row.values, row.priority, *scheduled)))
         if routes.broadcast:
-            topic = placed(self.link.address.database, BROADCASTS)
+            topic = escaped(self.link.address.database, BROADCASTS)
             statements.append((f"INSERT INTO {topic} ({names}) VALUES ({marks})", row.values))
         return statements
 
-    def _usable(self) -> None:
+    def _check_open(self) -> None:
         if self.closed:
             raise ChannelError("the channel is closed; what it held was given back")

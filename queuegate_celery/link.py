@@ -1,7 +1,7 @@
-"""One connection of Kombu's: a line for statements, a source for each consumer, and what was delivered over them.
+"""One connection in Kombu's sense: a connection for statements, a source for each consumer, and their deliveries.
 
 In a worker, Celery's event loop watches the sockets of the sources and calls `tick` before it waits: acks are sent, and
-sources that have room are asked. Elsewhere `drain` does the same and waits by itself.
+sources with free prefetch are polled. Without an event loop `drain` does the same and waits.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnectionError
 
 from queuegate_celery.answers import Row
+from queuegate_celery.connection import SqlConnection
 from queuegate_celery.exchanges import Exchanges
-from queuegate_celery.held import OWED, Deliveries, Held, Holding, conditions
-from queuegate_celery.line import Line
 from queuegate_celery.messages import (
     REASON_CHARACTERS_MAX,
     Delivery,
@@ -35,19 +34,20 @@ from queuegate_celery.renewal import Renewal
 from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sources import BroadcastSource, QueueSource, readable
-from queuegate_celery.sql import placed, quoted
+from queuegate_celery.sql import escaped, quoted
+from queuegate_celery.unsettled import UNSENT_ACKS, Deliveries, Unsettled, UnsettledDelivery, conditions
 
 logger = logging.getLogger(__name__)
 
-_OF_THE_MESSAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What Celery's event loop lets out where a header has another shape than it expects. It would end the worker."""
+_MESSAGE_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What Celery raises from its event loop if a header has an unexpected shape. It would end the worker."""
 
 _TURN_SECONDS = 1.0  # the longest that `drain` waits at a time, as Celery's event loop does
 
 
 @dataclass(eq=False)
 class Consumer:
-    """Who gets a queue's messages. `source` is None for a transient queue, which has sources of its own."""
+    """A consumer of a queue. `source` is None for a transient queue, which has its own sources."""
 
     tag: str
     queue: str
@@ -60,13 +60,13 @@ class Consumer:
 
 @dataclass(eq=False)
 class Transient:
-    """A queue without a table: what its exchanges broadcast since it was bound."""
+    """A queue without a table: it receives the broadcasts of its exchanges since it was bound."""
 
     bindings: list[tuple[str, str, str]] = field(default_factory=list)  # exchange, its type, routing key
     sources: dict[str, BroadcastSource] = field(default_factory=dict)  # by exchange
-    waiting: deque[Incoming] = field(default_factory=deque)  # nobody consumes yet
+    waiting: deque[Incoming] = field(default_factory=deque)  # not consumed yet
 
-    def takes(self, message: Incoming) -> bool:
+    def accepts(self, message: Incoming) -> bool:
         return any(
             exchange == message.exchange and matches(kind, key, message.routing_key)
             for exchange, kind, key in self.bindings
@@ -74,7 +74,7 @@ class Transient:
 
 
 _WAITING_MAX = 1000
-"""Messages that a transient queue keeps for a consumer to come: replies, a few. The oldest go."""
+"""Messages that a transient queue buffers until it has a consumer, such as replies. The oldest are dropped."""
 
 
 class Link:
@@ -82,11 +82,11 @@ class Link:
 
     def __init__(self, address: Address, settings: Settings, client: Any = None) -> None:
         self.address, self.settings = address, settings
-        self.client = client  # the kombu.Connection, which Kombu looks for here
-        self.line = Line(address, settings)
-        self.queues = Queues(self.line, settings)
-        self.exchanges = Exchanges(self.line)
-        self.holding = Holding()
+        self.client = client  # the kombu.Connection; Kombu reads this attribute
+        self.db = SqlConnection(address, settings)
+        self.queues = Queues(self.db, settings)
+        self.exchanges = Exchanges(self.db)
+        self.unsettled = Unsettled()
         self.channels: list[Any] = []
         self.consumers: dict[str, Consumer] = {}
         self.transients: dict[str, Transient] = {}
@@ -95,22 +95,22 @@ class Link:
         self._arrived: deque[tuple[Consumer, Any]] = deque()
         self._loop: Any = None
         self._renewal: Renewal | None = None
-        self._settling = threading.RLock()  # a lease is not prolonged between a settlement's decision and its statement
-        self.send_acks()  # what the connection before this one left
+        self._settling = threading.RLock()  # no lease is renewed between the decision to settle and the statement
+        self.send_acks()  # acks that the previous connection has not sent
 
     @property
     def alive(self) -> bool:
-        return not self.closed and self.failure is None and self.line.open
+        return not self.closed and self.failure is None and self.db.open
 
     def watch(self, loop: Any) -> None:
-        """From now on that event loop reads and ticks."""
+        """From now on this event loop reads and calls `tick`."""
         self._loop = loop
         loop.on_tick.add(self.tick)
         for source in self._sources():
             loop.add_reader(source, self._on_readable, source)
 
     def unwatch(self) -> None:
-        """Nobody reads any more but `drain`."""
+        """From now on only `drain` reads."""
         for source in self._sources():
             self._unregister(source)
         if self._loop is not None:
@@ -118,16 +118,16 @@ class Link:
             self._loop = None
 
     def tick(self) -> None:
-        """Sends acks, and asks where there is room. Raises what a thread has met."""
+        """Sends acks, and polls sources with free prefetch. Raises the error of the renewal thread."""
         if self.failure is not None:
             raise self.failure
         self.send_acks()
         for consumer in self.consumers.values():
             if consumer.source is not None:
-                consumer.source.ask(consumer.channel.room(consumer))
+                consumer.source.poll(consumer.channel.capacity(consumer))
 
     def drain(self, timeout: float | None) -> None:
-        """Hands one message to its consumer. Raises TimeoutError (socket.timeout) where none comes in time."""
+        """Passes one message to its consumer. Raises TimeoutError (socket.timeout) if none arrives in time."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self.tick()
@@ -135,12 +135,12 @@ class Link:
                 return
             left = _TURN_SECONDS if deadline is None else min(deadline - time.monotonic(), _TURN_SECONDS)
             for source in readable(list(self._sources()), max(left, 0.0)):
-                self._take(source)
+                self._receive(source)
             if not self._arrived and deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError("no message came in time")
 
     def deliver_one(self) -> bool:
-        """The next message that has come, to its consumer."""
+        """Passes the next message that has arrived to its consumer."""
         arrived = self._next()
         if arrived is None:
             return False
@@ -156,22 +156,22 @@ class Link:
         return None
 
     def add(self, consumer: Consumer) -> None:
-        """Begins to consume."""
+        """Starts consuming."""
         transient = self.transients.get(consumer.queue)
         if transient is None:
             table = self.queues.table(consumer.queue)
             tokens = self.queues.has_tokens(table)
-            consumer.source = QueueSource(self.line, self.address, self.settings, table, has_tokens=tokens)
+            consumer.source = QueueSource(self.db, self.address, self.settings, table, has_tokens=tokens)
             self._register(consumer.source)
-            consumer.source.ask(consumer.channel.room(consumer))
+            consumer.source.poll(consumer.channel.capacity(consumer))
         self.consumers[consumer.tag] = consumer
         if transient is not None:
             while transient.waiting:
                 self._arrive(consumer, transient.waiting.popleft())
-        self._look_after()
+        self._start_renewal()
 
     def cancel(self, consumer: Consumer) -> None:
-        """Delivers no more. What it has delivered stays held, until it is settled or the channel closes."""
+        """Stops delivering. Its deliveries stay leased until they are settled or the channel is closed."""
         consumer.cancelled = True
         self.consumers.pop(consumer.tag, None)
         undelivered = [m.delivery_tag for c, m in self._arrived if c is consumer]
@@ -179,30 +179,30 @@ class Link:
         if consumer.source is None:
             return
         self._unregister(consumer.source)
-        rows = consumer.source.stop(self.line)
-        self.release(self.holding.settle(undelivered))
+        rows = consumer.source.stop(self.db)
+        self.release(self.unsettled.settle(undelivered))
         self.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
         self.send_acks()
 
     def transient(self, queue: str) -> Transient:
-        """Declares a queue that lives with this connection."""
+        """Declares a queue that exists as long as this connection."""
         if queue not in self.transients:
             self.exchanges.make_topic()
             self.transients[queue] = Transient()
         return self.transients[queue]
 
     def bind_transient(self, queue: str, exchange: str, kind: str, routing_key: str) -> None:
-        """From now on it gets what is published there."""
+        """From now on it receives what is published there."""
         transient = self.transients[queue]
         if (exchange, kind, routing_key) in transient.bindings:
             return
         transient.bindings.append((exchange, kind, routing_key))
         if exchange not in transient.sources:
-            source = BroadcastSource(self.line, self.address, self.settings, exchange)
+            source = BroadcastSource(self.db, self.address, self.settings, exchange)
             transient.sources[exchange] = source
             self._register(source)
-            self.exchanges.listen(exchange)
-            self._look_after()
+            self.exchanges.register_listener(exchange)
+            self._start_renewal()
 
     def drop_transient(self, queue: str) -> None:
         transient = self.transients.pop(queue, None)
@@ -211,42 +211,42 @@ class Link:
             source.close()
 
     def fetch(self, queue: str) -> Incoming | None:
-        """One message, if there is one."""
+        """One message, or None."""
         transient = self.transients.get(queue)
         if transient is not None:
             for source in transient.sources.values():
-                self._take(source)
+                self._receive(source)
             return transient.waiting.popleft() if transient.waiting else None
         table = self.queues.table(queue)
         tokens = self.queues.has_tokens(table)
-        while (row := QueueSource.fetch(self.line, self.settings, table, has_tokens=tokens)) is not None:
-            if found := self._readable(table, [row]):
-                return found[0]
+        while (row := QueueSource.fetch(self.db, self.settings, table, has_tokens=tokens)) is not None:
+            if messages := self._readable(table, [row]):
+                return messages[0]
         return None
 
     def ack(self, tags: Iterable[int]) -> None:
-        """In the event loop's next turn where one reads; else now."""
-        self.holding.ack(tags)
+        """In the event loop's next iteration if there is one, else now."""
+        self.unsettled.ack(tags)
         if not self.alive:
-            OWED.add(self.address, self.holding.acks())
+            UNSENT_ACKS.add(self.address, self.unsettled.take_acks())
         elif self._loop is not None and self.consumers and self._renewal is not None:
             self._renewal.acks_wait()
         else:
             self.send_acks()
 
     def send_acks(self) -> None:
-        """What was acked here, and over connections of this process that have ended."""
-        owed = OWED.take(self.address)
-        if not owed and not self.holding.has_acks:
+        """Sends the acks of this connection, and those left by ended connections of this process."""
+        unsent = UNSENT_ACKS.take(self.address)
+        if not unsent and not self.unsettled.has_acks:
             return
         with self._settling:
-            acks = self.holding.acks()
-            for table, ids in owed.items():
+            acks = self.unsettled.take_acks()
+            for table, ids in unsent.items():
                 acks.setdefault(table, []).extend(ids)
             try:
                 self._settle("ACK", acks)
             except Exception:
-                OWED.add(self.address, acks)
+                UNSENT_ACKS.add(self.address, acks)
                 raise
 
     def release(self, ids: Deliveries) -> None:
@@ -254,43 +254,43 @@ class Link:
         with self._settling:
             self._settle("RELEASE", ids)
 
-    def put_back(self, tags: Iterable[int]) -> None:
+    def requeue(self, tags: Iterable[int]) -> None:
         """Requeues: a failed attempt, which comes again after the queue's backoff, so that a task that kills its worker
-        each time neither loops at full speed nor for ever. As `release` where the options say so."""
+        each time loops neither at full speed nor endlessly. With count_requeues=False the same as `release`."""
         with self._settling:
-            ids = self.holding.settle(tags)
+            ids = self.unsettled.settle(tags)
             if self.settings.count_requeues:
                 self._settle("NACK", ids, " REASON 'requeued by the consumer'")
             else:
                 self._settle("RELEASE", ids)
 
     def reject(self, tags: Iterable[int], reason: str = "rejected by the consumer") -> None:
-        """To the dead letters."""
+        """Moves them to the dead letters."""
         with self._settling:
-            self._settle("REJECT", self.holding.settle(tags), self.line.mogrify(" REASON %s", (reason,)))
+            self._settle("REJECT", self.unsettled.settle(tags), self.db.mogrify(" REASON %s", (reason,)))
 
     def renew(self) -> None:
-        """All that is held stays held for the lease's time from now."""
+        """Renews all leases, for their full length from now."""
         with self._settling:
-            self._settle("RENEW", self.holding.leased(), f" FOR '{self.settings.lease_seconds:d}s'")
+            self._settle("RENEW", self.unsettled.all(), f" FOR '{self.settings.lease_seconds:d}s'")
 
     def listen(self) -> None:
         for exchange in {exchange for each in self.transients.values() for exchange in each.sources}:
-            self.exchanges.listen(exchange)
+            self.exchanges.register_listener(exchange)
 
     def idle_seconds(self) -> float:
-        return time.monotonic() - self.line.used_at
+        return time.monotonic() - self.db.last_used
 
     def ping(self) -> None:
-        self.line.execute("DO 0")
+        self.db.execute("DO 0")
 
     def fail(self, error: Exception) -> None:
-        """Of no more use: the next tick raises it."""
-        lost = isinstance(error, RecoverableConnectionError | OSError)
-        self.failure = error if lost else RecoverableConnectionError(f"renewing leases failed: {error}")
+        """Marks the connection as failed: the next `tick` raises the error."""
+        is_recoverable = isinstance(error, RecoverableConnectionError | OSError)
+        self.failure = error if is_recoverable else RecoverableConnectionError(f"renewing leases failed: {error}")
 
     def close(self) -> None:
-        """Gives back what is not acked, where the proxy still listens; else it does so by itself."""
+        """Gives back unacked messages if the connection works; otherwise the proxy does so."""
         if self.closed:
             return
         for channel in list(self.channels):
@@ -305,18 +305,18 @@ class Link:
         with suppress(AMQPError, OSError):
             if self.failure is None:
                 self.send_acks()
-        OWED.add(self.address, self.holding.acks())
-        self.line.close() if self.failure is None else self.line.abandon()
+        UNSENT_ACKS.add(self.address, self.unsettled.take_acks())
+        self.db.close() if self.failure is None else self.db.abort()
 
     def _settle(self, verb: str, deliveries: Deliveries, tail: str = "") -> None:
         for table, each in deliveries.items():
             try:
                 for condition in conditions(each):
-                    self.line.execute(f"{verb} {quoted(table)} WHERE {condition}{tail}")
+                    self.db.execute(f"{verb} {quoted(table)} WHERE {condition}{tail}")
             except NotFound:
                 pass  # the queue was dropped, and its messages with it
 
-    def _look_after(self) -> None:
+    def _start_renewal(self) -> None:
         if self._renewal is None:
             self._renewal = Renewal(self, self.settings.lease_seconds)
 
@@ -337,38 +337,38 @@ class Link:
                 self._loop.remove(source.fileno())
 
     def _on_readable(self, source: QueueSource | BroadcastSource) -> None:
-        self._take(source)
+        self._receive(source)
         while (arrived := self._next()) is not None:
             consumer, message = arrived
             try:
                 consumer.callback(message)
-            except _OF_THE_MESSAGE as error:
+            except _MESSAGE_ERRORS as error:
                 logger.exception("message %s cannot be worked on, and is set aside", message.delivery_tag)
                 self.reject([message.delivery_tag], f"the worker cannot work on it: {error!r}"[:REASON_CHARACTERS_MAX])
 
     def _readable(self, table: str, rows: Iterable[Row]) -> list[Incoming]:
-        """The rows that are messages. The others go to the dead letters, each with the reason."""
-        found: list[Incoming] = []
+        """The readable messages. The others go to the dead letters, with the reason."""
+        messages: list[Incoming] = []
         for row in rows:
             try:
-                found.append(incoming(row))
+                messages.append(incoming(row))
             except Unreadable as error:
                 logger.error("message %d of %s is set aside: %s", error.id, table, error.reason)
-                self._set_aside(table, delivery_of(row), error)
-        return found
+                self._reject_unreadable(table, delivery_of(row), error)
+        return messages
 
-    def _set_aside(self, table: str, delivery: Delivery, error: Unreadable) -> None:
+    def _reject_unreadable(self, table: str, delivery: Delivery, error: Unreadable) -> None:
         with self._settling:
             try:
                 for condition in conditions([delivery]):
-                    self.line.execute(f"REJECT {placed(table)} WHERE {condition} REASON %s", (error.reason,))
+                    self.db.execute(f"REJECT {escaped(table)} WHERE {condition} REASON %s", (error.reason,))
             except NotFound:
                 pass  # the queue was dropped
             except ChannelError as refused:  # a dead-letter queue has no dead letters
                 logger.error("message %d of %s stays, and comes again: %s", error.id, table, refused)
 
-    def _take(self, source: QueueSource | BroadcastSource) -> None:
-        """What a source has, for its consumers. All of it is held before the first is worked on."""
+    def _receive(self, source: QueueSource | BroadcastSource) -> None:
+        """Reads a source for its consumers. All messages are registered before the first is handled."""
         rows = source.read()
         if isinstance(source, QueueSource):
             consumer = next((c for c in self.consumers.values() if c.source is source), None)
@@ -377,7 +377,7 @@ class Link:
             return
         for message in _broadcasts(rows):
             for queue, transient in self.transients.items():
-                if source in transient.sources.values() and transient.takes(message):
+                if source in transient.sources.values() and transient.accepts(message):
                     self._broadcast(queue, transient, message)
 
     def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
@@ -406,14 +406,16 @@ class Link:
 
     def _arrive(self, consumer: Consumer, message: Incoming) -> None:
         if consumer.source is None or consumer.no_ack:
-            tag = self.holding.tag()
+            tag = self.unsettled.next_tag()
         else:
-            tag = self.holding.add(Held(consumer.source.table, message.delivery, consumer.channel, consumer))
+            tag = self.unsettled.add(
+                UnsettledDelivery(consumer.source.table, message.delivery, consumer.channel, consumer)
+            )
         self._arrived.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))
 
 
 def _broadcasts(rows: Iterable[Row]) -> Iterator[Incoming]:
-    """What can be read of a topic's messages: nobody settles them, so the others are passed over."""
+    """The readable messages of a topic. The others are skipped; messages of a topic need no ack."""
     for row in rows:
         try:
             yield incoming(row)

@@ -1,4 +1,4 @@
-"""A message of Kombu's as a row of a queue, and back. Pure but for the clock, which is handed in."""
+"""A message of Kombu's as a row of a queue, and back. Pure; the clock is passed in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kombu.utils.json import dumps, loads
 
 NS = 1_000_000_000
 PRIORITY_MAX, PRIORITY_OF_NONE = 9, 50
-TIME_NS_MAX = 4_102_444_800 * NS  # the year 2100: times that count as "never" lie behind the rest of a queue's life
-NAME_CHARACTERS_MAX = 255  # of a task and its id, as columns; the headers have them whole
-REASON_CHARACTERS_MAX = 1000  # what a queue keeps of a REASON
+TIME_NS_MAX = 4_102_444_800 * NS  # the year 2100: later times mean "never" and are not needed
+NAME_CHARACTERS_MAX = 255  # of a task's name and id as columns; the headers contain them in full
+REASON_CHARACTERS_MAX = 1000  # the limit of a REASON
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ COLUMNS = (
     "task", "task_id", "exchange", "routing_key", "body", "content_type", "content_encoding", "headers", "properties",
     "time_expires",
 )  # fmt: skip
-_FIELDS = 2 + len(COLUMNS)  # of a row, before its token
+_FIELDS = 2 + len(COLUMNS)  # number of values of a row before its token
 DEFINITIONS = (
     "task VARCHAR(255) CHARACTER SET utf8mb4 NULL, task_id VARCHAR(255) CHARACTER SET utf8mb4 NULL, "
     "exchange VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
@@ -31,12 +31,12 @@ DEFINITIONS = (
     "content_encoding VARCHAR(255) CHARACTER SET utf8mb4 NULL, headers LONGTEXT CHARACTER SET utf8mb4 NOT NULL, "
     "properties LONGTEXT CHARACTER SET utf8mb4 NOT NULL, time_expires BIGINT NULL"
 )
-"""Of a queue, and of the topic of broadcasts."""
+"""The columns of a queue and of the topic of broadcasts."""
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message as it is inserted. `priority` and `scheduled_ns` are of queues alone."""
+    """A message to insert. `priority` and `scheduled_ns` are for queues only."""
 
     values: tuple[Any, ...]  # of COLUMNS
     priority: int
@@ -44,7 +44,7 @@ class Outgoing:
 
 
 class Delivery(NamedTuple):
-    """A message's id, the number of its attempt, and this delivery's token; 0 where its queue has none."""
+    """A message's id, the number of its attempt, and this delivery's token; 0 if its queue has none."""
 
     id: int
     attempt: int
@@ -52,13 +52,13 @@ class Delivery(NamedTuple):
 
     @property
     def name(self) -> tuple[str, int]:
-        """The column that tells it from other deliveries of the message, and its value there."""
+        """The column that identifies this delivery of the message, and its value."""
         return ("lease_token", self.token) if self.token else ("epoch", self.attempt)
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """A message as a queue or the topic of broadcasts gives it."""
+    """A message received from a queue or from the topic of broadcasts."""
 
     id: int
     attempt: int
@@ -74,7 +74,7 @@ class Incoming:
 
     @property
     def delivery(self) -> Delivery:
-        """What an ack of it names."""
+        """What identifies it in an ack."""
         return Delivery(self.id, self.attempt, self.token)
 
     def expired(self, now_ns: int) -> bool:
@@ -82,7 +82,7 @@ class Incoming:
 
 
 def outgoing(message: Mapping[str, Any], exchange: str, routing_key: str, now_ns: int) -> Outgoing:
-    """`message` is what Channel.prepare_message made."""
+    """`message`: the result of Channel.prepare_message."""
     headers, properties = message["headers"], message["properties"]
     body = message["body"]
     values = (
@@ -101,7 +101,7 @@ def outgoing(message: Mapping[str, Any], exchange: str, routing_key: str, now_ns
 
 
 class Unreadable(ValueError):
-    """A row that is no message of Kombu's, for somebody else has written it. `id` is its own."""
+    """A row that is no message of Kombu's: another client has written it. `id`: of the row."""
 
     def __init__(self, id_: int, reason: str) -> None:
         super().__init__(reason)
@@ -109,7 +109,7 @@ class Unreadable(ValueError):
 
 
 def delivery_of(row: Sequence[bytes | None]) -> Delivery:
-    """What names it, of a row that may be unreadable."""
+    """What identifies the delivery of a row, even of an unreadable one."""
     return Delivery(int(row[0] or 0), int(row[1] or 0), _token(row))
 
 
@@ -118,7 +118,7 @@ def _token(row: Sequence[bytes | None]) -> int:
 
 
 def incoming(row: Sequence[bytes | None]) -> Incoming:
-    """A row of `id`, `epoch`, COLUMNS, and perhaps the lease token, as text protocol has it. Raises Unreadable."""
+    """A row of `id`, `epoch`, COLUMNS, and perhaps the lease token, in the text protocol. Raises Unreadable."""
     number, attempt, _, _, exchange, routing_key, body, content_type, encoding, headers, properties, expires = row[
         :_FIELDS
     ]
@@ -143,14 +143,14 @@ def incoming(row: Sequence[bytes | None]) -> Incoming:
 
 
 def _members(id_: int, name: str, value: bytes | None) -> dict[str, Any]:
-    found = _read(id_, name, lambda: loads((value or b"{}").decode()))
-    if not isinstance(found, dict):
-        raise Unreadable(id_, f"{name} is no JSON object but {type(found).__name__}")
-    return found
+    parsed = _read(id_, name, lambda: loads((value or b"{}").decode()))
+    if not isinstance(parsed, dict):
+        raise Unreadable(id_, f"{name} is no JSON object but {type(parsed).__name__}")
+    return parsed
 
 
 def _checked(id_: int, headers: dict[str, Any]) -> dict[str, Any]:
-    """Celery takes this header apart in its event loop, at a moment at which the message cannot be told any more."""
+    """Celery parses this header in its event loop, where the message that caused an error is unknown."""
     limits = headers.get("timelimit")
     if limits is not None and not (
         isinstance(limits, list | tuple) and len(limits) == 2 and all(isinstance(n, int | float | None) for n in limits)
@@ -162,12 +162,12 @@ def _checked(id_: int, headers: dict[str, Any]) -> dict[str, Any]:
 def _read(id_: int, name: str, read: Callable[[], T]) -> T:
     try:
         return read()
-    except Exception as error:  # Kombu's JSON makes objects of what it reads, which may raise anything
+    except Exception as error:  # Kombu's JSON creates objects, which may raise anything
         raise Unreadable(id_, f"{name} cannot be read: {type(error).__name__}: {error}") from error
 
 
 class Message(KombuMessage):  # type: ignore[misc]
-    """Celery acks what it cannot decode, so that it does not come again. It is set aside instead, with the error."""
+    """Celery acks what it cannot decode, so that it is not redelivered. Here it is rejected instead, with the error."""
 
     _fault: Exception | None = None
 
@@ -186,12 +186,14 @@ class Message(KombuMessage):  # type: ignore[misc]
         if self._fault is None or multiple or self.acknowledged:
             super().ack(multiple)
             return
-        self.channel.set_aside(self.delivery_tag, f"the body cannot be read: {self._fault!r}"[:REASON_CHARACTERS_MAX])
+        self.channel.reject_with_reason(
+            self.delivery_tag, f"the body cannot be read: {self._fault!r}"[:REASON_CHARACTERS_MAX]
+        )
         self._state = "REJECTED"
 
 
 def delivered(message: Incoming, channel: Any, tag: int, consumer_tag: str | None) -> Message:
-    """What Kombu hands to a consumer."""
+    """The message as Kombu passes it to a consumer."""
     return Message(
         body=message.body,
         channel=channel,
@@ -213,16 +215,16 @@ def delivered(message: Incoming, channel: Any, tag: int, consumer_tag: str | Non
 def queue_priority(priority: Any) -> int:
     """AMQP: 0 to 9, 9 goes first, none is 0. A queue's: lower goes first, 50 is the default."""
     try:
-        given = int(priority or 0)
+        level = int(priority or 0)
     except (TypeError, ValueError):
-        given = 0
-    return PRIORITY_OF_NONE - min(max(given, 0), PRIORITY_MAX)
+        level = 0
+    return PRIORITY_OF_NONE - min(max(level, 0), PRIORITY_MAX)
 
 
 def scheduled_ns(eta: Any, now_ns: int) -> int | None:
-    """When a task may begin, from Celery's header `eta`: ISO 8601 with an offset. None where it may begin now.
+    """When a task may begin, from Celery's header `eta`: ISO 8601 with an offset. None if it may begin now.
 
-    An eta without an offset is in the zone of the app, which is not known here: the worker waits for it, as with any
+    An eta without an offset is in the time zone of the app, which is unknown here: the worker waits for it, as with any
     other broker.
     """
     if not isinstance(eta, str):
@@ -233,7 +235,7 @@ def scheduled_ns(eta: Any, now_ns: int) -> int | None:
         return None
     if moment.tzinfo is None:
         return None
-    # By microseconds, which is what a datetime holds and a queue's times end in: a float of nanoseconds would round.
+    # In microseconds, the resolution of a datetime and of a queue's times: a float of nanoseconds would be rounded.
     ns = round(moment.timestamp() * 1_000_000) * 1000
     return min(ns, TIME_NS_MAX) if ns > now_ns else None
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from amqp.exceptions import AccessRefused, NotFound, PreconditionFailed
 
-from queuegate_celery.line import Line
+from queuegate_celery.connection import SqlConnection
 from queuegate_celery.messages import COLUMNS, DEFINITIONS
 from queuegate_celery.settings import QUEUE_OPTIONS, Settings
-from queuegate_celery.sql import placed, quoted
+from queuegate_celery.sql import escaped, quoted
 
 logger = logging.getLogger(__name__)
 
 COUNT_MAX = 100_000
-"""Counted exactly up to here: a queue is counted each time it is declared."""
+"""The count is exact up to here: a queue is counted each time it is declared."""
 
-_WAITING = "time_acked IS NULL AND time_next MOD 1000 = 0"  # a lease ends in 001, what is set aside in 806 or 807
-_TAKEN = frozenset({"x-max-priority", "x-queue-type", "x-queue-mode", "x-queue-version"})
-"""Arguments of RabbitMQ that ask for what a queue is anyway."""
+_WAITING = "time_acked IS NULL AND time_next MOD 1000 = 0"  # a lease ends with 001, a parked message with 806 or 807
+_IGNORED = frozenset({"x-max-priority", "x-queue-type", "x-queue-mode", "x-queue-version"})
+"""Arguments of RabbitMQ that have no effect: a queue is like that anyway."""
 
 _REFUSED: Mapping[str, str] = {
     "x-message-ttl": "give each task `expires`",
@@ -35,10 +35,10 @@ _REFUSED: Mapping[str, str] = {
 
 
 class Queues:
-    """Those of one database."""
+    """The queues of one database."""
 
-    def __init__(self, line: Line, settings: Settings) -> None:
-        self._line, self._settings = line, settings
+    def __init__(self, db: SqlConnection, settings: Settings) -> None:
+        self._db, self._settings = db, settings
         self._tokens: dict[str, bool] = {}
 
     def table(self, queue: str) -> str:
@@ -46,21 +46,22 @@ class Queues:
         return self._settings.queue_prefix + queue
 
     def declare(self, queue: str, arguments: Mapping[str, Any], passive: bool) -> int:
-        """Makes it where it is missing; how many messages wait there. Raises NotFound for one that is to be there."""
+        """Creates it if it is missing; returns how many messages wait. Raises NotFound with `passive` if it is
+        missing."""
         table, options = self.table(queue), self.options(queue, arguments)
         try:
-            self._look(table)
+            self._check(table)
         except NotFound:
             if passive:
                 raise
             self._create(table, options)
-            self._look(table)
+            self._check(table)
         except AccessRefused:
-            return 0  # an account that may only enqueue; it finds out by the INSERT whether the queue is there
+            return 0  # an account that may only enqueue; its INSERT fails if the queue does not exist
         return self.count(queue)
 
     def options(self, queue: str, arguments: Mapping[str, Any]) -> dict[str, object]:
-        """What a new queue is made WITH. Raises PreconditionFailed for an argument that cannot be had."""
+        """The WITH options of a new queue. Raises PreconditionFailed for an unsupported argument."""
         lease = self._settings.lease_seconds
         options: dict[str, object] = {**QUEUE_OPTIONS, "ack_wait": f"{lease}s", **self._settings.queue_options}
         for name, value in arguments.items():
@@ -68,52 +69,53 @@ class Queues:
                 raise PreconditionFailed(f"queue {queue!r}: argument {name} is not supported; {_REFUSED[name]}")
             if name == "x-delivery-limit":
                 options["max_attempts"] = int(value)
-            elif name not in _TAKEN:
+            elif name not in _IGNORED:
                 if name.startswith("x-"):
                     raise PreconditionFailed(f"queue {queue!r}: argument {name} is not known")
                 options[name] = value
         return options
 
     def count(self, queue: str) -> int:
-        """How many messages wait, scheduled ones included; COUNT_MAX means that or more."""
+        """How many messages wait, scheduled ones included; COUNT_MAX: that many or more."""
         waiting = f"SELECT 1 AS one FROM {quoted(self.table(queue))} WHERE {_WAITING} LIMIT {COUNT_MAX}"
-        return int(self._line.rows(f"SELECT COUNT(*) FROM ({waiting}) AS waiting")[0][0])
+        return int(self._db.rows(f"SELECT COUNT(*) FROM ({waiting}) AS waiting")[0][0])
 
     def purge(self, queue: str) -> int:
-        """Deletes the messages that wait; how many they were. What workers hold stays theirs."""
-        return self._line.execute(f"DELETE FROM {quoted(self.table(queue))} WHERE {_WAITING}")
+        """Deletes waiting messages; returns how many. Messages leased by workers stay."""
+        return self._db.execute(f"DELETE FROM {quoted(self.table(queue))} WHERE {_WAITING}")
 
     def drop(self, queue: str) -> None:
-        self._line.execute(f"DROP QUEUE IF EXISTS {quoted(self.table(queue))}")
+        self._db.execute(f"DROP QUEUE IF EXISTS {quoted(self.table(queue))}")
 
-    def used(self, queue: str) -> bool:
-        """Whether somebody receives from it."""
-        return any(row[0] == self.table(queue) for row in self._line.rows("SHOW SUBSCRIPTIONS"))
+    def in_use(self, queue: str) -> bool:
+        """Whether it has receivers."""
+        return any(row[0] == self.table(queue) for row in self._db.rows("SHOW SUBSCRIPTIONS"))
 
-    def _look(self, table: str) -> None:
-        """A stream of no messages: the queue is there, is one, and has our columns."""
-        self._line.rows(f"SELECT {', '.join(('id', *COLUMNS))} FROM STREAM {quoted(table)} LIMIT 0")
+    def _check(self, table: str) -> None:
+        """Opens a stream of no messages: checks that it exists, is a queue, and has the columns of Celery's
+        messages."""
+        self._db.rows(f"SELECT {', '.join(('id', *COLUMNS))} FROM STREAM {quoted(table)} LIMIT 0")
 
     def has_tokens(self, table: str) -> bool:
-        """Whether its deliveries have lease tokens: an older table may lack the column. Asked once."""
+        """Whether its deliveries have lease tokens: an older table may lack the column. Queried once."""
         if table not in self._tokens:
             try:
-                self._line.rows(f"SELECT lease_token FROM STREAM {quoted(table)} LIMIT 0")
+                self._db.rows(f"SELECT lease_token FROM STREAM {quoted(table)} LIMIT 0")
                 self._tokens[table] = True
             except PreconditionFailed:
                 self._tokens[table] = False
         return self._tokens[table]
 
     def _create(self, table: str, options: Mapping[str, object]) -> None:
-        given = ", ".join(f"{_name(name)} = %s" for name in options)
-        self._line.execute(
-            f"CREATE QUEUE IF NOT EXISTS {placed(table)} ({DEFINITIONS}) WITH ({given})", tuple(options.values())
+        assignments = ", ".join(f"{_name(name)} = %s" for name in options)
+        self._db.execute(
+            f"CREATE QUEUE IF NOT EXISTS {escaped(table)} ({DEFINITIONS}) WITH ({assignments})", tuple(options.values())
         )
         logger.info("queue %s was created", table)
 
 
 def _name(option: str) -> str:
-    """Options are words; anything else would be a text of somebody's in a statement."""
+    """Checks that an option's name is a plain word, so that no other text gets into a statement."""
     if not (option.isascii() and option.replace("_", "a").isalnum()):
         raise PreconditionFailed(f"{option!r} is no option of a queue")
     return option

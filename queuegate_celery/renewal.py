@@ -1,7 +1,8 @@
-"""A thread for each connection that receives: prolongs leases while tasks run, and sends acks that were left behind.
+"""A thread for each receiving connection: renews leases while tasks run, and sends acks that the event loop has not
+sent.
 
-It has to be a thread, for a worker of the pool `solo` runs its tasks in the event loop itself. It uses the connection's
-line for statements, one at a time with everybody else, so no lease is prolonged after its message was settled.
+It has to be a thread, because a worker of the pool `solo` runs its tasks in the event loop itself. It shares the
+connection for statements, one statement at a time, so no lease is renewed after its message was settled.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 0.1
-"""The most that an ack waits for the event loop's next turn before it is sent from here."""
+"""The longest time an ack waits for the event loop's next iteration before it is sent from here."""
 
 LISTENER_SECONDS = 60.0
-_IDLE_SECONDS = 60.0  # a server or a firewall cuts lines that say nothing for long
+_IDLE_SECONDS = 60.0  # servers and firewalls close connections that are idle for long
 
 
 class Leaseholder(Protocol):
-    """What is looked after."""
+    """The connection whose leases are renewed."""
 
     def renew(self) -> None: ...
 
@@ -42,7 +43,7 @@ class Renewal:
 
     def __init__(self, holder: Leaseholder, lease_seconds: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._holder, self._clock = holder, clock
-        self._every = lease_seconds / 3  # two may be late before a lease ends
+        self._every = lease_seconds / 3  # two renewals may fail before a lease ends
         self._wake, self._stopped = threading.Event(), False
         self._renew_at = clock() + self._every
         self._listen_at = clock() + LISTENER_SECONDS
@@ -51,7 +52,7 @@ class Renewal:
         self._thread.start()
 
     def acks_wait(self) -> None:
-        """There are acks that the event loop is to send by and by."""
+        """There are acks that the event loop is to send soon."""
         if self._acks_at is None:
             self._acks_at = self._clock() + ACK_SECONDS
             self._wake.set()
@@ -70,7 +71,7 @@ class Renewal:
                 return
             try:
                 self.run_once()
-            except Exception as error:  # the event loop raises it at its next turn, and Celery connects anew
+            except Exception as error:  # the event loop raises it in its next iteration, and Celery reconnects
                 logger.debug("renewal ends: %r", error)
                 self._holder.fail(error)
                 return

@@ -1,4 +1,4 @@
-"""Which bindings of an exchange a routing key fits, by the rules of AMQP 0-9-1. Pure."""
+"""Which bindings of an exchange match a routing key, by the rules of AMQP 0-9-1. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KINDS = frozenset({"direct", "topic", "fanout"})
 
 
 def matches(kind: str, binding_key: str, routing_key: str) -> bool:
-    """Whether a message with that routing key goes where the binding leads. `kind` is one of KINDS."""
+    """Whether the binding matches a message with that routing key. `kind` is one of KINDS."""
     match kind:
         case "direct":
             return binding_key == routing_key
@@ -20,17 +20,17 @@ def matches(kind: str, binding_key: str, routing_key: str) -> bool:
     raise ValueError(f"exchanges of type {kind!r} are not supported")
 
 
-@lru_cache(maxsize=4096)  # keys of an application are few; a program that makes them up is bounded
+@lru_cache(maxsize=4096)  # applications have few keys; the size is bounded for programs that generate them
 def _topic(binding_key: str, routing_key: str) -> bool:
-    return _words(binding_key.split("."), routing_key.split(".") if routing_key else [])
+    return _words_match(binding_key.split("."), routing_key.split(".") if routing_key else [])
 
 
-def _words(pattern: Sequence[str], words: Sequence[str]) -> bool:
-    """`*` is exactly one word, `#` is none or more.
+def _words_match(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    """`*` matches exactly one word, `#` any number of words.
 
     Row by row through the pattern, so that `#.#.#` costs the product of both lengths and no more.
     """
-    reached = {0}  # how many words the pattern so far can have taken
+    reached = {0}  # how many words the pattern so far can match
     for part in pattern:
         if part == "#":
             reached = set(range(min(reached), len(words) + 1))

@@ -1,4 +1,4 @@
-"""Where the proxy is, and what `broker_transport_options` may say."""
+"""The proxy's address, and the options in `broker_transport_options`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DEFAULT_PORT = 3307
 _LEASE_SECONDS_MIN, _LEASE_SECONDS_MAX = 3, 86_400
 QUEUE_OPTIONS: Mapping[str, object] = MappingProxyType({
     "min_backoff": "1s",
-    "purge_after": "1h",  # a busy broker acks thousands a second; the rows are of use for a look, not for a day
-    "max_attempts": 20,  # as RabbitMQ's quorum queues: a task that kills its worker does not do so for ever
+    "purge_after": "1h",  # a busy broker acks thousands a second; acked rows are for inspection, not needed for a day
+    "max_attempts": 20,  # as RabbitMQ's quorum queues: a task that kills its worker is not retried endlessly
 })  # fmt: skip
-"""Of a queue that is made here, besides `ack_wait`, which is the lease."""
+"""The options of a new queue, in addition to `ack_wait`, which is the lease."""
 
 _TLS_NAMES = {
     "ca_certs": "ca", "ssl_ca_certs": "ca", "certfile": "cert", "ssl_certfile": "cert", "keyfile": "key",
@@ -24,12 +24,12 @@ _TLS_NAMES = {
 
 
 class SettingError(ValueError):
-    """A part of the URL or an option that cannot be used."""
+    """A part of the URL or an option is invalid."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A database behind a proxy, and who connects."""
+    """A database behind a proxy, and the account."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        """What is ours of the transport options; Kombu keeps some of its own in them. Raises SettingError."""
+        """Reads the transport options; those of Kombu itself are ignored. Raises SettingError."""
         lease = options.get("lease", cls.lease_seconds)
         if not isinstance(lease, int | float) or not _LEASE_SECONDS_MIN <= lease <= _LEASE_SECONDS_MAX:
             raise SettingError(
@@ -81,7 +81,7 @@ class Settings:
 
 
 def address_of(client: Any) -> Address:
-    """What a kombu Connection was given. Raises SettingError."""
+    """Reads the parameters of a kombu Connection. Raises SettingError."""
     database = client.virtual_host or ""
     if database in ("", "/"):
         raise SettingError(
@@ -100,18 +100,18 @@ def address_of(client: Any) -> Address:
     )
 
 
-def _tls(given: Any) -> Any:
-    """broker_use_ssl: True checks the certificate by the system's authorities; a dict has PyMySQL's names or amqp's."""
-    if not given:
+def _tls(option: Any) -> Any:
+    """broker_use_ssl: True: verify the certificate with the system's CAs; a dict has PyMySQL's names or amqp's."""
+    if not option:
         return None
-    if given is True:
+    if option is True:
         return ssl.create_default_context()
-    if isinstance(given, Mapping):
-        named = {_TLS_NAMES.get(key, key): value for key, value in given.items()}
-        required = named.pop("cert_reqs", named.pop("ssl_cert_reqs", None))
+    if isinstance(option, Mapping):
+        arguments = {_TLS_NAMES.get(key, key): value for key, value in option.items()}
+        required = arguments.pop("cert_reqs", arguments.pop("ssl_cert_reqs", None))
         if required is not None:
-            named["verify_mode"] = required != ssl.CERT_NONE
+            arguments["verify_mode"] = required != ssl.CERT_NONE
             if required == ssl.CERT_NONE:
-                named["check_hostname"] = False  # Python insists on a certificate where it compares names
-        return named
-    return given
+                arguments["check_hostname"] = False  # Python insists on a certificate where it compares names
+        return arguments
+    return option

@@ -1,15 +1,15 @@
-"""Where messages come from: a queue, or the topic of broadcasts. Each is a connection that an event loop watches.
+"""The sources of messages: a queue, or the topic of broadcasts. Each is a connection that an event loop watches.
 
-A queue is asked by `SELECT ... LIMIT room WAIT '30s'`, again and again, and not by one stream without an end. An answer
-comes as soon as anything is due, so a message is as fast here as there; and
-- each question says how much room there is now. The window of a stream is fixed while it is open, and Celery moves its
-  prefetch count (autoscale, `pool_grow`, after a reconnect). To open the stream anew would give back what its worker
-  is working on;
-- a proxy that has vanished is noticed, because an answer is due after half a minute.
-`lease = 'connection'` has the engine give back what is not acked as soon as the connection ends, as with a stream.
+A queue is polled with `SELECT ... LIMIT capacity WAIT '30s'`, repeatedly, instead of with one endless stream. An answer
+comes as soon as anything is due, so the latency is the same; and
+- each poll contains the free prefetch of that moment. The window of a stream is fixed while it is open, but Celery
+  changes its prefetch count (autoscale, `pool_grow`, after a reconnect). Reopening the stream would give back the
+  messages that its worker is handling;
+- a proxy that has vanished is detected, because an answer is due after half a minute.
+With `lease = 'connection'` the engine gives back unacked messages as soon as the connection ends, as with a stream.
 
-Broadcasts need no room and no leases. They are one stream without an end, whose reader in the proxy also sees to ids
-that become visible late.
+Broadcasts need no prefetch and no leases. They are one endless stream; its reader in the proxy also handles ids that
+become visible late.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from amqp.exceptions import ChannelError, RecoverableConnectionError
 from pymysql.constants.COMMAND import COM_QUERY
 
 from queuegate_celery.answers import Answer, Malformed, Row
-from queuegate_celery.errors import KILLED, LOCK_WAIT, told
-from queuegate_celery.line import Line, abandon, connect
+from queuegate_celery.connection import SqlConnection, abort, connect
+from queuegate_celery.errors import KILLED, LOCK_WAIT, to_amqp_error
 from queuegate_celery.messages import COLUMNS
 from queuegate_celery.settings import Address, Settings
-from queuegate_celery.sql import placed, quoted
+from queuegate_celery.sql import escaped, quoted
 
-ROOM_MAX = 1000
-"""Of one question, where Kombu sets no prefetch count: more than a proxy hands out at once, and a bound for memory."""
+POLL_LIMIT_MAX = 1000
+"""Limit of one poll if Kombu sets no prefetch count: more than a proxy delivers at once, and a bound for memory."""
 
 BROADCASTS = "queuegate_celery_broadcasts"
 _WAIT_SECONDS = 30
-_OVERDUE_SECONDS = 20.0  # after that an answer is late by more than a busy proxy makes it
+_OVERDUE_SECONDS = 20.0  # more than the delay of a busy proxy
 _STOP_SECONDS = 5.0
 _KILL_AGAIN_SECONDS = 0.5
-_READ_BYTES, _TURN_BYTES = 65_536, 4_194_304  # of one recv, and of one turn: other sockets of the loop want theirs, too
-_PREFETCH_MAX = 1_000_000  # what the proxy takes; the room is counted here, by LIMIT
-_BRINGS_NOTHING = frozenset({KILLED, LOCK_WAIT})  # errors of an answer after which one may ask again
+_READ_BYTES, _TURN_BYTES = 65_536, 4_194_304  # of one recv, and of one turn: the loop has other sockets, too
+_PREFETCH_MAX = 1_000_000  # the proxy's maximum; the real limit is LIMIT
+_BRINGS_NOTHING = frozenset({KILLED, LOCK_WAIT})  # errors after which the poll may be repeated
 _FIELDS = ", ".join(("id", "epoch", *COLUMNS))
 _TOPIC_FIELDS = ", ".join(("id", *COLUMNS))
 
@@ -53,20 +53,20 @@ def _fields(has_tokens: bool) -> str:
 
 
 def receiver() -> str:
-    """The name under which the proxy shows us."""
+    """This process's name in SHOW SUBSCRIPTIONS."""
     return f"{socket.gethostname()[:40]} {os.getpid()}"
 
 
 def readable(sources: Iterable[Any], seconds: float | None) -> list[Any]:
-    """Those that can be read, or have ended, within that time. None waits for as long as it takes."""
+    """The sources that become readable, or end, within that time. None: no timeout."""
     with selectors.DefaultSelector() as selector:
         for source in sources:
             selector.register(source, selectors.EVENT_READ)
         return [key.fileobj for key, _ in selector.select(seconds)]
 
 
-class _Pull:
-    """A connection on which one answer is read as it comes."""
+class _PollConnection:
+    """A connection on which one answer is read without blocking."""
 
     def __init__(self, address: Address, settings: Settings) -> None:
         self._address, self._settings = address, settings
@@ -74,7 +74,7 @@ class _Pull:
         self.id = int(self._connection.thread_id())
         self._sock.setblocking(False)
         self._answer: Answer | None = None
-        self.asked_at = 0.0
+        self.sent_at = 0.0
 
     @property
     def _sock(self) -> Any:
@@ -84,92 +84,94 @@ class _Pull:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is awaited."""
+        """Whether an answer is pending."""
         return self._answer is not None
 
     def fileno(self) -> int:
         return int(self._sock.fileno())
 
-    def ask(self, sql: str) -> None:
-        """Sends a statement; the answer is read by and by."""
+    def send(self, sql: str) -> None:
+        """Sends a statement; the answer is read later."""
         assert self._answer is None
         command = bytes([COM_QUERY]) + sql.encode()
         self._sock.settimeout(self._settings.socket_timeout)
         try:
             self._sock.sendall(len(command).to_bytes(3, "little") + b"\0" + command)
         except OSError as error:
-            raise told(error, self._address) from error
+            raise to_amqp_error(error, self._address) from error
         finally:
             self._sock.setblocking(False)
-        self._answer, self.asked_at = Answer(), time.monotonic()
+        self._answer, self.sent_at = Answer(), time.monotonic()
 
     def read(self) -> list[Row]:
-        """The rows that are there. Raises AMQP's errors; an answer that KILL QUERY ended, or that met a table which
-        another session holds locked, has just ended."""
-        answer, taken = self._answer, 0
-        while taken < _TURN_BYTES or self._pending():
+        """The rows available now. Raises AMQP's errors. An answer that KILL QUERY ended, or that failed because another
+        session has locked the table, counts as ended without an error."""
+        answer, received = self._answer, 0
+        while received < _TURN_BYTES or self._pending():
             try:
                 data = self._sock.recv(_READ_BYTES)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 break
             except OSError as error:
-                raise told(error, self._address) from error
+                raise to_amqp_error(error, self._address) from error
             if not data:
                 raise RecoverableConnectionError(f"{self._address.shown} has closed the connection")
             if answer is None:
                 raise RecoverableConnectionError(f"{self._address.shown} ends the connection: {data[4:]!r}")
-            taken += len(data)
+            received += len(data)
             try:
                 answer.feed(data)
             except Malformed as error:
                 raise RecoverableConnectionError(f"{self._address.shown} answers with {error}") from error
-        return self._taken(answer)
+        return self._take_rows(answer)
 
     def _pending(self) -> bool:
-        """Whether TLS has more than the kernel tells an event loop of."""
+        """Whether TLS has buffered data, which an event loop cannot see."""
         return isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
 
-    def _taken(self, answer: Answer | None) -> list[Row]:
+    def _take_rows(self, answer: Answer | None) -> list[Row]:
         if answer is None:
             return []
         if answer.done:
             self._answer = None
             if answer.error is not None and answer.error[0] not in _BRINGS_NOTHING:
-                raise told(pymysql.OperationalError(*answer.error), self._address)
+                raise to_amqp_error(pymysql.OperationalError(*answer.error), self._address)
         return answer.take()
 
     @property
-    def described(self) -> bool:
-        return self._answer is None or self._answer.described
+    def has_columns(self) -> bool:
+        return self._answer is None or self._answer.has_columns
 
-    def read_until(self, so: Callable[[], bool], seconds: float) -> list[Row]:
-        """Reads until that is so, or until that time is over, blocking."""
+    def read_until(self, done: Callable[[], bool], seconds: float) -> list[Row]:
+        """Reads until `done` is true, or until the timeout; blocking."""
         rows, deadline = self.read(), time.monotonic() + seconds
-        while not so() and (left := deadline - time.monotonic()) > 0:
+        while not done() and (left := deadline - time.monotonic()) > 0:
             readable([self], left)
             rows += self.read()
         return rows
 
     def wait(self, until: Callable[[], bool], seconds: float) -> list[Row]:
-        """Reads until that is so, blocking. Raises TimeoutError."""
+        """Reads until `until` is true; blocking. Raises TimeoutError."""
         rows = self.read_until(until, seconds)
         if not until():
             raise TimeoutError(f"{self._address.shown} has not answered within {seconds:g} s")
         return rows
 
     def close(self) -> None:
-        """The proxy gives back what this connection held."""
-        abandon(self._connection)
+        """The proxy gives back the messages that this connection has leased."""
+        abort(self._connection)
 
 
 class QueueSource:
-    """One queue's messages, as many as there is room for."""
+    """One queue's messages, as many as the prefetch allows."""
 
-    def __init__(self, line: Line, address: Address, settings: Settings, table: str, *, has_tokens: bool) -> None:
+    def __init__(
+        self, db: SqlConnection, address: Address, settings: Settings, table: str, *, has_tokens: bool
+    ) -> None:
         self.table = table
-        self._pull = _Pull(address, settings)
+        self._connection = _PollConnection(address, settings)
         self._head = f"SELECT {_fields(has_tokens)} FROM STREAM {quoted(table)} LIMIT "
-        self._tail = line.mogrify(
+        self._tail = db.mogrify(
             f" WAIT {_WAIT_SECONDS} WITH (lease = 'connection', prefetch = {_PREFETCH_MAX}, "
             f"ack_wait = {settings.lease_seconds}, consumer = %s)",
             (receiver(),),
@@ -177,10 +179,10 @@ class QueueSource:
         self.stopped = False
 
     @staticmethod
-    def fetch(line: Line, settings: Settings, table: str, *, has_tokens: bool) -> Row | None:
-        """One message that is due now, over the line that statements take; it is held until that line ends."""
-        rows = line.rows(
-            f"SELECT {_fields(has_tokens)} FROM STREAM {placed(table)} LIMIT 1 NOWAIT WITH (lease = 'connection', "
+    def fetch(db: SqlConnection, settings: Settings, table: str, *, has_tokens: bool) -> Row | None:
+        """One message that is due now, over the connection for statements; its lease ends with that connection."""
+        rows = db.rows(
+            f"SELECT {_fields(has_tokens)} FROM STREAM {escaped(table)} LIMIT 1 NOWAIT WITH (lease = 'connection', "
             f"prefetch = {_PREFETCH_MAX}, ack_wait = {settings.lease_seconds}, consumer = %s)",
             (receiver(),),
         )
@@ -191,66 +193,66 @@ class QueueSource:
         )
 
     def fileno(self) -> int:
-        return self._pull.fileno()
+        return self._connection.fileno()
 
-    def ask(self, room: int) -> None:
-        """Asks, where nothing is asked yet and there is room. Raises AMQP's errors."""
-        if self._pull.busy:
-            if time.monotonic() > self._pull.asked_at + _WAIT_SECONDS + _OVERDUE_SECONDS:
+    def poll(self, capacity: int) -> None:
+        """Polls, if no poll is pending and `capacity` is not 0. Raises AMQP's errors."""
+        if self._connection.busy:
+            if time.monotonic() > self._connection.sent_at + _WAIT_SECONDS + _OVERDUE_SECONDS:
                 raise RecoverableConnectionError(f"no answer about queue {self.table!r}: its proxy is gone")
-        elif room > 0 and not self.stopped:
-            self._pull.ask(f"{self._head}{min(room, ROOM_MAX)}{self._tail}")
+        elif capacity > 0 and not self.stopped:
+            self._connection.send(f"{self._head}{min(capacity, POLL_LIMIT_MAX)}{self._tail}")
 
     def read(self) -> list[Row]:
-        """What has come, without waiting."""
-        return self._pull.read()
+        """The rows received, without waiting."""
+        return self._connection.read()
 
-    def stop(self, line: Line) -> list[Row]:
-        """Asks no more; what came in the meantime. What is held stays held until `close`."""
+    def stop(self, db: SqlConnection) -> list[Row]:
+        """Polls no more; returns the rows received meanwhile. Leases stay until `close`."""
         self.stopped = True
-        if not self._pull.busy:
+        if not self._connection.busy:
             return []
         rows: list[Row] = []
         deadline = time.monotonic() + _STOP_SECONDS
         try:
-            while self._pull.busy:
+            while self._connection.busy:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"queue {self.table!r} has not answered within {_STOP_SECONDS:g} s")
-                # Again and again: a KILL that overtakes its statement, on the other connection, ends nothing.
-                line.execute(f"KILL QUERY {self._pull.id}")
-                rows += self._pull.read_until(lambda: not self._pull.busy, min(_KILL_AGAIN_SECONDS, left))
+                # Repeatedly: a KILL that overtakes its statement, on the other connection, has no effect.
+                db.execute(f"KILL QUERY {self._connection.id}")
+                rows += self._connection.read_until(lambda: not self._connection.busy, min(_KILL_AGAIN_SECONDS, left))
         except ChannelError:
-            pass  # it has ended by itself: its queue is gone
+            pass  # it has ended already: its queue was dropped
         return rows
 
     def close(self) -> None:
-        self._pull.close()
+        self._connection.close()
 
 
 class BroadcastSource:
     """What is published to one exchange from now on."""
 
-    def __init__(self, line: Line, address: Address, settings: Settings, exchange: str) -> None:
-        self._pull = _Pull(address, settings)
-        self._pull.ask(
-            line.mogrify(
+    def __init__(self, db: SqlConnection, address: Address, settings: Settings, exchange: str) -> None:
+        self._connection = _PollConnection(address, settings)
+        self._connection.send(
+            db.mogrify(
                 f"SELECT {_TOPIC_FIELDS} FROM STREAM {quoted(BROADCASTS)} WHERE exchange = %s "
                 "WITH (mode = 'broadcast', start = 'latest', consumer = %s)",
                 (exchange, receiver()),
             )
         )
-        # The columns come when the place is fixed: what is published after this has returned is not missed.
-        self._early = self._pull.wait(lambda: self._pull.described, settings.socket_timeout)
+        # The columns come when the start position is fixed: what is published after this has returned is not missed.
+        self._early = self._connection.wait(lambda: self._connection.has_columns, settings.socket_timeout)
 
     def fileno(self) -> int:
-        return self._pull.fileno()
+        return self._connection.fileno()
 
     def read(self) -> list[Row]:
-        rows, self._early = self._early + self._pull.read(), []
-        if not self._pull.busy:
+        rows, self._early = self._early + self._connection.read(), []
+        if not self._connection.busy:
             raise RecoverableConnectionError("the stream of broadcasts has ended")
-        return [[row[0], b"1", *row[1:]] for row in rows]  # an attempt, as rows of queues have it
+        return [[row[0], b"1", *row[1:]] for row in rows]  # attempt 1: rows of queues have an attempt there
 
     def close(self) -> None:
-        self._pull.close()
+        self._connection.close()

@@ -1,4 +1,4 @@
-"""Names as SQL writes them. Values are bound by PyMySQL."""
+"""Quoted names for SQL. Values are bound by PyMySQL."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 
 def quoted(*names: str) -> str:
-    """A name, or a name of names."""
+    """A quoted name, qualified if several are given."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
-def placed(*names: str) -> str:
-    """The same in a statement that has placeholders."""
+def escaped(*names: str) -> str:
+    """The same for a statement with placeholders: `%` is doubled."""
     return quoted(*names).replace("%", "%%")
 
 
 def numbers(ids: Iterable[int]) -> str:
-    """Ids as ACK and its like take them."""
+    """A list of ids for ACK and similar statements."""
     return ", ".join(str(int(each)) for each in ids)

@@ -1,4 +1,4 @@
-"""Tasks enqueued in a transaction of the application's own: they and its rows commit together, or not at all."""
+"""Tasks enqueued in the application's own transaction: they are committed together with its rows, or not at all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _cursor: ContextVar[Any] = ContextVar("queuegate_celery_cursor", default=None)
 
 @contextmanager
 def publishing_on(cursor: Any) -> Iterator[None]:
-    """Within it, in this thread or asyncio task, `delay` and its like INSERT by `cursor` and commit nothing.
+    """Within it, in this thread or asyncio task, `delay` and similar calls INSERT with `cursor` and commit nothing.
 
     `cursor` is an open DB-API cursor whose placeholders are `%s`: of PyMySQL, mysqlclient, mysql-connector-python, or
-    Django's. The task is there once its transaction commits, and never if that is rolled back. The cursor's connection
-    should go through the proxy, for then workers hear of the commit at once. Errors of the cursor are raised as they
-    are, and nothing is tried again: the transaction is the application's.
+    Django's. The task exists once its transaction commits, and never if that is rolled back. The cursor's connection
+    should go through the proxy, because then workers get the task at once. Errors of the cursor are raised unchanged,
+    and nothing is retried: the transaction is the application's.
     """
     token = _cursor.set(cursor)
     try:
@@ -26,6 +26,6 @@ def publishing_on(cursor: Any) -> Iterator[None]:
         _cursor.reset(token)
 
 
-def cursor_given() -> Any:
+def current_cursor() -> Any:
     """The cursor of the innermost `publishing_on`, or None."""
     return _cursor.get()

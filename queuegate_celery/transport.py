@@ -54,7 +54,7 @@ class Transport(base.Transport):
 
     def establish_connection(self) -> Link:
         if self._link is not None:
-            self._link.close()  # Kombu forgets one that has failed; what it held is to go to others now
+            self._link.close()  # Kombu does not close a failed one; its messages are to go to others now
         try:
             self._link = Link(address_of(self.client), Settings.of(self.client.transport_options or {}), self.client)
             return self._link

@@ -7,11 +7,12 @@
 
     Worker("mysql://root@127.0.0.1:3307/main", "emails", concurrency=4).run(handle)
 
-`worker` is what a program makes, `command` the same as a command. A `run` has threads: the `receiver` polls for as
-many messages as the `room` has free slots, each `slot` calls the handler (`handlers`) in a `transaction` and settles by
-the `outcomes`, and the `heartbeat` renews the leases of what is `held`. `statements` makes their SQL, a `line` sends it
-to an `address` (which `option_files` may tell), with a `backoff` where nobody answers. A `message` is what the handler
-gets, `errors` what it may raise, `hooks` what metrics and traces hear.
+A program creates a `worker`; `command` does the same from the command line. A `run` has threads. The `receiver` polls
+for as many messages as there are `free_slots`. Each `slot` calls the handler (`handlers`) in a `transaction` and
+settles the messages by the `outcomes`. The `heartbeat` renews the leases of the messages that are `in_flight`.
+`statements` creates the SQL; a `connection` sends it to an `address` (which may come from `option_files`), and
+reconnects with a `backoff`. A `message` is the handler's argument, `errors` are what it may raise, `hooks` are for
+metrics and traces.
 """
 
 from queuegate_worker.address import Address

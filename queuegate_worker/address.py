@@ -1,4 +1,5 @@
-"""Where a worker logs in, and as whom: a URL, or the arguments of `pymysql.connect`. The password is never shown."""
+"""Where a worker connects, and with which account: a URL, or the arguments of `pymysql.connect`. The password is never
+shown."""
 
 from __future__ import annotations
 
@@ -45,18 +46,18 @@ class Address:
         }
 
 
-def address_of(given: str | Mapping[str, Any] | Address, environment: Mapping[str, str]) -> Address:
-    """What was given, read. A URL without a password takes that of MYSQL_PWD. Raises WorkerError."""
-    match given:
+def address_of(address: str | Mapping[str, Any] | Address, environment: Mapping[str, str]) -> Address:
+    """Parses an address. A URL without a password takes that of MYSQL_PWD. Raises WorkerError."""
+    match address:
         case Address():
-            return given
+            return address
         case str():
-            return _of_url(given, environment.get("MYSQL_PWD", ""))
+            return _from_url(address, environment.get("MYSQL_PWD", ""))
         case _:
-            return _of_arguments(dict(given))
+            return _from_arguments(dict(address))
 
 
-def _of_url(url: str, password: str) -> Address:
+def _from_url(url: str, password: str) -> Address:
     """An error names no part of the URL: the password might be in it."""
     try:
         parts = urlsplit(url)
@@ -81,9 +82,9 @@ def _of_url(url: str, password: str) -> Address:
     )
 
 
-def _of_arguments(given: dict[str, Any]) -> Address:
-    taken = sorted(set(given) & set(_SET_BY_THE_WORKER))
-    if taken:
-        raise WorkerError(f"the worker sets these arguments of the connection itself: {', '.join(taken)}")
-    named = {key: given.pop(key) for key in ("host", "port", "user", "password", "database") if key in given}
-    return Address(**named, options=given)
+def _from_arguments(arguments: dict[str, Any]) -> Address:
+    reserved = sorted(set(arguments) & set(_SET_BY_THE_WORKER))
+    if reserved:
+        raise WorkerError(f"the worker sets these arguments of the connection itself: {', '.join(reserved)}")
+    fields = {key: arguments.pop(key) for key in ("host", "port", "user", "password", "database") if key in arguments}
+    return Address(**fields, options=arguments)

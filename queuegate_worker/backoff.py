@@ -1,4 +1,4 @@
-"""How long to wait before a connection is tried again. Chance is injected."""
+"""How long to wait before a connection is tried again. The random source is injected."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable
 
 _FIRST_SECONDS = 0.1
-_MOST_SECONDS = 30.0  # as long as a load balancer or a failover takes; a proxy that is back is found within it
+_MOST_SECONDS = 30.0  # as long as a load balancer or a failover takes; a proxy that is back is reached within it
 
 
 class Backoff:
-    """Doubling pauses with full jitter: many workers that lost one proxy do not come back in one moment."""
+    """Doubling pauses with full jitter: many workers that lost one proxy do not all reconnect at once."""
 
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
         self._chance = chance
@@ -23,5 +23,5 @@ class Backoff:
         return step * (0.5 + 0.5 * self._chance())
 
     def succeeded(self) -> None:
-        """The next failure is the first again."""
+        """The next failure counts as the first one again."""
         self._failures = 0

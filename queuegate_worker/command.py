@@ -1,7 +1,7 @@
 """`queuegate-work 'app.tasks:handle' --queue orders --concurrency 8`: the worker as a command.
 
-Exit codes: 0 stopped in order; 1 it could not begin or go on, or handlers did not end in the grace time; 2 a mistake
-in the command line. One line says why.
+Exit codes: 0 stopped in order; 1 it could not start or continue, or handlers did not end in the grace time; 2 a mistake
+in the command line. The reason is one line on stderr.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
-from queuegate_worker.option_files import SSL_MODES, address_of_options, port_of, told_where
+from queuegate_worker.option_files import SSL_MODES, address_of_options, has_connection_options, port_of
 from queuegate_worker.worker import Worker
 
 _DISTRIBUTIONS = ("queuegate-worker", "queuegate")  # the worker is in both
@@ -35,7 +35,7 @@ of the mysql client say where to connect; they may stand in ~/.my.cnf, in the gr
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("handler", metavar="HANDLER", help="what handles a message, such as app.tasks:handle")
     parser.add_argument("--queue", required=True, metavar="QUEUE", help="`queue` or `database.queue`")
     parser.add_argument("--url", metavar="URL", help="the proxy and the account (default: QUEUEGATE_URL)")
@@ -89,7 +89,7 @@ def _add_connecting(parser: argparse.ArgumentParser) -> None:
 
 
 class _Version(argparse.Action):
-    """`--version`: that of the wheel this module came with."""
+    """`--version`: the version of the installed wheel."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         name = next((name for name in _DISTRIBUTIONS if _installed(name)), None)
@@ -112,9 +112,10 @@ def _port(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def place_of(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> str | Address:
-    """A URL, or what options and option files say. Raises WorkerError; OSError for a file that cannot be read."""
-    if told_where(options):
+def connection_target(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> str | Address:
+    """A URL, or an address from the options and option files. Raises WorkerError; OSError for a file that cannot be
+    read."""
+    if has_connection_options(options):
         if options.url:
             raise WorkerError("--url says where to connect: leave out the other options, or the URL")
     elif url := options.url or environment.get("QUEUEGATE_URL"):
@@ -123,7 +124,7 @@ def place_of(options: argparse.Namespace, environment: Mapping[str, str], home: 
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object for each record, with the names that the proxy's log has."""
+    """One JSON object for each record, with the field names of the proxy's log."""
 
     def format(self, record: logging.LogRecord) -> str:
         """A record as a line."""
@@ -157,9 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         add_help=False,  # -h is the host
     )
     add_options(parser)
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    # As the mysql client has it: `-p` without a value attached asks, and what follows is no password.
-    return run(parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in given]))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    # As in the mysql client: `-p` without an attached value prompts; the next word is not the password.
+    return run(parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in words]))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -167,10 +168,10 @@ def run(options: argparse.Namespace) -> int:
     _log(options)
     sys.path.insert(0, str(Path.cwd()))
     try:
-        handle = found(options.handler)
-        hooks = found(options.hooks)() if options.hooks else Hooks()
+        handle = import_object(options.handler)
+        hooks = import_object(options.hooks)() if options.hooks else Hooks()
         worker = Worker(
-            place_of(options, os.environ, Path.home()),
+            connection_target(options, os.environ, Path.home()),
             options.queue,
             concurrency=options.concurrency,
             batch=options.batch,
@@ -198,8 +199,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def found(name: str) -> Callable[..., Any]:
-    """What `module:function` names. Raises WorkerError; an error inside the module is shown as it is."""
+def import_object(name: str) -> Callable[..., Any]:
+    """Imports the object named by `module:function`. Raises WorkerError; an error inside the module is shown as it
+    is."""
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         raise WorkerError(f"{name!r} is no name of a function; it is module:function, such as app.tasks:handle")

@@ -1,4 +1,4 @@
-"""What a handler raises to say what becomes of its message, and the errors that end a worker."""
+"""What a handler raises to decide what happens to its message, and the errors that end a worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Release(Exception):
 
 
 class LeaseLost(Exception):
-    """The delivery is over: its lease ran out, and the message was given to another, acked, or deleted."""
+    """The delivery is over: its lease ran out, and the message was delivered to another receiver, acked, or deleted."""
 
 
 class TransactionEnded(Exception):
@@ -39,15 +39,15 @@ class TransactionEnded(Exception):
 
 
 class WorkerError(Exception):
-    """The worker cannot begin or go on. The text says why, and shows no password."""
+    """The worker cannot start or continue. The text contains the reason and no password."""
 
 
 _DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
 
-_LOST_LINE = (0, 2003, 2006, 2013, 2014, 2055)
-"""Numbers of PyMySQL's own for a connection that is not there, or no longer; 0: closed by this side."""
+_CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
+"""PyMySQL's own numbers for a connection that could not be opened or was lost; 0: closed by this side."""
 
-_ENDS_THE_SESSION = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
+_SESSION_ENDED = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
 """The server's numbers after which a new connection is needed, or could not be had for now: docs/protocol.md."""
 
 PERMANENT = {
@@ -68,35 +68,35 @@ PERMANENT = {
     3118: "the account is locked",
     3159: "the account needs an encrypted connection: give ssl_ca",
 }
-"""Errors that waiting does not mend, with what they mean to who starts a worker."""
+"""Errors that waiting does not fix, with their meaning for the user who starts a worker."""
 
 
-def number_of(error: BaseException) -> int:
+def error_number(error: BaseException) -> int:
     """MySQL's number of an error; -1 where it has none."""
     number = error.args[0] if isinstance(error, pymysql.MySQLError) and error.args else -1
     return number if isinstance(number, int) else -1
 
 
-def line_is_lost(error: BaseException) -> bool:
-    """Whether the connection that raised it is of no more use."""
+def connection_lost(error: BaseException) -> bool:
+    """Whether the connection that raised it can no longer be used."""
     if isinstance(error, OSError):
         return True
     if isinstance(error, pymysql.err.InterfaceError):
         return True
-    return number_of(error) in _LOST_LINE or number_of(error) in _ENDS_THE_SESSION
+    return error_number(error) in _CONNECTION_LOST or error_number(error) in _SESSION_ENDED
 
 
 def permanent(error: BaseException, place: Any) -> WorkerError | None:
-    """The error that ends the worker, where waiting would not mend this one."""
-    number = number_of(error)
+    """The error that ends the worker, if waiting would not fix this one."""
+    number = error_number(error)
     if number not in PERMANENT:
         return None
     return WorkerError(f"{place}: ERROR {number}: {error.args[-1]} ({PERMANENT[number]})")
 
 
 def reason_of(error: BaseException) -> str:
-    """An error as REASON has it: its kind and text, at most the 1000 characters that the server keeps."""
+    """An error as text for REASON: its class and text, at most the 1000 characters that the server stores."""
     text = str(error)
-    told = isinstance(error, Reject | Retry | Release)
-    whole = text if told else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    explicit = isinstance(error, Reject | Retry | Release)
+    whole = text if explicit else f"{type(error).__name__}: {text}" if text else type(error).__name__
     return whole[:1000].encode("utf-8", "backslashreplace").decode()[:1000]

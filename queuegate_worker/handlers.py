@@ -1,7 +1,7 @@
 """How a handler is called: with one message or a batch, with the transaction or without, in a thread or on a loop.
 
 A handler that is a coroutine function runs on an event loop. The thread of its slot waits for it, and meanwhile runs
-the SQL that it awaits: a line to the proxy is used by the thread that it belongs to and by no other.
+the SQL that it awaits: a connection to the proxy is used only by the thread that owns it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from queuegate_worker.message import Message
 from queuegate_worker.transaction import AsyncTransaction, Transaction
 
 T = TypeVar("T")
-_WORDS = "a handler takes the message, or the message and the transaction"
+_USAGE = "a handler takes the message, or the message and the transaction"
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A handler, and what it wants."""
+    """A handler and how it is called."""
 
     function: Callable[..., Any]
     transactional: bool
@@ -35,19 +35,19 @@ class Handler:
 
 
 def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
-    """What the signature says. Raises WorkerError."""
+    """Inspects the signature. Raises WorkerError."""
     if not callable(function):
-        raise WorkerError(f"{function!r} cannot be called; {_WORDS}")
+        raise WorkerError(f"{function!r} cannot be called; {_USAGE}")
     signature = inspect.signature(function)
-    wants = next((count for count in (1, 2) if _takes(signature, count)), None)
-    if wants is None:
-        raise WorkerError(f"{function!r} takes {signature}; {_WORDS}")
+    arguments = next((count for count in (1, 2) if _accepts(signature, count)), None)
+    if arguments is None:
+        raise WorkerError(f"{function!r} takes {signature}; {_USAGE}")
     call = getattr(function, "__call__", function)  # noqa: B004 - an object whose __call__ is a coroutine function
     asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-    return Handler(function, wants == 2, asynchronous, batches)
+    return Handler(function, arguments == 2, asynchronous, batches)
 
 
-def _takes(signature: inspect.Signature, count: int) -> bool:
+def _accepts(signature: inspect.Signature, count: int) -> bool:
     try:
         signature.bind(*[None] * count)
     except TypeError:
@@ -66,7 +66,7 @@ class InThread:
         with _handling(self._hooks, messages):
             self._handler.function(*_arguments(self._handler, messages, transaction))
 
-    def cut_off(self) -> None:
+    def cancel(self) -> None:
         """A thread cannot be ended from outside; it ends with the process."""
 
 
@@ -75,17 +75,17 @@ class OnLoop:
 
     def __init__(self, handler: Handler, hooks: Hooks, loop: asyncio.AbstractEventLoop) -> None:
         self._handler, self._hooks, self._loop = handler, hooks, loop
-        self._tasks: set[asyncio.Task[None]] = set()  # touched on the loop alone
-        self._cut_off = False
+        self._tasks: set[asyncio.Task[None]] = set()  # used only on the loop
+        self._cancelled = False
 
     def __call__(self, messages: Sequence[Message], transaction: Transaction | None) -> None:
         """Raises what the handler raises; LeaseLost or Release where it was cancelled by the worker."""
-        errands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         ended: Future[None] = Future()
         started: list[asyncio.Task[None]] = []
 
         def start() -> None:
-            task = self._loop.create_task(self._run(messages, transaction, errands))
+            task = self._loop.create_task(self._run(messages, transaction, calls))
             started.append(task)
             self._tasks.add(task)
             task.add_done_callback(end)
@@ -98,46 +98,44 @@ class OnLoop:
                 ended.set_exception(error)
             else:
                 ended.set_result(None)
-            errands.put(None)
+            calls.put(None)
 
-        def lost() -> None:
+        def on_lost() -> None:
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in started])
 
         self._loop.call_soon_threadsafe(start)
         for message in messages:
-            message.lease.watch(lost)
+            message.lease.watch(on_lost)
         try:
-            while (errand := errands.get()) is not None:
-                errand()
+            while (call := calls.get()) is not None:
+                call()
             ended.result()
         except asyncio.CancelledError:
             if any(message.lost for message in messages):
                 raise LeaseLost("the handler was cancelled: the lease of its message is lost") from None
-            if self._cut_off:
+            if self._cancelled:
                 raise Release("the worker stops") from None
             raise
         finally:
             for message in messages:
                 message.lease.watch(None)
 
-    def cut_off(self) -> None:
-        """Cancel all that run: the grace time is over."""
-        self._cut_off = True
+    def cancel(self) -> None:
+        """Cancel all running tasks: the grace time is over."""
+        self._cancelled = True
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
 
-    async def _run(
-        self, messages: Sequence[Message], transaction: Transaction | None, errands: SimpleQueue[Any]
-    ) -> None:
-        def elsewhere(function: Callable[[], T]) -> Awaitable[T]:
+    async def _run(self, messages: Sequence[Message], transaction: Transaction | None, calls: SimpleQueue[Any]) -> None:
+        def run_in_slot_thread(function: Callable[[], T]) -> Awaitable[T]:
             future: asyncio.Future[T] = self._loop.create_future()
-            errands.put(lambda: self._errand(function, future))
+            calls.put(lambda: self._run_call(function, future))
             return future
 
-        given = None if transaction is None else AsyncTransaction(transaction, elsewhere)
+        async_transaction = None if transaction is None else AsyncTransaction(transaction, run_in_slot_thread)
         with _handling(self._hooks, messages):
-            await self._handler.function(*_arguments(self._handler, messages, given))
+            await self._handler.function(*_arguments(self._handler, messages, async_transaction))
 
-    def _errand(self, function: Callable[[], T], future: asyncio.Future[T]) -> None:
+    def _run_call(self, function: Callable[[], T], future: asyncio.Future[T]) -> None:
         """Run in the slot's thread."""
         try:
             result = function()
@@ -151,7 +149,7 @@ Caller = InThread | OnLoop
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    """On the loop. Whoever waited may be cancelled by now."""
+    """On the loop. The waiting task may be cancelled by now."""
     if future.done():
         return
     if error is not None:
@@ -161,7 +159,7 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
 
 
 def _handling(hooks: Hooks, messages: Sequence[Message]) -> ExitStack:
-    """The context of the hooks; a hook that cannot make one is logged, and the handler runs without."""
+    """The context of the hooks; if the hook fails, that is logged, and the handler runs without it."""
     stack = ExitStack()
     try:
         stack.enter_context(hooks.handling(messages))

@@ -1,7 +1,7 @@
-"""The heartbeat: renews the leases of messages whose handlers take long, and notices those that are lost.
+"""The heartbeat: renews the leases of messages whose handlers run long, and detects lost leases.
 
-A lease is renewed when it is a third of its length old, and looked at twice as often. So a handler that is quicker
-costs no RENEW, and a lease that stands for half of its length has survived one failed attempt already.
+A lease is renewed after a third of its length, and checked twice as often. So a handler that is quicker causes no
+RENEW, and one failed attempt to renew still leaves half of the lease.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import pymysql
 
-from queuegate_worker.errors import number_of
-from queuegate_worker.held import Held
-from queuegate_worker.line import Line
+from queuegate_worker.connection import Connection
+from queuegate_worker.errors import error_number
+from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.statements import Statements
 
@@ -28,25 +28,30 @@ class Heartbeat:
     """`lease_seconds`: how long a lease is, and is renewed for. `clock`: monotonic seconds."""
 
     def __init__(
-        self, line: Line, statements: Statements, held: Held, lease_seconds: float, clock: Callable[[], float]
+        self,
+        connection: Connection,
+        statements: Statements,
+        in_flight: InFlight,
+        lease_seconds: float,
+        clock: Callable[[], float],
     ) -> None:
-        self._line, self._statements, self._held = line, statements, held
+        self._connection, self._statements, self._in_flight = connection, statements, in_flight
         self._lease_seconds, self._clock = lease_seconds, clock
         self._wake = threading.Event()
         self._ended = False
 
     def run(self) -> None:
-        """Beat until the end."""
+        """Beat until `end`."""
         while not self._ended:
             self._wake.wait(self._lease_seconds / _BEATS_PER_LEASE)
             at_once = self._wake.is_set()
             self._wake.clear()
             if not self._ended:
                 self.beat(at_once=at_once)
-        self._line.close()
+        self._connection.close()
 
     def at_once(self) -> None:
-        """Renew everything now: the proxy was away, and leases may have been given to others."""
+        """Renew everything now: the proxy was unreachable, and messages may have been delivered to others."""
         self._wake.set()
 
     def end(self) -> None:
@@ -57,7 +62,7 @@ class Heartbeat:
     def beat(self, *, at_once: bool = False) -> None:
         """Renew what is due. What cannot be renewed for now is tried at the next beat."""
         now = self._clock()
-        due = self._held.due(now if at_once else now - self._lease_seconds * _RENEWED_AT)
+        due = self._in_flight.due(now if at_once else now - self._lease_seconds * _RENEWED_AT)
         by_delivery: dict[tuple[str, int], list[Message]] = {}
         for message in due:
             by_delivery.setdefault(message.delivery, []).append(message)
@@ -65,16 +70,16 @@ class Heartbeat:
             for messages in by_delivery.values():
                 self._renew(messages, now)
         except (pymysql.MySQLError, OSError) as error:
-            logger.warning("leases could not be renewed, and are tried again: %s (%d)", error, number_of(error))
+            logger.warning("leases could not be renewed, and are tried again: %s (%d)", error, error_number(error))
 
     def _renew(self, messages: Sequence[Message], now: float) -> None:
-        """All at once; where some were not there any more, one by one, to see which."""
-        renewed = sum(self._line.execute(*each) for each in self._statements.renew(messages, self._lease_seconds))
+        """All at once; if some are gone, one by one, to find out which."""
+        renewed = sum(self._connection.execute(*each) for each in self._statements.renew(messages, self._lease_seconds))
         if renewed == len(messages):
             for message in messages:
                 message.lease.since = now
         elif len(messages) > 1:
             for message in messages:
                 self._renew([message], now)
-        elif messages[0] in self._held and messages[0].lease.lose():  # else its ack came first
+        elif messages[0] in self._in_flight and messages[0].lease.mark_lost():  # otherwise its ack came first
             logger.warning("the lease of message %r of %s is lost", messages[0].id, messages[0].queue)

@@ -1,4 +1,4 @@
-"""What a worker tells others while it works: for metrics and traces. It needs none of their libraries."""
+"""What a worker reports while it works, for metrics and traces. It depends on none of their libraries."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ logger = logging.getLogger("queuegate_worker")
 
 
 class Hooks:
-    """Subclass it and override what is wanted. The methods are called in the worker's threads, and have to be quick.
+    """Subclass it and override the methods that are needed. The methods are called in the worker's threads, and have to
+    be quick.
 
     An exception in a hook is logged, and changes nothing. `seconds` is how long the handler ran.
     """
 
     def received(self, messages: Sequence[Message]) -> None:
-        """Messages have come, and go to handlers now."""
+        """Messages were received and go to handlers now."""
 
     def handling(self, messages: Sequence[Message]) -> AbstractContextManager[object]:
-        """Entered before the handler runs and left behind it, in its thread or task; what it raises passes through."""
+        """Entered before the handler runs and exited after it, in its thread or task; the handler's exception passes
+        through."""
         return nullcontext()
 
     def succeeded(self, message: Message, seconds: float) -> None:
@@ -34,18 +36,18 @@ class Hooks:
         """The handler rejected it: it goes to the dead letters."""
 
     def released(self, message: Message) -> None:
-        """It was given back without counting."""
+        """It was given back; the delivery does not count."""
 
     def lost(self, message: Message) -> None:
-        """Its lease was lost, and what the handler's transaction did is undone: another has it, or had it."""
+        """Its lease was lost, and the handler's transaction was rolled back: another receiver has it, or had it."""
 
     def reconnecting(self, error: BaseException, seconds: float) -> None:
-        """The proxy could not be reached; the next attempt is in so many seconds."""
+        """The proxy could not be reached; the next attempt is in `seconds` seconds."""
 
 
-def told(tell: Callable[[], object]) -> None:
+def notify(hook: Callable[[], object]) -> None:
     """Call a hook; its failure is logged and goes no further."""
     try:
-        tell()
+        hook()
     except Exception:
         logger.exception("a hook failed")

@@ -12,7 +12,7 @@ from queuegate_worker.errors import LeaseLost
 
 
 class Cursor(Protocol):
-    """What an ack needs of a DB-API cursor whose placeholders are `%s`."""
+    """The part of a DB-API cursor that an ack needs whose placeholders are `%s`."""
 
     @property
     def rowcount(self) -> int:
@@ -23,45 +23,45 @@ class Cursor(Protocol):
 
 
 class Lease:
-    """What worker and heartbeat know of one delivery. Its methods may be called from any thread."""
+    """The state of one delivery, shared by worker and heartbeat. Its methods may be called from any thread."""
 
     def __init__(self, since: float = 0.0) -> None:
-        self.since = since  # when it was last known to stand, by the monotonic clock
+        self.since = since  # when it was last confirmed, by the monotonic clock
         self.acked_by_handler = False
         self.settling = False  # its row is locked by the handler's transaction: a renewal would wait for that
         self._lock = threading.Lock()
         self._lost = False
-        self._when_lost: Callable[[], None] | None = None
+        self._on_lost: Callable[[], None] | None = None
 
     @property
     def lost(self) -> bool:
-        """Whether the message is known to be somebody else's."""
+        """Whether the lease is known to be lost."""
         return self._lost
 
-    def lose(self) -> bool:
-        """Note that it is lost, and tell who watches; whether that is news."""
+    def mark_lost(self) -> bool:
+        """Mark it as lost and call the callback; whether it was not marked before."""
         with self._lock:
-            news, self._lost = not self._lost, True
-            tell = self._when_lost if news else None
-        if tell is not None:
-            tell()
-        return news
+            is_new, self._lost = not self._lost, True
+            callback = self._on_lost if is_new else None
+        if callback is not None:
+            callback()
+        return is_new
 
-    def watch(self, when_lost: Callable[[], None] | None) -> None:
-        """Have `when_lost` called as it is lost, or at once where it is already; None: no more."""
+    def watch(self, on_lost: Callable[[], None] | None) -> None:
+        """Have `on_lost` called when the lease is lost, at once if it already is; None: no callback."""
         with self._lock:
-            self._when_lost = when_lost
-            late = self._lost
-        if late and when_lost is not None:
-            when_lost()
+            self._on_lost = on_lost
+            already_lost = self._lost
+        if already_lost and on_lost is not None:
+            on_lost()
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One delivery. The queue's own columns are `message["payload"]` or `message.payload`.
 
-    `epoch` is the number of the attempt, from 1 on; `lease_token` is this delivery's own name, 0 where the queue's
-    table has none. For a test, `Message("orders", 7, 1, {"payload": "x"})` is one.
+    `epoch` is the number of the attempt, from 1 on; `lease_token` is identifies this delivery, 0 if the queue's
+    table has no tokens. In a test, create one by `Message("orders", 7, 1, {"payload": "x"})`.
     """
 
     queue: str
@@ -91,16 +91,17 @@ class Message:
 
     @property
     def delivery(self) -> tuple[str, int]:
-        """The column that tells this delivery from others of the message, and its value there."""
+        """The column that identifies this delivery of the message, and its value."""
         return ("lease_token", self.lease_token) if self.lease_token else ("epoch", self.epoch)
 
     @property
     def lost(self) -> bool:
-        """Whether its lease is known to be lost: a long handler looks at it and gives up, for another has it."""
+        """Whether its lease is known to be lost: a long handler checks it and stops, because another receiver has the
+        message."""
         return self.lease.lost
 
     def ack(self, cursor: Cursor) -> None:
-        """Ack it by a cursor of your own, in your own transaction; the worker then sends no ack. Raises LeaseLost."""
+        """Ack it with a cursor of your own, in your own transaction; the worker then sends no ack. Raises LeaseLost."""
         self.lease.settling = True
         cursor.execute(self.ack_statement, (self.id, self.delivery[1]))
         if cursor.rowcount != 1:

@@ -1,8 +1,9 @@
-"""Where the command connects, without a URL: its options, and the option files of the mysql client.
+"""Where the command connects without a URL: its options, and the option files of the mysql client.
 
-Two groups are read: [client], which may hold options of other programs, and [queuegate], which wins and has no others.
-The command line wins over both. Source: MySQL's reference manual, "Using Option Files". The server's distribution reads
-them in the same way (`queuegate status`); the worker is installed without it, and a test compares the two.
+Two groups are read: [client], which may contain options of other programs, and [queuegate], which has precedence and
+allows no other options. The command line has precedence over both. Source: MySQL's reference manual, "Using Option
+Files". The server's distribution reads them the same way (`queuegate status`); the worker is installed without it, and
+a test compares the two.
 """
 
 from __future__ import annotations
@@ -34,80 +35,80 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One option as a file has it. `value`: None where only its name is there. `place`: file and line, for errors."""
+class OptionValue:
+    """One option of a file. `value`: None if the option has no value. `location`: file and line, for errors."""
 
     group: str
     key: str
     value: str | None
-    place: str
+    location: str
 
 
 def address_of_options(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> Address:
-    """What the command line and the option files say together. Raises WorkerError; OSError for a file that cannot be
+    """The address from the command line and the option files. Raises WorkerError; OSError for a file that cannot be
     read."""
     path = home / ".my.cnf" if options.defaults_file is None else Path(options.defaults_file)
-    said: dict[str, Any] = {"password": environment.get("MYSQL_PWD", "")}
-    if options.defaults_file is None and anybody_may_write(path):
+    values: dict[str, Any] = {"password": environment.get("MYSQL_PWD", "")}
+    if options.defaults_file is None and is_world_writable(path):
         sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
     else:
         for group in read_groups(path, must_exist=options.defaults_file is not None):
-            said = _over(said, {key: _checked(option) for key, option in group.items()})
-    given = {key: getattr(options, key.replace("-", "_")) for key in OPTIONS}
-    told = {key: value for key, value in given.items() if value is not None}
-    said = _over(said, {**told, "password": None} if options.ask_password else told)
-    password = _asked() if said["password"] is None else said["password"]
-    named = {key: said[key] for key in ("host", "port", "user", "database") if key in said}
-    socket = {"unix_socket": said["socket"]} if said.get("socket") else {}
-    return Address(**named, password=password, options={**socket, **_encryption(said)})
+            values = _merged(values, {key: _checked(option) for key, option in group.items()})
+    arguments = {key: getattr(options, key.replace("-", "_")) for key in OPTIONS}
+    explicit = {key: value for key, value in arguments.items() if value is not None}
+    values = _merged(values, {**explicit, "password": None} if options.ask_password else explicit)
+    password = _prompt_password() if values["password"] is None else values["password"]
+    fields = {key: values[key] for key in ("host", "port", "user", "database") if key in values}
+    socket = {"unix_socket": values["socket"]} if values.get("socket") else {}
+    return Address(**fields, password=password, options={**socket, **_encryption(values)})
 
 
-def told_where(options: argparse.Namespace) -> bool:
-    """Whether the command line itself says where to connect, other than by a URL."""
+def has_connection_options(options: argparse.Namespace) -> bool:
+    """Whether the command line contains options for the connection, other than a URL."""
     keys = (*OPTIONS, "defaults-file")
     return options.ask_password or any(getattr(options, key.replace("-", "_")) is not None for key in keys)
 
 
-def _over(said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Whoever names a host or a port does not mean the socket of a lower place."""
-    elsewhere = ("host" in more or "port" in more) and "socket" not in more
-    return {**said, **({"socket": None} if elsewhere else {}), **more}
+def _merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides that name a host or a port also remove the socket of the lower level."""
+    other_server = ("host" in overrides or "port" in overrides) and "socket" not in overrides
+    return {**values, **({"socket": None} if other_server else {}), **overrides}
 
 
-def _checked(option: Given) -> Any:
+def _checked(option: OptionValue) -> Any:
     value = option.value
     if option.key == "password":
         return value
     if not value:
-        raise WorkerError(f"{option.place}: the option '{option.key}' has no value")
+        raise WorkerError(f"{option.location}: the option '{option.key}' has no value")
     if option.key == "ssl-mode":
         if value.lower() not in SSL_MODES:
-            raise WorkerError(f"{option.place}: {value!r} is no ssl-mode; known are {', '.join(SSL_MODES)}")
+            raise WorkerError(f"{option.location}: {value!r} is no ssl-mode; known are {', '.join(SSL_MODES)}")
         return value.lower()
-    return port_of(value, option.place) if option.key == "port" else value
+    return port_of(value, option.location) if option.key == "port" else value
 
 
-def port_of(text: str, place: str) -> int:
-    """Raises WorkerError for what is no port."""
+def port_of(text: str, location: str) -> int:
+    """Raises WorkerError if it is not a port."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
-        raise WorkerError(f"{place}: {text!r} is no port; it is a number from 1 to 65535")
+        raise WorkerError(f"{location}: {text!r} is no port; it is a number from 1 to 65535")
     return int(text)
 
 
-def _asked() -> str:
+def _prompt_password() -> str:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # which says that it would be shown as it is typed
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it means that the password would be echoed
             return getpass.getpass("Enter password: ")
     except (EOFError, getpass.GetPassWarning):
         raise WorkerError("there is no terminal to ask for the password at, and none was given") from None
 
 
-def _encryption(said: Mapping[str, Any]) -> dict[str, Any]:
+def _encryption(values: Mapping[str, Any]) -> dict[str, Any]:
     """How PyMySQL is to encrypt: the modes of the mysql client."""
-    authority, certificate, key = (said.get(f"ssl-{name}") for name in ("ca", "cert", "key"))
+    authority, certificate, key = (values.get(f"ssl-{name}") for name in ("ca", "cert", "key"))
     by_default = "verify_identity" if authority else "required" if certificate or key else "preferred"
-    mode = said.get("ssl-mode") or by_default
+    mode = values.get("ssl-mode") or by_default
     if mode == "disabled":
         return {"ssl_disabled": True}
     if mode == "preferred" and by_default == "preferred":
@@ -117,7 +118,7 @@ def _encryption(said: Mapping[str, Any]) -> dict[str, Any]:
     for name in (authority, certificate, key):
         if name is not None:
             with Path(name).open("rb"):
-                pass  # OpenSSL does not say which file it is that cannot be read
+                pass  # OpenSSL does not report which file cannot be read
     try:
         context = ssl.create_default_context(cafile=authority)
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the certificates of servers are often simple
@@ -130,21 +131,21 @@ def _encryption(said: Mapping[str, Any]) -> dict[str, Any]:
     return {"ssl": context}
 
 
-def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, Given]]:
+def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, OptionValue]]:
     """The options of [client], and those of [queuegate]. Raises WorkerError."""
-    groups: dict[str, dict[str, Given]] = {SHARED: {}, OWN: {}}
+    groups: dict[str, dict[str, OptionValue]] = {SHARED: {}, OWN: {}}
     if must_exist or path.exists():
         for option in _options(path):
             if option.group == OWN and option.key not in OPTIONS:
                 known = ", ".join(OPTIONS)
-                raise WorkerError(f"{option.place}: unknown option '{option.key}'; known are {known}")
+                raise WorkerError(f"{option.location}: unknown option '{option.key}'; known are {known}")
             if option.key in OPTIONS and option.group in groups:
                 groups[option.group][option.key] = option
     return [groups[SHARED], groups[OWN]]
 
 
-def anybody_may_write(path: Path) -> bool:
-    """Whether the file is one that MySQL's programs ignore for that reason."""
+def is_world_writable(path: Path) -> bool:
+    """Whether everybody may write the file; MySQL's programs ignore such a file."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -152,7 +153,7 @@ def anybody_may_write(path: Path) -> bool:
     return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
 
 
-def _options(path: Path, depth: int = 0) -> Iterator[Given]:
+def _options(path: Path, depth: int = 0) -> Iterator[OptionValue]:
     if depth > _INCLUDES_MAX:
         raise WorkerError(f"{path}: more than {_INCLUDES_MAX} files include one another")
     try:
@@ -161,33 +162,33 @@ def _options(path: Path, depth: int = 0) -> Iterator[Given]:
         raise WorkerError(f"{path}: is not text in UTF-8") from None
     group = ""
     for number, line in enumerate(text.splitlines(), 1):
-        line, place = line.strip(), f"{path}:{number}"
+        line, location = line.strip(), f"{path}:{number}"
         if not line or line[0] in "#;":
             continue
         if line.startswith("!"):
-            for included in _included(line, path, place):
+            for included in _included(line, path, location):
                 yield from _options(included, depth + 1)
         elif line.startswith("["):
-            found = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
-            if found is None:
-                raise WorkerError(f"{place}: a group is written as [name]")
-            group = found[1].strip()
+            match = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
+            if match is None:
+                raise WorkerError(f"{location}: a group is written as [name]")
+            group = match[1].strip()
         elif not group:
-            raise WorkerError(f"{place}: an option stands before the first [group]")
+            raise WorkerError(f"{location}: an option stands before the first [group]")
         else:
             key, equals, value = _uncommented(line).partition("=")
             name = key.strip().lower().replace("_", "-").removeprefix("loose-")
-            yield Given(group, name, _value(value.strip()) if equals else None, place)
+            yield OptionValue(group, name, _value(value.strip()) if equals else None, location)
 
 
-def _included(line: str, path: Path, place: str) -> list[Path]:
+def _included(line: str, path: Path, location: str) -> list[Path]:
     word, _, name = line.partition(" ")
     target = path.parent / Path(name.strip()).expanduser()
     if word == "!include" and name:
         return [target]
     if word == "!includedir" and name:
         return sorted(target.glob("*.cnf"))
-    raise WorkerError(f"{place}: only !include FILE and !includedir FOLDER begin with an exclamation mark")
+    raise WorkerError(f"{location}: only !include FILE and !includedir FOLDER begin with an exclamation mark")
 
 
 def _uncommented(line: str) -> str:
@@ -206,4 +207,4 @@ def _uncommented(line: str) -> str:
 def _value(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), text)

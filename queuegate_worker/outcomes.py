@@ -1,4 +1,4 @@
-"""What became of a delivery: a closed union."""
+"""The outcome of a delivery: a closed union."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Given back without counting."""
+    """Given back; the delivery does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Somebody else's. Nothing was settled."""
+    """Another receiver has it. Nothing was settled."""
 
 
 Outcome = Succeeded | Failed | Rejected | Released | Lost
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What the end of a handler by this exception means for its messages."""
+    """The outcome for the messages of a handler that raised this exception."""
     match error:
         case Reject():
             return Rejected(reason_of(error))

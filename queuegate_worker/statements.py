@@ -1,8 +1,8 @@
 """The SQL that a worker sends. Pure: texts with `%s`, and their values, which PyMySQL binds.
 
-All but the polls name a message by its id and its lease token, so they concern one delivery. Where the message has been
-given back, or another receiver has it, the token is another, and the statement changes nothing. Where the queue's table
-has no tokens the epoch stands for them.
+All but the polls name a message by its id and its lease token, so they concern one delivery. If the message has been
+given back, or another receiver has it, the token differs, and the statement changes nothing. If the queue's table has
+no tokens, the epoch is used instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ACK_WAIT = re.compile(r"\back_wait = '?([0-9.]+)(ms|s|m|h|d)?'?")
 
 
 def quoted(name: str) -> str:
-    """A name for SQL that PyMySQL fills with values: `queue` or `database.queue`, a part with a point in back-quotes.
+    """A quoted name for SQL with placeholders, from `queue` or `database.queue`; a part with a point is in back-quotes.
 
     Raises WorkerError.
     """
@@ -41,42 +41,42 @@ def _back_quoted(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As a value of SQL has it, in whole milliseconds, not less than given."""
+    """A duration as an SQL value: whole milliseconds, rounded up."""
     return f"{math.ceil(seconds * 1000)}ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: what holds messages that are received.
+    """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: the stream option of that name.
     `has_tokens`: whether its table has lease tokens."""
 
     queue: str
     consumer: str
-    room: int
+    prefetch: int
     lease: str = "connection"
     ack_wait: float | None = None
     has_tokens: bool = False
 
     @property
     def create(self) -> Statement:
-        """Tells the queue's options."""
+        """Returns the queue's options."""
         return f"SHOW CREATE QUEUE {quoted(self.queue)}", ()
 
     @property
     def columns(self) -> Statement:
-        """Tells the columns that a stream has, and takes nothing."""
+        """Returns the columns of a stream, and receives nothing."""
         return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0", ()
 
     @property
-    def asks_for_tokens(self) -> Statement:
-        """Takes nothing; fails where the queue's table has no lease tokens."""
+    def probe_tokens(self) -> Statement:
+        """Receives nothing; fails if the queue's table has no lease tokens."""
         return f"SELECT lease_token FROM STREAM {quoted(self.queue)} LIMIT 0", ()
 
     def poll(self, columns: Sequence[str], limit: int, wait_seconds: float) -> Statement:
-        """Receive up to `limit` messages, as soon as anything is due. No wait: what is due now."""
-        # The window counts what this connection holds. It must not end a poll early, so it is larger than all slots:
-        # LIMIT is the bound.
-        options, values = ["lease = %s", "prefetch = %s", "consumer = %s"], [self.lease, self.room, self.consumer]
+        """Receive up to `limit` messages, as soon as anything is due. Without wait: messages that are due now."""
+        # `prefetch` counts all unsettled messages of this connection. It is larger than all slots, so that it does not
+        # end a poll early: LIMIT is the bound.
+        options, values = ["lease = %s", "prefetch = %s", "consumer = %s"], [self.lease, self.prefetch, self.consumer]
         if self.ack_wait is not None:
             options.append("ack_wait = %s")
             values.append(duration(self.ack_wait))
@@ -86,7 +86,7 @@ class Statements:
         return f"SELECT {named} FROM STREAM {quoted(self.queue)} {within}", (limit, *waiting[1:], *values)
 
     def ack(self, messages: Sequence[Message]) -> Iterator[Statement]:
-        """Done with them."""
+        """Ack them."""
         return self._verb("ACK", messages)
 
     def nack(self, messages: Sequence[Message], reason: str, delay: float | None) -> Iterator[Statement]:
@@ -103,11 +103,11 @@ class Statements:
         return self._verb("RELEASE", messages)
 
     def renew(self, messages: Sequence[Message], seconds: float) -> Iterator[Statement]:
-        """They are leased for that long from now."""
+        """Their leases end that long from now."""
         return self._verb("RENEW", messages, " FOR %s", (duration(seconds),))
 
     def acked(self, message: Message) -> Statement:
-        """One row where this delivery of the message was acked."""
+        """Returns one row if this delivery of the message was acked."""
         column, number = message.delivery
         where = f"id = %s AND {column} = %s AND time_acked IS NOT NULL"
         return f"SELECT id FROM {quoted(self.queue)} WHERE {where}", (message.id, number)
@@ -115,8 +115,8 @@ class Statements:
     def _verb(
         self, verb: str, messages: Sequence[Message], clauses: str = "", values: tuple[Any, ...] = ()
     ) -> Iterator[Statement]:
-        """One statement for each token, which most messages of one poll have in common: a list of ids, by which the
-        database locks these rows and no others."""
+        """One statement for each token; most messages of one poll have the same one. With a list of ids the database
+        locks only these rows."""
         by_delivery: dict[tuple[str, int], list[Any]] = {}
         for message in messages:
             by_delivery.setdefault(message.delivery, []).append(message.id)
@@ -129,6 +129,6 @@ class Statements:
 
 
 def ack_wait_of(create_queue: str) -> float | None:
-    """The queue's `ack_wait` in seconds, from what SHOW CREATE QUEUE says; None where it is not there."""
-    found = _ACK_WAIT.search(create_queue.rpartition(") WITH (")[2])
-    return float(found[1]) * _UNITS[found[2] or "s"] if found else None
+    """The queue's `ack_wait` in seconds, from the output of SHOW CREATE QUEUE; None if it is not there."""
+    match = _ACK_WAIT.search(create_queue.rpartition(") WITH (")[2])
+    return float(match[1]) * _UNITS[match[2] or "s"] if match else None

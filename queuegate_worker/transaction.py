@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 import pymysql
 
+from queuegate_worker.connection import Connection, Row
 from queuegate_worker.errors import LeaseLost, Retry, TransactionEnded
-from queuegate_worker.line import Line, Row
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Outcome, Rejected
 from queuegate_worker.statements import Statement, Statements
@@ -17,32 +17,32 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """Open while the handler runs. The worker commits it with the ack, or rolls it back where the handler raises.
+    """Open while the handler runs. The worker commits it with the ack, or rolls it back if the handler raises.
 
     Values are bound with `%s`. SQL that ends the transaction makes the delivery fail.
     """
 
-    def __init__(self, line: Line, statements: Statements) -> None:
-        self._line, self._statements = line, statements
+    def __init__(self, connection: Connection, statements: Statements) -> None:
+        self._connection, self._statements = connection, statements
         self._settled: dict[int, Outcome] = {}
-        self._doubtful = False  # a failed statement may have ended it, and an error's packet does not tell
+        self._may_have_ended = False  # a failed statement may have ended it; an error packet has no status flags
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement; the rows that it changed."""
-        return self._noticing(lambda: self._line.execute(sql, values))
+        """Run a statement; the number of rows that it changed."""
+        return self._watch_errors(lambda: self._connection.execute(sql, values))
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a query; its rows, by their columns' names."""
-        return self._noticing(lambda: self._line.rows(sql, values))
+        return self._watch_errors(lambda: self._connection.rows(sql, values))
 
     @property
     def connection(self) -> pymysql.Connection[Any]:
-        """The connection, for a library that wants one. Neither commit nor close it."""
-        self._doubtful = True
-        return self._line.connection
+        """PyMySQL's connection, for libraries that need one. Do not commit or close it."""
+        self._may_have_ended = True
+        return self._connection.driver_connection
 
     def nack(self, message: Message, reason: str, *, delay: float | None = None) -> None:
-        """This message of a batch failed; the others are acked all the same. Raises LeaseLost."""
+        """This message of a batch failed; the others are acked anyway. Raises LeaseLost."""
         self._settle(
             message, self._statements.nack([message], reason, delay), Failed(Retry(reason, delay=delay), delay)
         )
@@ -52,11 +52,11 @@ class Transaction:
         self._settle(message, self._statements.reject([message], reason), Rejected(reason))
 
     def settled(self, message: Message) -> Outcome | None:
-        """What the handler said of this message; None: it is to be acked."""
+        """The outcome that the handler chose for this message; None: it is to be acked."""
         return self._settled.get(id(message))
 
     def ack(self, messages: Sequence[Message]) -> None:
-        """Ack what is left of a batch, without committing. Raises LeaseLost, TransactionEnded."""
+        """Ack the remaining messages of a batch, without committing. Raises LeaseLost, TransactionEnded."""
         self._check()
         for message in messages:
             message.lease.settling = True
@@ -70,26 +70,26 @@ class Transaction:
         self._settled[id(message)] = outcome
 
     def _check(self) -> None:
-        """A statement outside a transaction would be committed by itself: the ack without the work."""
-        if self._doubtful and self._line.open:
-            self._line.execute("DO 0")
-        if not self._line.in_transaction:
+        """Outside a transaction the ack would be committed alone, without the work."""
+        if self._may_have_ended and self._connection.open:
+            self._connection.execute("DO 0")
+        if not self._connection.in_transaction:
             raise TransactionEnded
 
-    def _noticing(self, do: Callable[[], T]) -> T:
+    def _watch_errors(self, do: Callable[[], T]) -> T:
         try:
             return do()
         except (pymysql.MySQLError, OSError):
-            self._doubtful = True
+            self._may_have_ended = True
             raise
 
     def _change(self, statements: Iterator[Statement], expected: int) -> None:
-        if sum(self._line.execute(*statement) for statement in statements) != expected:
+        if sum(self._connection.execute(*statement) for statement in statements) != expected:
             raise LeaseLost("a message of this transaction is no longer held by this worker")
 
 
-class Elsewhere(Protocol):
-    """Runs a function in the thread that the line belongs to, and brings its result into the event loop."""
+class RunInSlotThread(Protocol):
+    """Runs a function in the thread that owns the connection, and returns its result to the event loop."""
 
     def __call__(self, function: Callable[[], T]) -> Awaitable[T]:
         """The result, or what it raised."""
@@ -98,21 +98,21 @@ class Elsewhere(Protocol):
 class AsyncTransaction:
     """The same for a coroutine."""
 
-    def __init__(self, transaction: Transaction, elsewhere: Elsewhere) -> None:
-        self._transaction, self._elsewhere = transaction, elsewhere
+    def __init__(self, transaction: Transaction, run_in_slot_thread: RunInSlotThread) -> None:
+        self._transaction, self._run_in_slot_thread = transaction, run_in_slot_thread
 
     async def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement; the rows that it changed."""
-        return await self._elsewhere(lambda: self._transaction.execute(sql, values))
+        """Run a statement; the number of rows that it changed."""
+        return await self._run_in_slot_thread(lambda: self._transaction.execute(sql, values))
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a query; its rows, by their columns' names."""
-        return await self._elsewhere(lambda: self._transaction.rows(sql, values))
+        return await self._run_in_slot_thread(lambda: self._transaction.rows(sql, values))
 
     async def nack(self, message: Message, reason: str, *, delay: float | None = None) -> None:
-        """This message of a batch failed; the others are acked all the same. Raises LeaseLost."""
-        await self._elsewhere(lambda: self._transaction.nack(message, reason, delay=delay))
+        """This message of a batch failed; the others are acked anyway. Raises LeaseLost."""
+        await self._run_in_slot_thread(lambda: self._transaction.nack(message, reason, delay=delay))
 
     async def reject(self, message: Message, reason: str) -> None:
         """This message of a batch can never be handled: it goes to the dead letters. Raises LeaseLost."""
-        await self._elsewhere(lambda: self._transaction.reject(message, reason))
+        await self._run_in_slot_thread(lambda: self._transaction.reject(message, reason))

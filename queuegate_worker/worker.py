@@ -1,4 +1,4 @@
-"""The worker: what a program makes and runs."""
+"""The worker: the class that a program creates and runs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from queue import SimpleQueue
 from typing import Any
 
 from queuegate_worker.address import Address, address_of
+from queuegate_worker.connection import connection_factory
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.handlers import handler_of
 from queuegate_worker.hooks import Hooks
-from queuegate_worker.line import connecting
 from queuegate_worker.run import Plan, Run
 from queuegate_worker.statements import Statements, quoted
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CONCURRENCY_MAX = 1000  # each is a thread and a connection
 _BATCH_MAX = 10_000
-_ROOM_MAX = 1_000_000  # the server's bound of `prefetch`
+_PREFETCH_MAX = 1_000_000  # the server's bound of `prefetch`
 
 
 class Worker:
-    """Receives messages of one queue and has a handler handle them.
+    """Receives messages of one queue and calls a handler for them.
 
     `address`: `mysql://user:password@host:port/database`, or arguments of `pymysql.connect`. `concurrency`: handlers
     that run at a time. `batch`: the handler gets a list of up to so many messages; None: one message. `ack_wait`: the
-    length of a lease in seconds; None: the queue's. `lease`: 'connection' gives what is unacked to others as soon as
-    this process is gone, 'time' when its lease ends. `consumer`: this worker's name in SHOW SUBSCRIPTIONS; None: host
-    and process. `grace`: the seconds that running handlers get at the end. Raises WorkerError where something of it
-    cannot be.
+    length of a lease in seconds; None: the queue's. `lease`: 'connection' gives unacked messages to others as soon as
+    this process is gone, 'time' when their leases end. `consumer`: this worker's name in SHOW SUBSCRIPTIONS; None: host
+    and process. `grace`: the seconds that running handlers get at the end. Raises WorkerError if an argument is
+    invalid.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class Worker:
     ) -> None:
         self._address = address_of(address, os.environ)
         quoted(queue)
-        _within("concurrency", concurrency, 1, _CONCURRENCY_MAX)
-        _within("batch", batch or 1, 1, _BATCH_MAX)
+        _check_range("concurrency", concurrency, 1, _CONCURRENCY_MAX)
+        _check_range("batch", batch or 1, 1, _BATCH_MAX)
         if ack_wait is not None:
-            _within("ack_wait", ack_wait, 0.1, 86_400)
-        _within("grace", grace, 0, 86_400)
+            _check_range("ack_wait", ack_wait, 0.1, 86_400)
+        _check_range("grace", grace, 0, 86_400)
         if lease not in ("connection", "time"):
             raise WorkerError(f"lease is {lease!r}; it is 'connection' or 'time'")
         self._consumer = (consumer or f"{socket.gethostname()}:{os.getpid()}")[:64]
         self._batch, self._concurrency, self._grace = batch, concurrency, grace
         self._hooks = hooks or Hooks()
-        room = min(_ROOM_MAX, 1000 + 2 * concurrency * (batch or 1))
-        self._statements = Statements(queue, self._consumer, room, lease, ack_wait)
+        prefetch = min(_PREFETCH_MAX, 1000 + 2 * concurrency * (batch or 1))
+        self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait)
         self._current: Run | None = None
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Worker:
     def run(self, handle: Callable[..., Any], *, drain: bool = False) -> None:
         """Handle messages until SIGTERM, SIGINT or `stop`; with `drain` until nothing is due.
 
-        A second signal ends the process at once. Raises WorkerError where the worker cannot begin or go on.
+        A second signal ends the process at once. Raises WorkerError if the worker cannot start or continue.
         """
         run_together((self, handle), drain=drain)
 
@@ -81,9 +81,9 @@ class Worker:
 
         When it is cancelled it stops as `stop` does, and ends when the handlers have.
         """
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        run = self._prepared(handle, drain=drain, loop=loop)
-        run.when_over(lambda: loop.call_soon_threadsafe(over.set))
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        run = self._new_run(handle, drain=drain, loop=loop)
+        run.on_end(lambda: loop.call_soon_threadsafe(ended.set))
 
         def stop() -> None:
             for number in _SIGNALS:
@@ -94,10 +94,10 @@ class Worker:
             loop.add_signal_handler(number, stop)
         run.start()
         try:
-            await over.wait()
+            await ended.wait()
         except asyncio.CancelledError:
             run.stop()
-            await over.wait()
+            await ended.wait()
             raise
         finally:
             for number in _SIGNALS if signals else ():
@@ -106,9 +106,9 @@ class Worker:
 
     @contextmanager
     def running(self, handle: Callable[..., Any]) -> Iterator[None]:
-        """Handle messages in threads while the block runs, and stop behind it: in a program that has more to do, and in
+        """Handle messages in threads while the block runs, and stop after it: for a program with other work, and for
         tests. Raises WorkerError at the end of the block."""
-        run = self._prepared(handle, drain=False)
+        run = self._new_run(handle, drain=False)
         run.start()
         try:
             yield
@@ -117,16 +117,16 @@ class Worker:
             run.join()
 
     def stop(self) -> None:
-        """Take nothing more, let handlers end within the grace time, and have `run` return. From any thread."""
+        """Receive nothing more, let handlers end within the grace time, and have `run` return. Thread-safe."""
         if self._current is not None:
             self._current.stop()
 
-    def _prepared(
+    def _new_run(
         self, handle: Callable[..., Any], *, drain: bool, loop: asyncio.AbstractEventLoop | None = None
     ) -> Run:
         plan = Plan(
             place=str(self._address),
-            connect=connecting(self._address, self._consumer),
+            connect=connection_factory(self._address, self._consumer),
             statements=self._statements,
             handler=handler_of(handle, batches=self._batch is not None),
             hooks=self._hooks,
@@ -141,11 +141,11 @@ class Worker:
 
 
 def run_together(*pairs: tuple[Worker, Callable[..., Any]], drain: bool = False) -> None:
-    """Run several workers in one process, each with its handler. Where one cannot go on, all are stopped.
+    """Run several workers in one process, each with its handler. If one cannot continue, all are stopped.
 
     Raises the first WorkerError.
     """
-    runs = [worker._prepared(handle, drain=drain) for worker, handle in pairs]
+    runs = [worker._new_run(handle, drain=drain) for worker, handle in pairs]
     ended: SimpleQueue[None] = SimpleQueue()
 
     def stop() -> None:
@@ -153,7 +153,7 @@ def run_together(*pairs: tuple[Worker, Callable[..., Any]], drain: bool = False)
             run.stop()
 
     for run in runs:
-        run.when_over(lambda: ended.put(None))
+        run.on_end(lambda: ended.put(None))
     with _until_a_signal(stop):
         for run in runs:
             run.start()
@@ -167,7 +167,7 @@ def run_together(*pairs: tuple[Worker, Callable[..., Any]], drain: bool = False)
 
 @contextmanager
 def _until_a_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Have the first signal stop. A second one does what it did before: it ends the process."""
+    """Call `stop` at the first signal. A second one has its previous effect: it ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -189,6 +189,6 @@ def _until_a_signal(stop: Callable[[], None]) -> Iterator[None]:
         restore()
 
 
-def _within(name: str, value: float, least: float, most: float) -> None:
+def _check_range(name: str, value: float, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise WorkerError(f"{name} is {value!r}; it is a number from {least} to {most}")

@@ -1,6 +1,6 @@
 """SQL in, plan out. Pure: no I/O, no clock, no driver.
 
-`scan` looks at every statement and lets ordinary SQL pass. `grammar` reads statements about queues into nodes, `plans`
-makes plans of them for the queues that there are. `rights` reads what an account with limits may run. `text` is MySQL's
-lexis.
+`scan` classifies every statement and lets ordinary SQL pass. `grammar` reads statements about queues into nodes,
+`plans` makes plans of them for the queues that there are. `rights` reads what an account with limits may run. `text` is
+MySQL's lexis.
 """

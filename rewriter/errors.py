@@ -12,13 +12,13 @@ class RewriteError(ClientError):
 
 
 class SqlSyntaxError(RewriteError):
-    """The text does not follow the grammar; the message quotes what stands near the fault, as MySQL does."""
+    """The text does not follow the grammar; the message quotes the text near the error, as MySQL does."""
 
     errno = 1064
 
 
 class UnsupportedSql(RewriteError):
-    """Valid SQL that this backend or version cannot do; the message says what to do instead."""
+    """Valid SQL that this backend or version cannot do; the message contains what to do instead."""
 
     errno = 1235
 
@@ -40,8 +40,8 @@ class IncorrectName(RewriteError):
 
 
 class StreamIsNoTable(UnsupportedSql):
-    """A stream inside another statement, or probed with a condition that looks at no message. Programs that do so take
-    it for a table, which may be read again and thrown away; of a stream those are messages."""
+    """A stream inside another statement, or probed with a condition that reads no message. Programs that do so assume a
+    table, whose rows may be read again and discarded; the rows of a stream are messages."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class UnknownQueue(RewriteError):
     """No queue of that name. Whether there is an ordinary table instead, only the database knows: ask it for `queue`.
 
     `perhaps_alias`: the text is also plain SQL, `FROM stream alias`; if there is a table called `stream` in the queue's
-    database, it means that.
+    database, that is meant.
     """
 
     errno = 1146

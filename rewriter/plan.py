@@ -32,11 +32,11 @@ class Effects:
     """What a statement does to queues if it succeeds, for the transaction scope.
 
     `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
-    that the text does not show. `changed`: gives up or renews the leases of exactly these messages. `rejected`:
-    may leave messages to be moved to the dead-letter queue. `if_all`: so many rows have to be changed for it to be
-    exactly the messages named, else it is some of them; 0: it is in any case. `removes`: drops or empties these queues'
-    tables by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
-    `several`: of more than one statement, so that a part may hold though the whole failed. `put_off_ns`: those
+    that the text does not show. `changed`: releases or renews the leases of exactly these messages. `rejected`: may
+    leave messages to be moved to the dead-letter queue. `if_all`: so many rows have to be changed for it to be exactly
+    the messages named, else it is some of them; 0: it is in any case. `removes`: drops or empties these queues' tables
+    by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
+    `several`: of more than one statement, so that a part may hold though the whole failed. `delay_ns`: those
     `changed` fall due so long after the statement's own time; 0: by the backoff of their queue; None: not known.
     """
 
@@ -50,22 +50,23 @@ class Effects:
     catalog: bool = False
     transaction: TransactionVerb | None = None
     several: bool = False
-    put_off_ns: int | None = None
+    delay_ns: int | None = None
     tally: tuple[QueueName, str] | None = field(default=None, compare=False)
     """What the affected rows are counted as, once committed: a counter of engine.delivery.metrics, of that queue."""
     reason: str = field(default="", compare=False)
-    """Why, as the statement says."""
+    """The reason in the statement."""
     drops: frozenset[QueueName] = frozenset()
-    """Queues and topics that are gone then, whose schedules go with them."""
+    """Queues and topics that are dropped then, and their schedules with them."""
     names: tuple[QueueName, QueueName] | None = None
-    """A queue and its dead-letter queue, which may be another's, and which an account that may add to it names so."""
+    """A queue and its dead-letter queue, which may belong to another client; an account that may add to it names it
+    so."""
     numbered: bool = field(default=False, compare=False)
-    """The rows that it adds are those of a topic whose history is kept, and get their ids in one go: the answer has the
-    first. So it must not take the fast path, which does not read that."""
+    """The rows that it adds are those of a topic whose history is stored, and get their ids in one step: the answer
+    contains the first. So it must not take the fast path, which does not read that."""
 
     @property
     def empty(self) -> bool:
-        """Nothing the engine needs to hear of."""
+        """Nothing that has to be reported to the engine."""
         return self == NO_EFFECTS
 
 
@@ -81,22 +82,22 @@ class Passthrough:
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """A topic that is to have partitions. `made`: with them; else it has to have them already."""
+    """A topic that is to have partitions. `create`: with them; else it has to have them already."""
 
     topic: QueueName
-    made: bool
+    create: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
-    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a statement
+    `warnings` are what SHOW WARNINGS shows after it; only statements without parameters have any. `check`: a statement
     that the database has to accept before. `adds`: one that adds a column before, which another proxy may have added
-    meanwhile. `manages`: the consumer group that it alters or drops. `partitions`: the
-    topic that is to have partitions. `numbers`: a topic whose messages are to have theirs before. `sign_at`: where in
-    `sql` it belongs who reports a failure (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of
-    the client's settings it does without.
+    since. `manages`: the consumer group that it alters or drops. `partitions`: the topic that is to have partitions.
+    `numbers`: a topic whose messages are to have theirs before. `reporter_offset`: where in `sql` the client that
+    reports a failure is inserted (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of the
+    client's settings it does without.
     """
 
     sql: str
@@ -107,11 +108,11 @@ class Execute:
     manages: GroupName | None = None
     partitions: Partitioned | None = None
     numbers: QueueName | None = None
-    sign_at: int = 0
+    reporter_offset: int = 0
     pins: Pins = Pins.NOTHING
 
     @property
-    def goes_before(self) -> bool:
+    def has_prerequisites(self) -> bool:
         """Whether something is to be done before it."""
         return bool(self.check or self.adds) or self.partitions is not None
 
@@ -120,24 +121,25 @@ class Execute:
 class EndInGroup:
     """A statement that ends messages of a queue whose messages form groups: `sql` is what the database is to do.
 
-    `seen` reads the groups of the messages that it will end, before it; with FOR UPDATE after it, it keeps them so.
+    `groups_sql` reads the groups of the messages that it will end, before it; with FOR UPDATE after it, it locks them.
     """
 
     sql: str
     effects: Effects
     group: GroupKey
-    seen: str
+    groups_sql: str
     pins: Pins = Pins.ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class InsertAfterGroup:
-    """INSERT ... AFTER GROUP: `held` enqueues the message so that it waits, `plain` as any other.
+    """INSERT ... AFTER GROUP: `parked` enqueues the message so that it waits, `plain` as any other.
 
-    `value` is the group, `id` the message's own as text; None where bound by `?`. `numbered`: the database gives it.
+    `value` is the group, `id` the message's own as text; None where bound by `?`. `numbered`: the database generates
+    it.
     """
 
-    held: str
+    parked: str
     plain: str
     effects: Effects
     group: GroupKey
@@ -172,7 +174,7 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Rebind:
-    """To be planned anew with the values of its `?` in the text. `column`: of the result it will have."""
+    """To be planned again with the values of its `?` in the text. `column`: of the result it will have."""
 
     sql: str
     parameters: int
@@ -181,7 +183,7 @@ class Rebind:
 
 @dataclass(frozen=True, slots=True)
 class CreateConsumerGroup:
-    """CREATE GROUP: make the `group`'s queue from the definition of its topic, and have it begin where `start` says.
+    """CREATE GROUP: make the `group`'s queue from the definition of its topic, and have it begin at `start`.
 
     `moment`: the time for `start`, in the session's time zone; empty where it has its value. `check`: see Execute.
     """
@@ -205,7 +207,7 @@ class SeekConsumerGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeSchedule:
+class CreateSchedulePlan:
     """CREATE SCHEDULE of a queue or topic that the catalog knows."""
 
     name: ScheduleName
@@ -218,7 +220,7 @@ class MakeSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSchedule:
+class AlterSchedulePlan:
     """ALTER SCHEDULE: what is None stays as it is."""
 
     name: ScheduleName
@@ -230,7 +232,7 @@ class ChangeSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveSchedule:
+class DropSchedulePlan:
     """DROP SCHEDULE [IF EXISTS]."""
 
     name: ScheduleName
@@ -238,13 +240,13 @@ class RemoveSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class SendSchedule:
+class RunSchedulePlan:
     """RUN SCHEDULE: its message now, in the client's transaction."""
 
     name: ScheduleName
 
 
-OnSchedule = MakeSchedule | ChangeSchedule | RemoveSchedule | SendSchedule
+SchedulePlan = CreateSchedulePlan | AlterSchedulePlan | DropSchedulePlan | RunSchedulePlan
 """What changes or runs a schedule, by statements on the client's own connection."""
 
 
@@ -260,13 +262,14 @@ class NoOperation:
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """The WHERE of a stream in the database's words, cut where the values of `?` go; `text` is as it was written.
+    """The WHERE of a stream as SQL of the database, split where the values of `?` go; `text` is as it was written.
 
-    `parts` are read with backslash escapes. `own_parts` are for the client's session, where that reads otherwise."""
+    `parts` are read with backslash escapes. `session_parts` are for the client's session, where that reads them
+    differently."""
 
     parts: tuple[str, ...]
     text: str
-    own_parts: tuple[str, ...] | None = None
+    session_parts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,9 +372,9 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceInQueue:
-    """TRACE MESSAGE on a queue. `sql` reads when the message was enqueued; empty where the queue does not say it."""
+    """TRACE MESSAGE on a queue. `sql` reads when the message was enqueued; empty where the queue does not record it."""
 
-    question: ExplainDelivery
+    delivery: ExplainDelivery
     sql: str
 
 
@@ -392,7 +395,7 @@ class SystemTable(Enum):
 
 
 class InformationTable(Enum):
-    """The tables of information_schema that list the system tables to a statement that asks for them by name."""
+    """The tables of information_schema that list the system tables to a statement that queries them by name."""
 
     SCHEMATA = "SCHEMATA"
     TABLES = "TABLES"
@@ -410,7 +413,7 @@ class ReadSystem:
 
 
 class SystemShow(Enum):
-    """What a SHOW, or a DESCRIBE, asks of the system tables and of the database that they are in."""
+    """What a SHOW, or a DESCRIBE, shows of the system tables and of their database."""
 
     TABLES = "tables"
     TABLE_STATUS = "table status"
@@ -471,10 +474,10 @@ Plan = (
     | Redrive
     | CreateConsumerGroup
     | SeekConsumerGroup
-    | MakeSchedule
-    | ChangeSchedule
-    | RemoveSchedule
-    | SendSchedule
+    | CreateSchedulePlan
+    | AlterSchedulePlan
+    | DropSchedulePlan
+    | RunSchedulePlan
     | NoOperation
     | Subscribe
     | ShowQueues
@@ -499,8 +502,8 @@ Plan = (
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What a plan depends on besides the text and the catalog. `now_sql` is evaluated by the database. `sequencing`:
-    what it says to topics with numbers; asked for only where a topic is defined."""
+    """What a plan depends on in addition to the text and the catalog. `now_sql` is evaluated by the database.
+    `sequencing`: whether the database can have topics with numbers; queried only where a topic is defined."""
 
     database: str | None = None
     now_sql: str = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"

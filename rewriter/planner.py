@@ -1,7 +1,7 @@
-"""The planner: one statement's text and a catalog in, a plan out. No I/O, no state but the plans it remembers.
+"""The planner: one statement's text and a catalog in, a plan out. No I/O, no state but the cached plans.
 
-The scanner decides whether a statement can be ours at all; only then it is tokenised. What the grammar finds to be
-ordinary SQL is passed through with the effects that the scanner saw.
+The scanner decides whether a statement may be a queue statement; only then it is tokenised. A statement that is
+ordinary SQL for the grammar is passed through with the effects that the scanner reported.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rewriter.grammar.parse import parse
 from rewriter.grammar.quick_ids import VERBS
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plans.id_templates import IdTemplates
-from rewriter.plans.plan_statement import Passes
-from rewriter.scan.scanner import Concern, Glance, StatementScanner
+from rewriter.plans.plan_statement import PlanBuilder
+from rewriter.scan.scanner import Classification, StatementClass, StatementScanner
 from rewriter.scan.socket_variable import without_socket
 from rewriter.text.lexis import leading_verb
 from rewriter.text.queue_names import QueueNames
@@ -30,17 +30,18 @@ class Planner:
 
     def __init__(self, catalog: QueueCatalog, defaults: QueueOptions | None = None) -> None:
         self._scanner = StatementScanner(catalog)
-        self._passes = Passes(catalog, QueueNames(catalog), defaults or NEW_QUEUE)
-        self._by_ids = IdTemplates(self._passes)
+        self._builder = PlanBuilder(catalog, QueueNames(catalog), defaults or NEW_QUEUE)
+        self._by_ids = IdTemplates(self._builder)
         self._cache = PlanCache()
 
-    def plan(self, sql: str, context: PlanContext, glance: Glance | None = None) -> Plan:
+    def plan(self, sql: str, context: PlanContext, classification: Classification | None = None) -> Plan:
         """What is to be done with one statement.
 
         Args:
             sql: the statement.
             context: how its session reads it.
-            glance: what a scanner for the same catalog has said of this text in this database, where it has.
+            classification: the result of a scanner for the same catalog for this text in this database, where there is
+                one.
 
         Raises:
             RewriteError: syntax, names, or something that is not supported.
@@ -50,8 +51,8 @@ class Planner:
             return quick
         plan = self._cache.get(sql, context)
         if plan is None:
-            plan = self._plan(sql, context, glance)
-            if _comes_again(plan):
+            plan = self._plan(sql, context, classification)
+            if _is_cacheable(plan):
                 self._cache.put(sql, context, plan)
         return plan
 
@@ -60,32 +61,32 @@ class Planner:
         None: `plan` has to. Never raises."""
         return self._by_ids.plan(sql, context)
 
-    def _plan(self, sql: str, context: PlanContext, glance: Glance | None) -> Plan:
+    def _plan(self, sql: str, context: PlanContext, classification: Classification | None) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")
-        if glance is None:
-            glance = self._scanner.glance(encoded, context.database)
-        if glance.concern in (Concern.NONE, Concern.TOUCHES) or glance.effects.removes:
-            return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
-        if (asked := without_socket(sql)) is not None:
-            return Execute(asked, glance.effects)
+        if classification is None:
+            classification = self._scanner.classify(encoded, context.database)
+        if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES) or classification.effects.removes:
+            return Passthrough(replace(classification.effects, transaction=transaction_verb(encoded)))
+        if (rewritten := without_socket(sql)) is not None:
+            return Execute(rewritten, classification.effects)
         # Programs send settings of the session in executable comments when they begin.
-        settings = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
+        settings = classification.kind is StatementClass.USE and (b"/*!" in encoded or b"/*M!" in encoded)
         statement = None if settings else parse(sql, context.sql_modes, context.database)
         if statement is None:
             if leading_verb(encoded)[0] in _INSERTING:
-                self._passes.check_unread_insert(sql, glance.effects.touched)
-            return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
-        return self._passes.plan(statement, context)
+                self._builder.check_unread_insert(sql, classification.effects.touched)
+            return Passthrough(replace(classification.effects, transaction=transaction_verb(encoded)))
+        return self._builder.plan(statement, context)
 
 
-def _comes_again(plan: Plan) -> bool:
-    """A statement that names the messages it settles is run once; remembering it would push out the others."""
+def _is_cacheable(plan: Plan) -> bool:
+    """A statement that names the messages it settles is run once; caching it would evict the others."""
     if isinstance(plan, ExecuteCounting | EndInGroup | InsertAfterGroup):
         return False
     return not (isinstance(plan, (Execute, Passthrough)) and (plan.effects.settled or plan.effects.changed))
 
 
-_TEXT_MAX = 4096  # longer texts hold literals and seldom come twice; with 1024 plans the cache stays below 10 MB
+_TEXT_MAX = 4096  # longer texts contain literals and seldom come twice; with 1024 plans the cache stays below 10 MB
 
 
 class PlanCache:

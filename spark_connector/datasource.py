@@ -1,7 +1,8 @@
-"""The format `queuegate` as Spark calls it: thin shells, each around a core that knows nothing of Spark.
+"""The format `queuegate` as Spark calls it: thin wrappers, each around a core that does not depend on Spark.
 
 Spark calls these in different processes (schema and planning in one each, a stream's reader in one that lives as long
-as the query, tasks in workers). So a core is pickled: it holds options and fields, and opens connections where it runs.
+as the query, tasks in workers). So a core is pickled: it contains options and fields, and opens connections where it
+runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = "queuegate"
 _log = logging.getLogger("queuegate.spark")
-# Local properties that Spark gives to the tasks of a streaming query.
+# Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
@@ -50,49 +51,49 @@ class QueuegateDataSource(DataSource):
         super().__init__(options)
         from spark_connector.options import check
 
-        self._given = dict(options.items())
-        check(self._given)
+        self._options = dict(options.items())
+        check(self._options)
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of the queue's table; of several, those that all have, and one that tells them apart."""
+        """The columns of the queue's table; of several queues, the common columns and the source column."""
         from spark_connector.sources.schema import schema
 
-        return schema(self._given)
+        return schema(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_connector.options import batch_read
         from spark_connector.sources.batch import batch_reader
 
-        return _Reader(batch_reader(batch_read(self._given), _fields(schema)))
+        return _Reader(batch_reader(batch_read(self._options), _fields(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connector.options import stream_read
         from spark_connector.sources.stream import stream_source
 
-        return _StreamReader(stream_source(stream_read(self._given), _fields(schema)))
+        return _StreamReader(stream_source(stream_read(self._options), _fields(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from spark_connector.option_names import Use
         from spark_connector.options import write
         from spark_connector.writing.batch_write import BatchWrite
 
-        return _Writer(BatchWrite(write(self._given, Use.BATCH_WRITE), _fields(schema), overwrite))
+        return _Writer(BatchWrite(write(self._options, Use.BATCH_WRITE), _fields(schema), overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from spark_connector.option_names import Use
         from spark_connector.options import write
         from spark_connector.writing.stream_write import StreamWrite
 
-        return _StreamWriter(StreamWrite(write(self._given, Use.STREAM_WRITE), _fields(schema), overwrite))
+        return _StreamWriter(StreamWrite(write(self._options, Use.STREAM_WRITE), _fields(schema), overwrite))
 
 
 class _Reader(DataSourceReader):
-    """A batch read. It takes no filters: Spark 4.3 would apply those of one action to the next ones, too, for it keeps
-    one reader for each load()."""
+    """A batch read. It accepts no filters: Spark 4.3 would apply the filters of one action to the next ones, too,
+    because it has one reader for each load()."""
 
     def __init__(self, core: BatchRead | SeveralRead) -> None:
         self._core = core
@@ -115,7 +116,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._core.max_messages)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self._core.latest_offset(start, _most(limit))
+        return self._core.latest_offset(start, _row_limit(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return self._core.report()
@@ -133,12 +134,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._core.commit(end)
 
     def stop(self) -> None:
-        self._core.stop()  # Spark hardly ever calls it: nothing relies on it
+        self._core.stop()  # Spark rarely calls it: nothing depends on it
 
 
 @dataclass
 class _Message(WriterCommitMessage):
-    """What a task tells whoever commits."""
+    """What a task reports to the committer."""
 
     value: Any
 
@@ -151,7 +152,7 @@ class _Writer(DataSourceArrowWriter):
         return _Message(self._core.write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        with _said():
+        with _logged_failure():
             self._core.commit(_all_values(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -166,7 +167,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         return _Message(self._core.write(iterator, _query()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        with _said():
+        with _logged_failure():
             self._core.commit(_all_values(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -174,8 +175,8 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """What fails at a commit, Spark tells whoever called as "Writing job failed." alone: so it is in the log, too."""
+def _logged_failure() -> Iterator[None]:
+    """Logs the failure of a commit: Spark reports it to the caller only as "Writing job failed" without a cause."""
     try:
         yield
     except ConnectorError as error:
@@ -187,23 +188,23 @@ def _fields(schema: StructType) -> tuple[Field, ...]:
     return tuple(Field(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
 
 
-def _most(limit: ReadLimit) -> int | None:
-    """The most rows that a limit allows; None: as many as there are."""
+def _row_limit(limit: ReadLimit) -> int | None:
+    """The limit in rows; None: no limit."""
     if isinstance(limit, ReadMaxRows):
-        most: int = limit.max_rows
-        return most
+        rows: int = limit.max_rows
+        return rows
     if not isinstance(limit, ReadAllAvailable):
         raise ConnectorError(f"this version of Spark bounds a micro-batch in a way that is not known here: {limit}")
     return None
 
 
 def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
-    """Of the tasks that sent something; a task that failed sent nothing."""
+    """The values of the tasks that sent one; a failed task sent none."""
     return [message.value for message in messages if isinstance(message, _Message)]
 
 
 def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
-    """Of a job whose tasks have all sent something, which is when Spark commits: none may be left out."""
+    """The values of all tasks. Spark commits only if all tasks have sent one."""
     values = _values(messages)
     if len(values) != len(messages):
         raise ConnectorError("Spark commits a write of which a task has reported nothing: nothing is published")
@@ -211,7 +212,7 @@ def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
 
 
 def _property(name: str) -> str | None:
-    """What Spark tells the task that runs here."""
+    """A local property of the current task."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -219,7 +220,7 @@ def _property(name: str) -> str | None:
 
 
 def _micro_batch() -> MicroBatch | None:
-    """The micro-batch that this task is part of, where Spark tells (not in foreachBatch of Spark Connect)."""
+    """The micro-batch that this task is part of, if Spark sets it (not in foreachBatch of Spark Connect)."""
     from spark_connector.streaming.micro_batch import MicroBatch
 
     query, number = _property(_QUERY_ID), _property(_BATCH_ID)
@@ -227,8 +228,8 @@ def _micro_batch() -> MicroBatch | None:
 
 
 def _query() -> str:
-    """The streaming query's id, which outlives restarts from its checkpoint."""
-    found = _property(_QUERY_ID)
-    if not found:
+    """The streaming query's id, which stays the same when it is restarted from its checkpoint."""
+    query_id = _property(_QUERY_ID)
+    if not query_id:
         raise ConnectorError("Spark tells the task no streaming query's id: write with df.writeStream")
-    return found
+    return query_id

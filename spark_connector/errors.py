@@ -4,36 +4,36 @@ from __future__ import annotations
 
 
 class ConnectorError(Exception):
-    """Something a user of the connector can act upon; its text says what was wrong and what to do."""
+    """An error that the user can fix; its text contains what is wrong and what to do."""
 
 
 class OptionError(ConnectorError):
-    """An option is unknown, missing, malformed, or does not go together with another."""
+    """An option is unknown, missing, malformed, or cannot be combined with another."""
 
 
 class SchemaError(ConnectorError):
-    """A column is missing, or its type cannot be had as the type asked for."""
+    """A column is missing, or its type cannot be converted to the requested type."""
 
 
 class QueueError(ConnectorError):
-    """There is no such queue, or it cannot be used as asked."""
+    """The queue does not exist, or cannot be used as requested."""
 
 
 class ConnectionFailed(ConnectorError):
-    """The proxy cannot be reached, refuses the account, or the connection was lost and not to be had again in time."""
+    """The proxy cannot be reached, refuses the account, or the connection was lost and a reconnect failed."""
 
 
 class DataLossError(ConnectorError):
-    """Messages that were to be read are not there any more."""
+    """Messages that were to be read were deleted."""
 
 
 class CheckpointError(ConnectorError):
-    """A streaming query's checkpoint is not the one that its queue knows: older, copied, or without some of its files;
-    or its sink passes over what it is given. Nothing is acked."""
+    """A streaming query's checkpoint is not the one that the queue's database has recorded: older, copied, or without
+    some of its files; or its sink skips micro-batches. Nothing is acked."""
 
 
 class LeaseLostError(ConnectorError):
-    """Messages of this query were handed to somebody else, because their lease ran out."""
+    """Messages of this query were delivered to another receiver, because their lease ran out."""
 
 
 class WriteError(ConnectorError):

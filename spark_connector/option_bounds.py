@@ -1,6 +1,6 @@
-"""Where a read begins and ends, and how long a micro-batch waits: offsets, times, bounds for each of several.
+"""Options for the start and end of a read, and for how long a micro-batch waits: offsets, times, bounds per name.
 
-Read of the options by name, as spark_connector.options does with the others. Raises OptionError for what is wrong.
+Parsed from the options by name, as spark_connector.options does for the others. Raises OptionError for invalid values.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal
 
 from spark_connector.errors import OptionError
 from spark_connector.option_names import BEGINNING, ENDING
-from spark_connector.option_values import Given, bounded
+from spark_connector.option_values import OptionValues, bounded
 
 MESSAGES_MAX = 10_000_000
-_EARLIEST_MS = 10**11  # in 1973: who gives a smaller time means seconds
+_EARLIEST_MS = 10**11  # in 1973: a smaller time is probably in seconds
 _IDS_END = 2**63
 _DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 Bound = Literal["earliest", "latest"] | int
@@ -26,17 +26,17 @@ Bound = Literal["earliest", "latest"] | int
 class Several:
     """Several queues or topics that are read as one."""
 
-    names: tuple[str, ...]  # in order; empty where there is a pattern
-    pattern: str | None = None  # a regular expression: those whose whole name it fits, also later ones
+    names: tuple[str, ...]  # in order; empty if there is a pattern
+    pattern: str | None = None  # a regular expression for whole names, also of later queues
     topics: bool = False  # the pattern is for topics; else it is for queues
-    column: str = "topic"  # tells of each row which of them it is from
-    starting: Mapping[str, Bound] = field(default_factory=dict)  # where to begin with each; empty: not given
+    column: str = "topic"  # contains the name of each row's source
+    starting: Mapping[str, Bound] = field(default_factory=dict)  # the start for each name; empty: not set
     ending: Mapping[str, Bound] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Span:
-    """Which of a topic's messages a batch reads: from the first of these up to the last of those, which is left out."""
+    """The part of a topic that a batch reads: from `starting` up to `ending`, exclusive."""
 
     starting: Literal["earliest"] | int = "earliest"
     starting_time: int | None = None  # ns; in its place
@@ -44,9 +44,9 @@ class Span:
     ending_time: int | None = None  # ns; in its place
 
 
-def of_each(given: Given, name: str) -> Mapping[str, Bound]:
-    """A bound for each topic, as JSON: {"orders": 900, "bills": "earliest"}; Kafka's -2 and -1 are its ends."""
-    text = given.text(name, "").strip()
+def bounds_by_name(values: OptionValues, name: str) -> Mapping[str, Bound]:
+    """Parses a bound for each topic, as JSON: {"orders": 900, "bills": "earliest"}; Kafka's -2 and -1 are its ends."""
+    text = values.text(name, "").strip()
     if not text or text in ("earliest", "latest"):
         return {}
     form = (
@@ -54,13 +54,13 @@ def of_each(given: Given, name: str) -> Mapping[str, Bound]:
         ' {"orders": 900, "bills": "latest"}'
     )
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise OptionError(f"{form}: not {text[:80]!r}")
     bounds: dict[str, Bound] = {}
-    for topic, bound in found.items():
+    for topic, bound in parsed.items():
         match bound:
             case "earliest" | -2:
                 bounds[topic] = "earliest"
@@ -73,10 +73,10 @@ def of_each(given: Given, name: str) -> Mapping[str, Bound]:
     return bounds
 
 
-def _of_one(given: Given, name: str, text: str) -> Bound | str:
-    """The bound of the one topic that is read, as JSON: {"orders": 900}; the text where it is none."""
+def _single_bound(values: OptionValues, name: str, text: str) -> Bound | str:
+    """Parses the bound of the one topic that is read, as JSON: {"orders": 900}; the text itself if it is no JSON."""
     try:
-        bounds, topic = of_each(given, name), given.text("queue", "").strip()
+        bounds, topic = bounds_by_name(values, name), values.text("queue", "").strip()
     except OptionError:
         return text
     if list(bounds) != [topic]:
@@ -84,17 +84,17 @@ def _of_one(given: Given, name: str, text: str) -> Bound | str:
     return bounds[topic]
 
 
-def starting(given: Given, several: Several | None) -> Bound:
+def starting(values: OptionValues, several: Several | None) -> Bound:
     if several is not None and several.starting:
         return "latest"
-    found = _end_or_id(given, "startingOffsets", "latest", ("earliest", "latest"))
-    return found if isinstance(found, int) else "earliest" if found == "earliest" else "latest"
+    bound = _end_or_id(values, "startingOffsets", "latest", ("earliest", "latest"))
+    return bound if isinstance(bound, int) else "earliest" if bound == "earliest" else "latest"
 
 
-def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> str | int:
-    text = given.text(name, default).strip().lower()
+def _end_or_id(values: OptionValues, name: str, default: str, ends: Sequence[str]) -> str | int:
+    text = values.text(name, default).strip().lower()
     if text.startswith("{"):
-        text = str(_of_one(given, name, text))
+        text = str(_single_bound(values, name, text))
     if text in ends:
         return text
     if text.isdecimal() and int(text) < _IDS_END:
@@ -102,27 +102,27 @@ def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> st
     raise OptionError(f"option {name} is {' or '.join(ends)}, or an offset, not {text[:80]!r}")
 
 
-def time(given: Given, name: str, other: str, what: str) -> int | None:
-    """A time in ns, where it is given in the place of the `other` option."""
-    if not given.has(name):
+def time(values: OptionValues, name: str, other: str, what: str) -> int | None:
+    """A time in ns, if it is set instead of the `other` option."""
+    if not values.has(name):
         return None
-    if given.has(other):
+    if values.has(other):
         raise OptionError(f"options {other} and {name} both say {what}: give one of them")
     bounds = (_EARLIEST_MS, 9_000_000_000_000)
-    return 1_000_000 * bounded(name, given.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
+    return 1_000_000 * bounded(name, values.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
 
 
-def span(given: Given, several: Several | None) -> Span | None:
-    if not any(given.has(name) for name in (*BEGINNING, *ENDING)):
+def span(values: OptionValues, several: Several | None) -> Span | None:
+    if not any(values.has(name) for name in (*BEGINNING, *ENDING)):
         return None
     first: str | int = "earliest"
     end: str | int = "latest"
     if several is None or not several.starting:
-        first = _end_or_id(given, "startingOffsets", "earliest", ("earliest",))
+        first = _end_or_id(values, "startingOffsets", "earliest", ("earliest",))
     if several is None or not several.ending:
-        end = _end_or_id(given, "endingOffsets", "latest", ("latest",))
-    since = time(given, "startingTimestamp", "startingOffsets", "where to begin")
-    until = time(given, "endingTimestamp", "endingOffsets", "where to end")
+        end = _end_or_id(values, "endingOffsets", "latest", ("latest",))
+    since = time(values, "startingTimestamp", "startingOffsets", "where to begin")
+    until = time(values, "endingTimestamp", "endingOffsets", "where to end")
     if isinstance(first, int) and isinstance(end, int) and first > end:
         raise OptionError(f"option endingOffsets is {end}, before startingOffsets, which is {first}")
     if since is not None and until is not None and since > until:
@@ -132,19 +132,19 @@ def span(given: Given, several: Several | None) -> Span | None:
     )
 
 
-def least(given: Given, most: int) -> int:
-    least = given.whole("minOffsetsPerTrigger", 0, 0, MESSAGES_MAX)
+def least(values: OptionValues, most: int) -> int:
+    least = values.integer("minOffsetsPerTrigger", 0, 0, MESSAGES_MAX)
     if least > most:
-        other = given.called("maxMessagesPerTrigger")
+        other = values.spelling("maxMessagesPerTrigger")
         raise OptionError(f"option minOffsetsPerTrigger is {least}, more than {other}, which is {most}")
     return least
 
 
-def delay(given: Given) -> float:
-    if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
+def delay(values: OptionValues) -> float:
+    if values.has("maxTriggerDelay") and not values.has("minOffsetsPerTrigger"):
         raise OptionError("option maxTriggerDelay needs minOffsetsPerTrigger: how many messages it waits for")
-    text = given.text("maxTriggerDelay", "15m").strip().lower()
-    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
-    if found is None:
+    text = values.text("maxTriggerDelay", "15m").strip().lower()
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
+    if match is None:
         raise OptionError(f"option maxTriggerDelay is a duration, as in 500ms, 30s, 15m or 1h, not {text[:80]!r}")
-    return int(found[1]) * _DURATIONS[found[2]]
+    return int(match[1]) * _DURATIONS[match[2]]

@@ -8,31 +8,32 @@ OPTION = "option where is one condition on the columns, as after WHERE in SQL"
 _QUOTES = "'\"`"
 
 
-def insist_on_one(text: str) -> None:
-    """That a text stays within the parentheses around it: quotes end, parentheses match, no comment, no semicolon. So
-    it can bound what is read and nothing else. Raises OptionError."""
-    depth, place = 0, 0
-    while place < len(text):
-        character = text[place]
+def check_single_condition(text: str) -> None:
+    """Checks that a text stays within the parentheses around it: quotes end, parentheses match, no comment, no
+    semicolon. So it can restrict what is read and nothing else. Raises OptionError."""
+    depth, index = 0, 0
+    while index < len(text):
+        character = text[index]
         if character in _QUOTES:
-            place = _end_of_quotes(text, place)
+            index = _end_of_quotes(text, index)
         elif character == "(":
             depth += 1
         elif character == ")":
             depth -= 1
             if depth < 0:
                 raise OptionError(f"{OPTION}: {text[:80]!r} closes a parenthesis that it did not open")
-        elif character in ";#" or text.startswith(("--", "/*"), place):
+        elif character in ";#" or text.startswith(("--", "/*"), index):
             raise OptionError(f"{OPTION}, without comments and semicolons: {text[:80]!r}")
-        place += 1
+        index += 1
     if depth:
         raise OptionError(f"{OPTION}: {text[:80]!r} leaves a parenthesis open")
 
 
-def _end_of_quotes(text: str, place: int) -> int:
-    """Where the quotes end that begin there. A backslash at their end is refused: whether it escapes, sql_mode says."""
-    quote = text[place]
-    end = text.find(quote, place + 1)
+def _end_of_quotes(text: str, index: int) -> int:
+    """The end of the quotes that start there. A backslash before it is refused: whether it escapes depends on
+    sql_mode."""
+    quote = text[index]
+    end = text.find(quote, index + 1)
     if end < 0:
         raise OptionError(f"{OPTION}: {text[:80]!r} leaves a quote open")
     if quote != "`" and text[end - 1] == "\\":

@@ -1,6 +1,6 @@
-"""Names of options: which there are for what, which have other names, and what is said of an unknown one.
+"""Names of options: the allowed ones for each use, aliases, and the error for an unknown one.
 
-Names are those of Spark's other sources where the meaning is the same (Kafka's, JDBC's, Delta's).
+Names are those of Spark's other sources if the meaning is the same (Kafka's, JDBC's, Delta's).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Use(StrEnum):
 
 
 def allowed(use: Use) -> tuple[str, ...]:
-    """The names of the options there are for a use, without the other names that some have."""
+    """The names of the options for a use, without aliases."""
     return _ALLOWED[use]
 
 
@@ -55,16 +55,16 @@ ALIASES = {
     "path": "queue", "subscribe": "queue", "topic": "queue", "maxoffsetspertrigger": "maxmessagespertrigger",
     "minpartitions": "numpartitions", "groupidprefix": "groupprefix",
 }  # fmt: skip
-"""`subscribe` is another name of `queue` where it names one; with several it is an option of its own."""
+"""`subscribe` is an alias of `queue` if it names one; with several it is a separate option."""
 
 SPELLED = {
     "maxoffsetspertrigger": "maxOffsetsPerTrigger", "minpartitions": "minPartitions", "groupidprefix": "groupIdPrefix",
 }  # fmt: skip
-"""How errors write those other names that Spark hands over in lower case."""
+"""The spelling of aliases in errors; Spark passes them in lower case."""
 
 SEVERAL_WRITTEN = "rows go to one queue or topic, or each to the one that option routeColumn names"
 _BY_TIME = "give one time for all topics, by startingTimestamp or endingTimestamp"
-_OF_KAFKA: Mapping[str, str] = {
+_KAFKA_OPTIONS: Mapping[str, str] = {
     "assign": "a topic here has no partitions; name topics by subscribe, and give ids by startingOffsets",
     "startingoffsetsbytimestamp": _BY_TIME,
     "endingoffsetsbytimestamp": _BY_TIME,
@@ -73,39 +73,39 @@ _OF_KAFKA: Mapping[str, str] = {
     "kafkaconsumer.polltimeoutms": "give pollTimeoutMs",
 }
 """Options of Kafka's source that are not offered, and what to do instead."""
-SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # what Spark passes on to the sink of a stream
+SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})  # options that Spark passes on to the sink of a stream
 
 
-_GONE = {
+_REMOVED = {
     "pushdownpredicate": "Spark 4.2 and 4.3 apply the filters of one action to the next ones of the same load(), and"
     " those of one side of a join or union to the other: wrong rows. Give option where, in SQL",
 }
-"""Options that there were, and why they are gone."""
+"""Removed options, and why."""
 
 
-def known(name: str, use: Use) -> bool:
+def is_known(name: str, use: Use) -> bool:
     """Whether it is an option for that use, by any of its names."""
     lower = name.lower()
     names = {other.lower() for other in allowed(use)}
-    return lower in names or ALIASES.get(lower) in names or (lower in SPARKS_OWN and use is Use.STREAM_WRITE)
+    return lower in names or ALIASES.get(lower) in names or (lower in SPARK_OPTIONS and use is Use.STREAM_WRITE)
 
 
-def unknown(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:
-    """What is said of an option that there is not."""
+def unknown_option(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:
+    """The error text for an unknown option."""
     lower = name.lower()
-    if lower in _GONE:
-        return f"option {name} is not offered: {_GONE[lower]}"
+    if lower in _REMOVED:
+        return f"option {name} is not offered: {_REMOVED[lower]}"
     if lower == "where" and Use.STREAM_READ in uses:
         return "option where is for spark.read: a stream acks what it reads, so choose by .where(...) behind load()"
-    instead = _OF_KAFKA.get(lower)
+    instead = _KAFKA_OPTIONS.get(lower)
     if lower.startswith("kafka."):
         instead = "host and port say where the proxy is, group which consumer group"
     if instead is not None:
         return f"option {name} of Kafka's source is not offered: {instead}"
-    near = difflib.get_close_matches(lower, names, 1)
-    elsewhere = [use for use in Use if lower in (other.lower() for other in allowed(use))]
-    if elsewhere:
-        hint = f"it belongs to {' and '.join(elsewhere)}"
+    similar = difflib.get_close_matches(lower, names, 1)
+    other_uses = [use for use in Use if lower in (other.lower() for other in allowed(use))]
+    if other_uses:
+        hint = f"it belongs to {' and '.join(other_uses)}"
     else:
-        hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(sorted(names.values()))}"
+        hint = f"did you mean {names[similar[0]]}?" if similar else f"there are {', '.join(sorted(names.values()))}"
     return f"unknown option {name!r} of {' or '.join(uses)}: {hint}"

@@ -1,4 +1,4 @@
-"""The options that were given, by name, and read as values of a kind. Raises OptionError for every other value."""
+"""The options by name, and their typed values. Raises OptionError for invalid values."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from spark_connector.errors import OptionError
-from spark_connector.option_names import ALIASES, SEVERAL_WRITTEN, SPARKS_OWN, SPELLED, Use, allowed, unknown
+from spark_connector.option_names import ALIASES, SEVERAL_WRITTEN, SPARK_OPTIONS, SPELLED, Use, allowed, unknown_option
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS_MAX = 7 * 86400.0
 N = TypeVar("N", int, float)
 
 
-class Given:
-    """The options that were given, each under its lower-case name, known to be allowed."""
+class OptionValues:
+    """The options of the user, by lower-case name; all are allowed for the use."""
 
     def __init__(self, options: Mapping[str, str], *uses: Use) -> None:
         names = {name.lower(): name for use in uses for name in allowed(use)}
         self._values: dict[str, str] = {}
-        self._as: dict[str, str] = {}  # by what other name an option was given
+        self._spellings: dict[str, str] = {}  # the alias by which an option was given
         for name, value in options.items():
             lower = name.lower()
-            if lower in SPARKS_OWN and Use.STREAM_WRITE in uses:
+            if lower in SPARK_OPTIONS and Use.STREAM_WRITE in uses:
                 continue
             key = ALIASES.get(lower, lower)
             if lower == "subscribe" and "," in value:
@@ -30,15 +30,15 @@ class Given:
                     raise OptionError(f"option subscribe names several, {value[:80]!r}: {SEVERAL_WRITTEN}")
                 key = lower
             if key not in names:
-                raise OptionError(unknown(name, names, uses))
+                raise OptionError(unknown_option(name, names, uses))
             if self._values.setdefault(key, value) != value:
                 raise OptionError(f"option {names[key]} is given twice, with different values")
             if key != lower:
-                self._as.setdefault(key, SPELLED.get(lower, lower))
+                self._spellings.setdefault(key, SPELLED.get(lower, lower))
 
-    def called(self, name: str) -> str:
-        """The name by which an option was given."""
-        return self._as.get(name.lower(), name)
+    def spelling(self, name: str) -> str:
+        """The name that the user has used for an option."""
+        return self._spellings.get(name.lower(), name)
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values
@@ -49,20 +49,20 @@ class Given:
     def flag(self, name: str, default: bool) -> bool:
         value = self.text(name, str(default)).strip().lower()
         if value not in ("true", "false"):
-            raise OptionError(f"option {self.called(name)} is true or false, not {value!r}")
+            raise OptionError(f"option {self.spelling(name)} is true or false, not {value!r}")
         return value == "true"
 
     def choice(self, name: str, default: str, values: Sequence[str]) -> str:
         value = self.text(name, default).strip().lower()
         if value not in values:
-            raise OptionError(f"option {self.called(name)} is one of {', '.join(values)}, not {value!r}")
+            raise OptionError(f"option {self.spelling(name)} is one of {', '.join(values)}, not {value!r}")
         return value
 
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
-        return bounded(self.called(name), self.text(name, str(default)), int, (least, most), "a whole number")
+    def integer(self, name: str, default: int, least: int, most: int) -> int:
+        return bounded(self.spelling(name), self.text(name, str(default)), int, (least, most), "a whole number")
 
     def size(self, name: str) -> int | None:
-        """Bytes, as in 500000, 64k, 10m or 1g; None where it is not given."""
+        """Bytes, as in 500000, 64k, 10m or 1g; None if it is not set."""
         if not self.has(name):
             return None
         text = self.text(name, "").strip().lower().removesuffix("b")
@@ -80,7 +80,7 @@ class Given:
 
 def bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N], what: str) -> N:
     try:
-        value = read(text.strip().replace("_", "?"))  # which Python takes for a digit's neighbour
+        value = read(text.strip().replace("_", "?"))  # int() would accept an underscore between digits
     except ValueError:
         raise OptionError(f"option {name} is {what}, not {text!r}") from None
     if not bounds[0] <= value <= bounds[1]:

@@ -1,6 +1,6 @@
-"""Options as Spark hands them over, strings under lower-case names, checked together and made values.
+"""Parses the options that Spark passes, strings by lower-case names, and checks them together.
 
-An unknown one is refused: a typo would otherwise cost messages.
+An unknown option is refused: a typo could otherwise lose messages.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from urllib.parse import unquote, urlsplit
 from spark_connector import option_bounds
 from spark_connector.errors import OptionError
 from spark_connector.option_bounds import Bound, Several, Span
-from spark_connector.option_condition import OPTION, insist_on_one
-from spark_connector.option_names import BEGINNING, ENDING, QUEUE_ONLY, TAIL_ONLY, Use, known
-from spark_connector.option_values import Given
+from spark_connector.option_condition import OPTION, check_single_condition
+from spark_connector.option_names import BEGINNING, ENDING, QUEUE_ONLY, TAIL_ONLY, Use, is_known
+from spark_connector.option_values import OptionValues
 
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
-_PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
+_PREFIX_MAX = 100  # the column that stores it has room for a suffix
 _GROUP_MAX = 64
 Mode = Literal["queue", "tail"]
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the proxy is, and who connects. The password is never shown."""
+    """The proxy's address, and the account. The password is never shown."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Address:
 
 @dataclass(frozen=True)
 class QueueAddress:
-    """A queue or a topic, or several of them, and how to get there."""
+    """A queue or a topic, or several of them, and the address."""
 
     address: Address
     queue: str  # empty where there are several
@@ -71,7 +71,7 @@ class BatchReadOptions:
     include_acked: bool
     where: str | None = None  # a condition of SQL
     columns: tuple[str, ...] = ()  # those that are read; empty: all
-    span: Span | None = None  # of a topic's messages; None: nothing is said
+    span: Span | None = None  # of a topic's messages; None: no bounds
     several: Several | None = None  # in place of `queue`, which is empty then
 
 
@@ -108,101 +108,101 @@ class WriteOptions:
     address: Address
     queue: str
     mode: Literal["staged", "direct"]
-    key: str | None  # the column that tells one message from another; it must be unique in the queue
+    key: str | None  # the columns that identify a message; they need a unique key in the queue
     batch_size: int  # rows of an INSERT
     transaction: tuple[str, int] | None  # txnAppId and txnVersion: a write that was published is not published again
     route: str | None  # the column that names the queue or topic of each row; `queue` is empty then
 
 
-def place(options: Mapping[str, str]) -> QueueAddress:
-    """Where the one queue or topic is that the options name; its reader checks the rest. Raises OptionError."""
-    found = places(options)
-    if found.several is not None:
+def queue_address(options: Mapping[str, str]) -> QueueAddress:
+    """The address of the one queue or topic in the options; the reader checks the other options. Raises OptionError."""
+    address = source_address(options)
+    if address.several is not None:
         raise OptionError(
             "options subscribe with several names, subscribePattern and sourceColumn are for spark.read and"
             " spark.readStream: name one queue or topic by queue or topic"
         )
-    return found
+    return address
 
 
-def places(options: Mapping[str, str]) -> QueueAddress:
-    """The same of what a batch or a stream reads, which may be several."""
-    given = Given(options, Use.BATCH_READ, Use.STREAM_READ)
-    several = _several(given)
+def source_address(options: Mapping[str, str]) -> QueueAddress:
+    """The same for a batch or stream read, which may have several sources."""
+    values = OptionValues(options, Use.BATCH_READ, Use.STREAM_READ)
+    several = _several(values)
     return QueueAddress(
-        _address(given),
-        "" if several else _queue(given),
-        _group(given),
+        _address(values),
+        "" if several else _queue(values),
+        _group(values),
         several,
-        given.flag("timesAsTimestamp", False),
-        _columns(given),
-        _where(given),
+        values.flag("timesAsTimestamp", False),
+        _columns(values),
+        _where(values),
     )
 
 
 def batch_read(options: Mapping[str, str]) -> BatchReadOptions:
     """Checks the options of spark.read. Raises OptionError."""
-    given = Given(options, Use.BATCH_READ)
-    several = _several(given)
+    values = OptionValues(options, Use.BATCH_READ)
+    several = _several(values)
     return BatchReadOptions(
-        address=_address(given),
-        queue="" if several else _queue(given),
-        num_partitions=given.whole("numPartitions", 4, 1, 10_000),
-        fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
-        include_acked=given.flag("includeAcked", False),
-        where=_where(given),
-        columns=_columns(given),
-        span=option_bounds.span(given, several),
+        address=_address(values),
+        queue="" if several else _queue(values),
+        num_partitions=values.integer("numPartitions", 4, 1, 10_000),
+        fetch_size=values.integer("fetchsize", 10_000, 1, 1_000_000),
+        include_acked=values.flag("includeAcked", False),
+        where=_where(values),
+        columns=_columns(values),
+        span=option_bounds.span(values, several),
         several=several,
     )
 
 
 def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
     """Checks the options of spark.readStream. Raises OptionError."""
-    given = Given(options, Use.STREAM_READ)
-    mode, several = _mode(given), _several(given)
+    values = OptionValues(options, Use.STREAM_READ)
+    mode, several = _mode(values), _several(values)
     for name in TAIL_ONLY if mode == "queue" else QUEUE_ONLY:
-        if given.has(name):
+        if values.has(name):
             raise OptionError(f"option {name} has no meaning with mode={mode}: leave it out")
-    max_messages = given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, option_bounds.MESSAGES_MAX)
+    max_messages = values.integer("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, option_bounds.MESSAGES_MAX)
     return StreamReadOptions(
-        address=_address(given),
-        queue="" if several else _queue(given),
-        group=_group(given),
+        address=_address(values),
+        queue="" if several else _queue(values),
+        group=_group(values),
         mode=mode,
-        num_partitions=given.whole("numPartitions", 4, 1, 10_000),
-        fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
+        num_partitions=values.integer("numPartitions", 4, 1, 10_000),
+        fetch_size=values.integer("fetchsize", 10_000, 1, 1_000_000),
         max_messages=max_messages,
-        max_bytes=given.size("maxBytesPerTrigger"),
-        poll_timeout=given.whole("pollTimeoutMs", 500, 0, 60_000) / 1000,
-        lease=given.seconds("leaseSeconds", LEASE_SECONDS, 1.0),
+        max_bytes=values.size("maxBytesPerTrigger"),
+        poll_timeout=values.integer("pollTimeoutMs", 500, 0, 60_000) / 1000,
+        lease=values.seconds("leaseSeconds", LEASE_SECONDS, 1.0),
         on_lease_lost="fail"
-        if given.choice("onLeaseLost", "redeliver", ("redeliver", "fail")) == "fail"
+        if values.choice("onLeaseLost", "redeliver", ("redeliver", "fail")) == "fail"
         else "redeliver",
-        on_unread="ack" if given.choice("onUnread", "fail", ("fail", "ack")) == "ack" else "fail",
-        group_prefix=_prefix(given),
-        starting=option_bounds.starting(given, several),
-        starting_time=option_bounds.time(given, "startingTimestamp", "startingOffsets", "where to begin"),
-        fail_on_data_loss=given.flag("failOnDataLoss", True),
-        min_messages=option_bounds.least(given, max_messages),
-        max_delay=option_bounds.delay(given),
+        on_unread="ack" if values.choice("onUnread", "fail", ("fail", "ack")) == "ack" else "fail",
+        group_prefix=_prefix(values),
+        starting=option_bounds.starting(values, several),
+        starting_time=option_bounds.time(values, "startingTimestamp", "startingOffsets", "where to begin"),
+        fail_on_data_loss=values.flag("failOnDataLoss", True),
+        min_messages=option_bounds.least(values, max_messages),
+        max_delay=option_bounds.delay(values),
         several=several,
-        columns=_columns(given),
+        columns=_columns(values),
     )
 
 
 def check(options: Mapping[str, str]) -> None:
-    """What can be said of options before it is known what they are for. Raises OptionError: they are wrong for all that
-    they may be for. Whoever uses them checks them again."""
-    ways: Sequence[tuple[Use, Callable[[Mapping[str, str]], object]]] = (
+    """Checks options before their use is known. Raises OptionError if they are invalid for every possible use. They are
+    checked again when they are used."""
+    readers: Sequence[tuple[Use, Callable[[Mapping[str, str]], object]]] = (
         (Use.BATCH_READ, batch_read),
         (Use.STREAM_READ, stream_read),
         (Use.BATCH_WRITE, partial(write, use=Use.BATCH_WRITE)),
         (Use.STREAM_WRITE, partial(write, use=Use.STREAM_WRITE)),
     )
     faults = []
-    for use, read in ways:
-        if not all(known(name, use) for name in options):
+    for use, read in readers:
+        if not all(is_known(name, use) for name in options):
             continue
         try:
             read(options)
@@ -215,25 +215,25 @@ def check(options: Mapping[str, str]) -> None:
 
 def write(options: Mapping[str, str], use: Use) -> WriteOptions:
     """Checks the options of df.write or df.writeStream. Raises OptionError."""
-    given = Given(options, use)
-    mode = given.choice("writeMode", "staged", ("staged", "direct"))
-    route = _route(given, mode)
+    values = OptionValues(options, use)
+    mode = values.choice("writeMode", "staged", ("staged", "direct"))
+    route = _route(values, mode)
     return WriteOptions(
-        address=_address(given),
-        queue=_queue(given) if route is None else "",
+        address=_address(values),
+        queue=_queue(values) if route is None else "",
         mode="direct" if mode == "direct" else "staged",
-        key=given.text("keyColumn", "") or None,
-        batch_size=given.whole("batchsize", 5000, 1, 100_000),
-        transaction=_transaction(given, mode),
+        key=values.text("keyColumn", "") or None,
+        batch_size=values.integer("batchsize", 5000, 1, 100_000),
+        transaction=_transaction(values, mode),
         route=route,
     )
 
 
-def _queue(given: Given) -> str:
-    name = given.text("queue", "").strip()
+def _queue(values: OptionValues) -> str:
+    name = values.text("queue", "").strip()
     if not name:
         raise OptionError("option queue is missing: the name of the queue or topic, as in .option('queue', 'orders')")
-    return _name(name, given.called("queue"))
+    return _name(name, values.spelling("queue"))
 
 
 def _name(text: str, option: str = "subscribe") -> str:
@@ -245,54 +245,56 @@ def _name(text: str, option: str = "subscribe") -> str:
     return name
 
 
-def _mode(given: Given) -> Mode:
-    return "tail" if given.choice("mode", "queue", ("queue", "tail")) == "tail" else "queue"
+def _mode(values: OptionValues) -> Mode:
+    return "tail" if values.choice("mode", "queue", ("queue", "tail")) == "tail" else "queue"
 
 
-def _several(given: Given) -> Several | None:
-    """What is read where that is more than one queue or topic; or one, of which each row is to have the name."""
-    if not any(given.has(name) for name in ("subscribe", "subscribePattern", "sourceColumn")):
+def _several(values: OptionValues) -> Several | None:
+    """The sources, if the options name more than one queue or topic, or a source column."""
+    if not any(values.has(name) for name in ("subscribe", "subscribePattern", "sourceColumn")):
         return None
-    ways = [name for name in ("queue", "subscribe", "subscribePattern") if given.has(name)]
-    if len(ways) > 1:
-        raise OptionError(f"options {' and '.join(ways)} both say what to read: give one of them")
-    column = given.text("sourceColumn", "topic").strip()
+    chosen = [name for name in ("queue", "subscribe", "subscribePattern") if values.has(name)]
+    if len(chosen) > 1:
+        raise OptionError(f"options {' and '.join(chosen)} both say what to read: give one of them")
+    column = values.text("sourceColumn", "topic").strip()
     if not column:
         raise OptionError("option sourceColumn is the name of a column, as in .option('sourceColumn', 'source')")
-    starting, ending = (option_bounds.of_each(given, name) for name in ("startingOffsets", "endingOffsets"))
-    if not given.has("subscribePattern"):
+    starting, ending = (option_bounds.bounds_by_name(values, name) for name in ("startingOffsets", "endingOffsets"))
+    if not values.has("subscribePattern"):
         names = (
-            [_queue(given)] if given.has("queue") else [_name(each) for each in given.text("subscribe", "").split(",")]
+            [_queue(values)]
+            if values.has("queue")
+            else [_name(each) for each in values.text("subscribe", "").split(",")]
         )
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise OptionError(f"option subscribe names {twice!r} twice")
         return Several(tuple(names), column=column, starting=starting, ending=ending)
-    pattern = given.text("subscribePattern", "")
+    pattern = values.text("subscribePattern", "")
     try:
         re.compile(pattern)
     except re.error as error:
         raise OptionError(f"option subscribePattern is no regular expression: {error}, in {pattern[:80]!r}") from None
-    topics = _mode(given) == "tail" or any(given.has(name) for name in ("group", *BEGINNING, *ENDING))
+    topics = _mode(values) == "tail" or any(values.has(name) for name in ("group", *BEGINNING, *ENDING))
     return Several((), pattern, topics, column, starting, ending)
 
 
-def _route(given: Given, mode: str) -> str | None:
-    if not given.has("routeColumn"):
+def _route(values: OptionValues, mode: str) -> str | None:
+    if not values.has("routeColumn"):
         return None
-    if given.has("queue"):
+    if values.has("queue"):
         raise OptionError("options queue and routeColumn both say where rows go: give one of them")
-    if mode != "staged" or given.has("keyColumn"):
+    if mode != "staged" or values.has("keyColumn"):
         raise OptionError("option routeColumn goes with writeMode=staged, and without keyColumn")
-    route = given.text("routeColumn", "").strip()
+    route = values.text("routeColumn", "").strip()
     if not route:
         raise OptionError("option routeColumn is the name of a column, as in .option('routeColumn', 'target')")
     return route
 
 
-def _columns(given: Given) -> tuple[str, ...]:
-    if not given.has("columns"):
+def _columns(values: OptionValues) -> tuple[str, ...]:
+    if not values.has("columns"):
         return ()
-    names = tuple(name.strip() for name in given.text("columns", "").split(","))
+    names = tuple(name.strip() for name in values.text("columns", "").split(","))
     if not all(names):
         raise OptionError("option columns is names of columns with commas between them, as in 'id, cents'")
     lower = [name.lower() for name in names]
@@ -301,77 +303,79 @@ def _columns(given: Given) -> tuple[str, ...]:
     return names
 
 
-def _where(given: Given) -> str | None:
-    if not given.has("where"):
+def _where(values: OptionValues) -> str | None:
+    if not values.has("where"):
         return None
-    text = given.text("where", "").strip()
+    text = values.text("where", "").strip()
     if not text:
         raise OptionError(f"{OPTION}: it is empty")
-    insist_on_one(text)
+    check_single_condition(text)
     return text
 
 
-def _prefix(given: Given) -> str:
-    prefix = given.text("groupPrefix", "spark")
+def _prefix(values: OptionValues) -> str:
+    prefix = values.text("groupPrefix", "spark")
     if not 0 < len(prefix) <= _PREFIX_MAX:
-        raise OptionError(f"option {given.called('groupPrefix')} is 1 to {_PREFIX_MAX} characters, not {len(prefix)}")
+        raise OptionError(
+            f"option {values.spelling('groupPrefix')} is 1 to {_PREFIX_MAX} characters, not {len(prefix)}"
+        )
     return prefix
 
 
-def _group(given: Given) -> str | None:
-    if not given.has("group"):
+def _group(values: OptionValues) -> str | None:
+    if not values.has("group"):
         return None
-    group = given.text("group", "").strip()
+    group = values.text("group", "").strip()
     if not group or len(group) > _GROUP_MAX:
         raise OptionError(f"option group is the name of a consumer group, 1 to {_GROUP_MAX} characters, not {group!r}")
     return group
 
 
-def _transaction(given: Given, mode: str) -> tuple[str, int] | None:
-    if not given.has("txnAppId") and not given.has("txnVersion"):
+def _transaction(values: OptionValues, mode: str) -> tuple[str, int] | None:
+    if not values.has("txnAppId") and not values.has("txnVersion"):
         return None
-    if not (given.has("txnAppId") and given.has("txnVersion")):
+    if not (values.has("txnAppId") and values.has("txnVersion")):
         raise OptionError("options txnAppId and txnVersion go together: give both or none")
     if mode != "staged":
         raise OptionError("options txnAppId and txnVersion need writeMode=staged: direct rows are visible as they come")
-    app = given.text("txnAppId", "")
+    app = values.text("txnAppId", "")
     if not 0 < len(app) <= 128:
         raise OptionError("option txnAppId is a name of 1 to 128 characters")
-    return app, given.whole("txnVersion", 0, 0, 2**63 - 1)
+    return app, values.integer("txnVersion", 0, 0, 2**63 - 1)
 
 
-def _address(given: Given) -> Address:
-    at = _url(given)
-    password = _password(given, at.get("password"))
-    ssl = given.choice("ssl", "disabled", ("disabled", "required", "verify"))
-    if given.has("sslCa") and ssl != "verify":
+def _address(values: OptionValues) -> Address:
+    at = _url(values)
+    password = _password(values, at.get("password"))
+    ssl = values.choice("ssl", "disabled", ("disabled", "required", "verify"))
+    if values.has("sslCa") and ssl != "verify":
         raise OptionError("option sslCa needs ssl=verify")
     for name in ("user", "database"):
-        if not at.get(name) and not given.text(name, ""):
+        if not at.get(name) and not values.text(name, ""):
             raise OptionError(f"option {name} is missing")
     return Address(
-        host=at.get("host") or _host(given),
-        port=int(at["port"]) if "port" in at else given.whole("port", DEFAULT_PORT, 1, 65535),
-        user=at.get("user") or given.text("user", ""),
+        host=at.get("host") or _host(values),
+        port=int(at["port"]) if "port" in at else values.integer("port", DEFAULT_PORT, 1, 65535),
+        user=at.get("user") or values.text("user", ""),
         password=password,
-        database=at.get("database") or given.text("database", ""),
+        database=at.get("database") or values.text("database", ""),
         ssl="verify" if ssl == "verify" else "required" if ssl == "required" else "disabled",
-        ssl_ca=given.text("sslCa", "") or None,
-        connect_timeout=given.seconds("connectTimeout", 10.0, 0.1),
-        query_timeout=given.seconds("queryTimeout", 300.0, 1.0),
+        ssl_ca=values.text("sslCa", "") or None,
+        connect_timeout=values.seconds("connectTimeout", 10.0, 0.1),
+        query_timeout=values.seconds("queryTimeout", 300.0, 1.0),
     )
 
 
-def _host(given: Given) -> str:
-    host = given.text("host", "127.0.0.1").strip()
+def _host(values: OptionValues) -> str:
+    host = values.text("host", "127.0.0.1").strip()
     if not host or any(character in host for character in "/@ "):
         raise OptionError(f"option host is a name or an address, not {host!r}; a port is an option of its own")
     return host
 
 
-def _url(given: Given) -> dict[str, str]:
-    """The parts of mysql://user:password@host:port/database; what it names must not be given again."""
-    text = given.text("url", "")
+def _url(values: OptionValues) -> dict[str, str]:
+    """The parts of mysql://user:password@host:port/database; its parts must not be set by other options as well."""
+    text = values.text("url", "")
     if not text:
         return {}
     try:
@@ -385,38 +389,38 @@ def _url(given: Given) -> dict[str, str]:
         raise OptionError("option url takes no parameters after the database: use options")
     if port == 0:
         raise OptionError("option url is mysql://user@host:port/database; its port is not 0")
-    found = {
+    url_parts = {
         "host": parts.hostname,
         "port": str(port or ""),
         "user": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
         "database": unquote(parts.path.removeprefix("/")),
     }
-    found = {name: value for name, value in found.items() if value}
-    for name in found:
-        if given.has(name):
+    url_parts = {name: value for name, value in url_parts.items() if value}
+    for name in url_parts:
+        if values.has(name):
             raise OptionError(f"option {name} is given twice: once by itself and once in url")
-    return found
+    return url_parts
 
 
-def _password(given: Given, in_url: str | None) -> str:
-    ways = [name for name in ("password", "passwordFile", "passwordEnv") if given.has(name)]
+def _password(values: OptionValues, in_url: str | None) -> str:
+    sources = [name for name in ("password", "passwordFile", "passwordEnv") if values.has(name)]
     if in_url is not None:
-        ways.append("url")
-    if len(ways) > 1:
-        raise OptionError(f"the password is given {len(ways)} times, by {' and '.join(ways)}: give it once")
+        sources.append("url")
+    if len(sources) > 1:
+        raise OptionError(f"the password is given {len(sources)} times, by {' and '.join(sources)}: give it once")
     if in_url is not None:
         return in_url
-    if given.has("passwordFile"):
-        return _secret_file(given.text("passwordFile", ""))
-    if given.has("passwordEnv"):
-        name = given.text("passwordEnv", "")
+    if values.has("passwordFile"):
+        return _secret_file(values.text("passwordFile", ""))
+    if values.has("passwordEnv"):
+        name = values.text("passwordEnv", "")
         if name not in os.environ:
             raise OptionError(
                 f"option passwordEnv names the environment variable {name!r}, which is not set on this machine"
             )
         return os.environ[name]
-    return given.text("password", "")
+    return values.text("password", "")
 
 
 def _secret_file(path: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from servers import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands over orphans")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands over orphans"), pytest.mark.long]
 
 CONTAINED = Path(__file__).with_name("contained.py")
 DAEMON = """

@@ -28,21 +28,21 @@ FUNCTION_LINES_MAX = 70
 FLOORS = {
     "queuegate": "__main__ command_line process app cli",
     "console": "process server bounded_http routes endpoints shared_reads pages json_form visits entry guard hosts"
-    " sessions sampler login_limits stranger_log database rates rendering charts settings",
+    " sessions sampler login_limits refused_logins database rates rendering charts settings",
     "proxy": "admin server gateways commands statements show session upstream cluster listen systemd logs memory"
-    " config_shown exposed_files config config_values config_words release login transport wire errors",
+    " config_shown exposed_files config config_values config_mistakes release login transport wire errors",
     "embedded": "session schema compile database",
     "embedded.compile": "statement commands definitions changes queries binding expressions compilation plan functions"
-    " schema values text effort errors",
+    " schema values text budget errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
-    "engine": "engine schedules topics history duties delivery leases traces database_work service store backend"
+    "engine": "engine schedules topics history background delivery leases traces database_work service store backend"
     " shared_future clock model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
     " option_condition option_values option_names errors",
-    "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction line statements"
-    " room held hooks outcomes message option_files address backoff errors",
-    "queuegate_celery": "transport channel link renewal exchanges queues sources held line errors settings messages"
-    " answers routing transactions sql",
+    "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction connection statements"
+    " free_slots in_flight hooks outcomes message option_files address backoff errors",
+    "queuegate_celery": "transport channel link renewal exchanges queues sources unsettled connection errors settings"
+    " messages answers routing transactions sql",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {
@@ -50,7 +50,7 @@ BETWEEN = {
     "console": (
         *("proxy.config", "proxy.config_values", "proxy.errors", "proxy.listen", "proxy.login.client_tls"),
         *("proxy.release", "proxy.systemd", "proxy.transport.addresses", "rewriter"),
-        *("engine.model", "engine.delivery.metrics", "engine.duties.summary", "engine.shared_future"),
+        *("engine.model", "engine.delivery.metrics", "engine.background.summary", "engine.shared_future"),
     ),
     "proxy": ("embedded", "rewriter", "engine"),
     "embedded": (
@@ -95,7 +95,7 @@ ONLY_IN = {
     "mysql_mimic": ("proxy", "embedded.session.client_text"),
     "asyncio_pool": ("engine",),
     "cronsim": ("engine.schedules",),
-    "pydantic": ("proxy.config", "proxy.config_shown", "proxy.config_values", "proxy.config_words"),
+    "pydantic": ("proxy.config", "proxy.config_shown", "proxy.config_values", "proxy.config_mistakes"),
     "pyspark": ("spark_connector",),
     "kombu": ("queuegate_celery",),
     "starlette": ("console",),
@@ -249,6 +249,38 @@ def test_no_possessive_groups_in_regular_expressions(path):
             text = node.value.decode("latin1") if isinstance(node.value, bytes) else node.value
             found = re.search(r"(?<!\\)\)(?:[*+?]|\{\d*,?\d*\})\+", text)
             assert found is None, f"line {node.lineno}: {text[found.start() :][:20]}" if found else ""
+
+
+PRIVATE_WORDS = {
+    *("given", "told", "tell", "tells", "kept", "asked", "said", "heard", "hear", "glance", "glances", "found", "look"),
+    *("looked", "way", "lapse", "lapses", "duty", "duties", "bury", "buried", "ear", "farewell", "crowd", "strangers"),
+    *("stranger", "anew", "mend", "mended", "nobody", "somebody", "whoever"),
+}
+"""Parts of names that say nothing to an engineer of MySQL, Python or queues. docs/glossary.md has the words in use."""
+STANDARD_NAMES = ("found_rows", "not_found", "look_up", "looked_up")
+
+
+def names_in(path: Path) -> Iterator[str]:
+    """Every name that a module defines or uses."""
+    for node in ast.walk(tree(path)):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield from name.split(".")
+
+
+def words_of(name: str) -> list[str]:
+    """A name's parts, in small letters: of snake_case, CamelCase and CONSTANTS."""
+    return [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+@over(SOURCES)
+def test_names_are_standard_terms(path):
+    for name in set(names_in(path)):
+        words = words_of(name)
+        if PRIVATE_WORDS.intersection(words):
+            whole = "_".join(words)
+            assert any(standard in whole for standard in STANDARD_NAMES), f"{name}: see docs/glossary.md"
 
 
 def sleeps(path: Path) -> Iterator[int]:

@@ -4,6 +4,6 @@
 folder `messages` has what is about messages and dead letters. Of a queue, `receivers` shows who receives and ends a
 stream, `schedules` what recurs, and `queue_options` its options, which it changes. `topic` shows consumer groups,
 `seek` moves one, `event_groups` has what waits for what, `system` the database, its proxies and connections. They share
-`figures` (what is known of a queue), `known_queues` (which there are) and `keyset` (pages of rows by key). What a page
-reads is a frozen value.
+`figures` (what is known of a queue), `visible_queues` (which there are) and `keyset` (pages of rows by key). What a
+page reads is a frozen value.
 """

@@ -1,7 +1,7 @@
 """The form that creates a queue. It shows the statement as it is filled in, and runs the same statement.
 
-Names go through the quoting functions; a column's type is one of a list, with whole numbers in it; options are given
-as text, and judged by the proxy.
+Names go through the quoting functions; a column's type is one of a list, with whole numbers in it; options are text,
+and the proxy checks them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from console.database import name_sql, queue_sql
-from console.pages.known_queues import forget_queues, known_queues
+from console.pages.visible_queues import forget_queues, visible_queues
 from console.rendering import link
 from console.visits import NAME_MAX, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
@@ -36,15 +36,15 @@ TYPES = {
 _LENGTH_MAX = 16_000
 
 OPTIONS = (
-    ("ack_wait", "time to ack before a message comes again", "30s"),
+    ("ack_wait", "time to ack before a message is delivered again", "30s"),
     ("max_attempts", "deliveries before it is a dead letter; 0: for ever", "0"),
     ("min_backoff", "wait after the first failure, doubling", "1s"),
     ("max_backoff", "longest wait after a failure", "1h"),
     ("purge_after", "acked messages are deleted at this age", "1d"),
     ("max_rate", "deliveries per second, all receivers together", "none"),
     ("max_concurrency", "messages in flight, all receivers together", "none"),
-    ("order_key", "a column: equal values go one at a time", "none"),
-    ("alarm_after", "leased for longer is an alarm", "none"),
+    ("order_key", "a column: messages with equal values go one at a time", "none"),
+    ("alarm_after", "a longer lease raises an alarm", "none"),
 )
 """The options of the form: name, meaning, and what holds where the field is left empty."""
 
@@ -82,7 +82,7 @@ class Composed:
 
 async def read_form(visit: Visit) -> Form:
     """The empty form."""
-    databases = tuple(dict.fromkeys(each.queue.database for each in await known_queues(visit)))
+    databases = tuple(dict.fromkeys(each.queue.database for each in await visible_queues(visit)))
     selected = visit.text("db", most=NAME_MAX) or (databases[0] if databases else "main")
     return Form(databases, selected, tuple(TYPES), OPTIONS, COLUMNS_MAX)
 
@@ -105,7 +105,7 @@ def composed(visit: Visit) -> Composed:
     queue = visit.queue
     columns = [column for n in range(1, COLUMNS_MAX + 1) if (column := _column(visit, n))]
     if not columns:
-        raise BadInput("give at least one column: what a message consists of")
+        raise BadInput("give at least one column: the body of a message")
     lines = ",\n  ".join(columns)
     options, values = _options(visit)
     ending = f" WITH ({', '.join(options)})" if options else ""
@@ -125,12 +125,12 @@ def _column(visit: Visit, n: int) -> str:
 def _options(visit: Visit) -> tuple[list[str], list[str]]:
     options, values = [], []
     for name, _, _ in OPTIONS:
-        given = visit.text(name, most=100).strip()
-        if given:
-            if not _OPTION_VALUE.fullmatch(given):
+        value = visit.text(name, most=100).strip()
+        if value:
+            if not _OPTION_VALUE.fullmatch(value):
                 raise BadInput(f"{name}: has a character that no option has")
             options.append(f"{name} = %s")
-            values.append(given)
+            values.append(value)
     return options, values
 
 
@@ -140,7 +140,7 @@ async def create(visit: Visit) -> Done:
     await visit.session.database.change(what.sql, *what.values)
     forget_queues(visit)
     queue: QueueName = visit.queue
-    return Done(f"{queue} is there", link("/queue", db=queue.database, name=queue.table), what.text)
+    return Done(f"{queue} is created", link("/queue", db=queue.database, name=queue.table), what.text)
 
 
 _PARAMETERS = (

@@ -12,9 +12,9 @@ from typing import Any
 
 from console.database import DatabaseError, StatementError, name_sql, queue_sql
 from console.pages.keyset import Key, Ordered, after_sql, as_text, from_text, order_sql
-from console.pages.queue_options import given_options
+from console.pages.queue_options import explicit_options
 from console.pages.system import databases_with
-from console.visits import NAME_MAX, NotThere, Page, Parameter, Visit
+from console.visits import NAME_MAX, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
 ON_A_PAGE = 50
@@ -23,7 +23,7 @@ _ORDER = tuple(map(Ordered, ("follow_database", "follow_table", "follow_id")))
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class WaitingMessage:
     """A message that is held, and for what: `waits_for`, a queue, and the value of its `group_key`. `open`: how many
     messages of that group are not acked, None where they were not counted."""
 
@@ -42,7 +42,7 @@ class EventGroupsPage:
     databases: tuple[str, ...]
     database: str
     queue: str
-    held: tuple[Held, ...]
+    held: tuple[WaitingMessage, ...]
     counted: str
     after: str
     continued: bool
@@ -53,12 +53,12 @@ class EventGroupsPage:
 async def read_event_groups(visit: Visit) -> EventGroupsPage:
     """See the module. Raises NotThere."""
     refused: list[str] = []
-    given, queue = visit.text("db", most=NAME_MAX), visit.text("queue", most=NAME_MAX)
+    database, queue = visit.text("db", most=NAME_MAX), visit.text("queue", most=NAME_MAX)
     after = visit.text("after", most=8000)
     databases = await databases_with(visit, refused, TABLE, "event groups")
-    if given and not refused and given not in databases:
-        raise NotThere(f"there are no event groups in a database {given}, or this account may not see them")
-    database = given or (databases[0] if databases else "")
+    if database and not refused and database not in databases:
+        raise NotFound(f"there are no event groups in a database {database}, or this account may not see them")
+    database = database or (databases[0] if databases else "")
     empty = EventGroupsPage(databases, database, queue, (), "", "", bool(after), "", tuple(refused))
     if not databases:
         return empty
@@ -71,9 +71,9 @@ async def read_event_groups(visit: Visit) -> EventGroupsPage:
     try:
         answer = await visit.session.database.read(sql, *values)
     except StatementError as error:
-        return replace(empty, refused=(f"event groups: {error.said}",))
+        return replace(empty, refused=(f"event groups: {error.full_message}",))
     rows = answer.rows[:ON_A_PAGE]
-    held = tuple(_held(row, database) for row in rows)
+    held = tuple(_waiting_message(row, database) for row in rows)
     counted = queue or (held[0].waits_for.table if held else "")
     return replace(
         empty,
@@ -96,8 +96,8 @@ def _condition(queue: str, after: str) -> tuple[str, list[Key]]:
     return " AND ".join(parts), values
 
 
-def _held(row: Mapping[str, Any], database: str) -> Held:
-    return Held(
+def _waiting_message(row: Mapping[str, Any], database: str) -> WaitingMessage:
+    return WaitingMessage(
         QueueName(str(row["follow_database"]), str(row["follow_table"])),
         str(row["follow_id"]),
         QueueName(database, str(row["queue_name"])),
@@ -105,13 +105,13 @@ def _held(row: Mapping[str, Any], database: str) -> Held:
     )
 
 
-async def _with_counts(visit: Visit, queue: QueueName, held: Sequence[Held]) -> tuple[Held, ...]:
+async def _with_counts(visit: Visit, queue: QueueName, held: Sequence[WaitingMessage]) -> tuple[WaitingMessage, ...]:
     """The same with how many messages are open, of those that wait for that queue."""
     values = sorted({each.value for each in held if each.waits_for == queue})
     database = visit.session.database
     try:
         shown = await database.read(f"SHOW CREATE QUEUE {queue_sql(queue)}")
-        key = given_options(str(shown.rows[0]["Create Queue"])).get("group_key", "")
+        key = explicit_options(str(shown.rows[0]["Create Queue"])).get("group_key", "")
         if not key:
             return tuple(held)
         column, places = name_sql(key), ", ".join(["%s"] * len(values))
@@ -121,8 +121,8 @@ async def _with_counts(visit: Visit, queue: QueueName, held: Sequence[Held]) -> 
             *values,
         )
     except (DatabaseError, ValueError):
-        return tuple(held)  # counts are an extra: what is held is told without them
-    # Where the column does not tell cases apart, one row stands for all of them.
+        return tuple(held)  # the counts are optional: the held messages are shown without them
+    # If the column's collation ignores case, one row counts all spellings.
     counts = {str(row["place"]).casefold(): int(row["messages"]) for row in answer.rows}
     return tuple(
         replace(each, open=counts.get(each.value.casefold(), 0)) if each.waits_for == queue else each for each in held

@@ -1,4 +1,4 @@
-"""What SHOW QUEUE STATUS says of a queue, as a value, and what is wrong with it, in words. Pure."""
+"""A row of SHOW QUEUE STATUS as a value, and its problems as text. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Figures:
 
     @property
     def dead_letters(self) -> bool:
-        """Whether its messages are dead letters, as far as its name says it: what is ready waits for a person."""
+        """Whether its messages are dead letters, as far as its name shows: ready ones wait for an operator."""
         return self.queue.table.endswith(_DEAD_LETTERS)
 
     @property
@@ -51,27 +51,27 @@ class Figures:
 
 def figures(row: Mapping[str, Any]) -> Figures:
     """Of one row of SHOW QUEUE STATUS."""
-    known = {key.lower(): value for key, value in row.items()}
-    oldest = known["oldest_ready_age"]
+    columns = {key.lower(): value for key, value in row.items()}
+    oldest = columns["oldest_ready_age"]
     numbers = {
-        name: None if known[name] is None else int(known[name])
+        name: None if columns[name] is None else int(columns[name])
         for name in ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
     }
     return Figures(
-        queue=QueueName(known["database"], known["queue"]),
+        queue=QueueName(columns["database"], columns["queue"]),
         **numbers,
-        receivers=None if known["receivers"] is None else int(known["receivers"]),
+        receivers=None if columns["receivers"] is None else int(columns["receivers"]),
         oldest_age=None if oldest is None else float(oldest),
-        exact=known["counted"] != "at least",
-        paused=bool(known["paused"]),
-        alarms=int(known["alarms"] or 0),
-        unread=None if known["unread"] is None else int(known["unread"]),
+        exact=columns["counted"] != "at least",
+        paused=bool(columns["paused"]),
+        alarms=int(columns["alarms"] or 0),
+        unread=None if columns["unread"] is None else int(columns["unread"]),
         totals={
             key.removesuffix(_TOTAL): int(value)
-            for key, value in known.items()
+            for key, value in columns.items()
             if key.endswith(_TOTAL) and value is not None
         },
-        problem=known["problem"],
+        problem=columns["problem"],
     )
 
 
@@ -79,25 +79,25 @@ _WAITS_LONG_SECONDS = 60.0  # below it receivers that work are simply busy
 
 
 def problems(of: Figures) -> tuple[str, ...]:
-    """What somebody should look at, the worst first."""
-    said = []
+    """What needs attention, the worst first."""
+    texts = []
     if of.problem:
-        said.append(of.problem)
+        texts.append(of.problem)
     if of.paused:
-        said.append("paused: it accepts messages and delivers none")
+        texts.append("paused: it accepts messages and delivers none")
     if of.alarms:
-        said.append(f"{of.alarms} leased for longer than alarm_after")
+        texts.append(f"{of.alarms} leased for longer than alarm_after")
     unserved = not of.receivers and not of.in_flight
     if of.ready and unserved and of.dead_letters:
-        said.append("dead letters wait for somebody to redrive or discard them")
+        texts.append("dead letters wait to be redriven or discarded")
     elif of.ready and unserved and not of.paused:
-        said.append("messages are ready, and nobody receives")
+        texts.append("messages are ready, and there is no receiver")
     elif of.ready and of.receivers and (of.oldest_age or 0) > _WAITS_LONG_SECONDS and not of.paused:
-        said.append("the oldest ready message waits for more than a minute: the receivers do not keep up")
+        texts.append("the oldest ready message has waited for more than a minute: the receivers are too slow")
     if of.unmatched:
-        said.append(f"{of.unmatched} ready fit the WHERE of no open stream")
+        texts.append(f"{of.unmatched} ready messages match the WHERE of no open stream")
     if of.parked:
-        said.append(f"{of.parked} set aside")
+        texts.append(f"{of.parked} parked")
     if of.dead:
-        said.append(f"{of.dead} in the dead-letter queue")
-    return tuple(said)
+        texts.append(f"{of.dead} in the dead-letter queue")
+    return tuple(texts)

@@ -39,9 +39,9 @@ def after_sql(order: Sequence[Ordered], row: Sequence[Key]) -> tuple[str, list[K
         later = _later(each, value)
         if later is None:
             continue
-        equal = [_equal(before, known) for before, known in zip(order[:place], row[:place], strict=True)]
+        equal = [_equal(before, prefix_value) for before, prefix_value in zip(order[:place], row[:place], strict=True)]
         choices.append(" AND ".join([*(sql for sql, _ in equal), later[0]]))
-        values += [*(known for _, known_values in equal for known in known_values), *later[1]]
+        values += [*(prefix_value for _, prefix_values in equal for prefix_value in prefix_values), *later[1]]
     return f"({' OR '.join(f'({choice})' for choice in choices)})" if choices else "(1 = 0)", values
 
 
@@ -67,11 +67,11 @@ def as_text(row: Sequence[Key]) -> str:
 def from_text(text: str, length: int) -> list[Key]:
     """The inverse. Raises BadInput."""
     try:
-        given = json.loads(base64.b64decode(text.encode("ascii")[:_TEXT_MAX], altchars=b"-_", validate=True))
-        row = [bytes.fromhex(value["x"]) if isinstance(value, dict) else value for value in given]
+        members = json.loads(base64.b64decode(text.encode("ascii")[:_TEXT_MAX], altchars=b"-_", validate=True))
+        row = [bytes.fromhex(value["x"]) if isinstance(value, dict) else value for value in members]
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError):
-        raise BadInput("after: is no key of a page of this console") from None
+        raise BadInput("after: is not a key of a page of this console") from None
     plain = all(value is None or (isinstance(value, int | str | bytes) and value is not True) for value in row)
     if len(row) != length or not plain:
-        raise BadInput("after: is no key of this page")
+        raise BadInput("after: is not a key of this page")
     return row

@@ -1,6 +1,6 @@
 """The log: the last warnings and errors of the proxies and their processes. One statement.
 
-They are for accounts that may see all connections; others are told why they see none.
+They are for accounts that may see all connections; others see why they get none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def read_log(visit: Visit) -> LogPage:
     try:
         answer = await visit.session.database.read(_SQL)
     except StatementError as error:
-        return LogPage((), error.said)
+        return LogPage((), error.full_message)
     return LogPage(tuple(map(_record, answer.rows)))
 
 

@@ -1,7 +1,7 @@
 """The overview: every queue and every topic, with what waits, what moves, and what is wrong.
 
 At most five statements: which queues there are (from the proxy's memory), their counts, and the topics. With more than
-COUNTED_MAX queues that fit the filter, counts are left out until it is narrower: counting 10,000 tables takes seconds.
+COUNTED_MAX queues that match the filter, counts are left out: counting 10,000 tables takes seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from console.charts import thinned
 from console.database import pattern_of
 from console.pages.figures import Figures, problems
-from console.pages.known_queues import COUNTED_MAX, counted, known_queues
+from console.pages.visible_queues import COUNTED_MAX, counted, visible_queues
 from console.visits import Page, Parameter, Visit
 from engine.model.queue import QueueName
 
@@ -25,7 +25,7 @@ _SPARK_STEPS = 180
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Row:
     """One queue of the overview. `acked_per_minute`: in the last minute, None where it is not known. `rate_in` and
     `rate_out`: enqueued and acked in the last three hours, two minutes to a point."""
 
@@ -37,7 +37,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLine:
+class TopicRow:
     """One topic of the overview."""
 
     topic: QueueName
@@ -50,11 +50,11 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the page shows. `matching`: how many queues fit the filter, of `total`. `processes_missing`: how many
+    """What the page shows. `matching`: how many queues match the filter, of `total`. `processes_missing`: how many
     processes serve this database besides, whose counts the rates lack."""
 
-    queues: tuple[Line, ...]
-    topics: tuple[TopicLine, ...]
+    queues: tuple[Row, ...]
+    topics: tuple[TopicRow, ...]
     filter: str
     sort: str
     page: int
@@ -68,24 +68,24 @@ class Overview:
 
 async def read_overview(visit: Visit) -> Overview:
     """See the module."""
-    given = visit.text("filter", most=100).strip()
+    containing = visit.text("filter", most=100).strip()
     sort = visit.choice("sort", SORTS, "name")
-    known = await known_queues(visit)
-    matching = [each for each in known if given.lower() in each.queue.table.lower()]
-    queues = await counted(visit, matching, given)
+    visible = await visible_queues(visit)
+    matching = [each for each in visible if containing.lower() in each.queue.table.lower()]
+    queues = await counted(visit, matching, containing)
     ordered = sorted(queues, key=_order(sort, visit))
     pages = max(1, -(-len(ordered) // ON_A_PAGE))
     page = min(visit.whole("page", 1, 1_000_000), pages)
     shown = ordered[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
     return Overview(
-        queues=tuple(_line(each, visit) for each in shown),
-        topics=await _topics(visit, given),
-        filter=given,
+        queues=tuple(_row(each, visit) for each in shown),
+        topics=await _topics(visit, containing),
+        filter=containing,
         sort=sort,
         page=page,
         pages=pages,
         matching=len(matching),
-        total=len(known),
+        total=len(visible),
         counted=len(matching) <= COUNTED_MAX,
         rates_known=visit.rates.since is not None,
         processes_missing=visit.rates.missing,
@@ -119,9 +119,9 @@ def _order(sort: str, visit: Visit) -> Callable[[Figures], tuple[Any, ...]]:
     return key
 
 
-def _line(each: Figures, visit: Visit) -> Line:
+def _row(each: Figures, visit: Visit) -> Row:
     rates, now = visit.rates, visit.now
-    return Line(
+    return Row(
         each,
         rates.last_minute(each.queue, "acked", now),
         tuple(thinned(rates.coarse(each.queue, "enqueued", now)[-_SPARK_STEPS:], _SPARK_POINTS)),
@@ -130,16 +130,16 @@ def _line(each: Figures, visit: Visit) -> Line:
     )
 
 
-async def _topics(visit: Visit, containing: str) -> tuple[TopicLine, ...]:
+async def _topics(visit: Visit, containing: str) -> tuple[TopicRow, ...]:
     answer = await visit.session.database.read("SHOW TOPICS LIKE %s", f"%{pattern_of(containing)}%")
     return tuple(map(_topic, answer.lowered[:TOPICS_MAX]))
 
 
-def _topic(row: dict[str, Any]) -> TopicLine:
+def _topic(row: dict[str, Any]) -> TopicRow:
     def whole(name: str) -> int | None:
         return None if row.get(name) is None else int(row[name])
 
-    return TopicLine(
+    return TopicRow(
         QueueName(row["database"], row["topic"]),
         whole("messages"),
         whole("groups") or 0,
@@ -149,9 +149,9 @@ def _topic(row: dict[str, Any]) -> TopicLine:
     )
 
 
-def worst(lines: Sequence[Line]) -> int:
+def worst(rows: Sequence[Row]) -> int:
     """How many of the queues have a problem."""
-    return sum(bool(line.problems) for line in lines)
+    return sum(bool(row.problems) for row in rows)
 
 
 _PARAMETERS = (

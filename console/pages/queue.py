@@ -1,7 +1,7 @@
 """One queue: its figures and rates, its messages by state, and the first action, to pause it.
 
 Four statements at most: the queue's figures, its columns, the database's time, and one SELECT of a page of messages,
-which is shown so that it can be copied. The messages are not refreshed by themselves: somebody reads them.
+which is shown so that it can be copied. The list of messages is not refreshed: a user reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from console.charts import thinned
 from console.database import Column, StatementError, TooSlow, queue_sql
 from console.pages.figures import Figures, problems
 from console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
-from console.pages.known_queues import dead_letters_of, figures_of, forget_queues
 from console.pages.messages.message_rows import (
     LISTED_CHARACTERS,
     NOW,
@@ -27,10 +26,11 @@ from console.pages.messages.message_rows import (
     shown,
 )
 from console.pages.messages.message_verbs import offered_for_state
-from console.pages.messages.search import PARAMETERS, Search, given_search, search_sql, searchable
+from console.pages.messages.search import PARAMETERS, Search, requested_search, search_sql, searchable
+from console.pages.visible_queues import dead_letters_of, figures_of, forget_queues
 from console.rates import COARSE_SECONDS, COUNTED, DELAYS, FINE_SECONDS
 from console.rendering import link
-from console.visits import QUEUE_PARAMETERS, Action, Done, NotThere, Page, Parameter, Visit
+from console.visits import QUEUE_PARAMETERS, Action, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 
 ON_A_PAGE = 50
@@ -57,7 +57,7 @@ class Now:
 class Messages:
     """A page of messages. `sql`: what was run; `after`: where the next page begins; `refused`: why there are none;
     `dead`: they are dead letters. `search`: what was searched for, in one of the `searchable` columns. `verbs`: those
-    that change all of what fits."""
+    that change all messages that match."""
 
     state: str
     rows: tuple[Message, ...] = ()
@@ -119,30 +119,28 @@ async def read_queue(visit: Visit) -> QueuePage:
 
 
 async def read_messages(visit: Visit) -> Messages:
-    """A page of messages in one state. What the account may not read is told, and is no error of the page."""
+    """A page of messages in one state. What the account may not read is reported, and is not an error of the page."""
     queue, database = visit.queue, visit.session.database
     state = visit.choice("state", STATES, "unacked")
-    after, search = visit.text("after", most=8000), given_search(visit)
+    after, search = visit.text("after", most=8000), requested_search(visit)
     columns: tuple[Column, ...] = ()
     try:
         columns = await columns_of(visit, queue)
-        fits = search_sql(search, columns)
+        matching = search_sql(search, columns)
         now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
         listed, by = shown(columns), order(state, columns)
-        where = " AND ".join(filter(None, (condition(state, now_ns), fits.sql)))
-        values: list[Key] = [*fits.values]
+        where = " AND ".join(filter(None, (condition(state, now_ns), matching.sql)))
+        values: list[Key] = [*matching.values]
         if after:
             further, keys = after_sql(by, from_text(after, len(by)))
             where, values = f"{where} AND {further}", values + keys
         rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
         answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
     except StatementError as error:
-        return Messages(state, refused=error.said, search=search)
+        return Messages(state, refused=error.full_message, search=search)
     except TooSlow as error:
-        told = (
-            f"{error.message}. Fewer messages are looked at in another state, or with a search by a column of an index"
-        )
-        return Messages(state, refused=told, search=search, searchable=searchable(columns))
+        refused = f"{error.message}. Choose a state with fewer messages, or search by a column that has an index"
+        return Messages(state, refused=refused, search=search, searchable=searchable(columns))
     dead = "time_dead" in {each.name for each in columns}
     rows = answer.rows[:ON_A_PAGE]
     more = len(answer.rows) > ON_A_PAGE
@@ -164,7 +162,7 @@ async def columns_of(visit: Visit, queue: QueueName) -> tuple[Column, ...]:
     """The columns of a queue's table. Raises NotThere."""
     answer = await visit.session.database.read(f"SELECT * FROM {queue_sql(queue)} LIMIT 0")
     if not is_queue(answer.columns):
-        raise NotThere(f"{queue} is no queue")
+        raise NotFound(f"{queue} is not a queue")
     return answer.columns
 
 
@@ -175,7 +173,7 @@ async def pause(visit: Visit) -> Done:
 
 async def resume(visit: Visit) -> Done:
     """Have it deliver again."""
-    return await _alter(visit, "RESUME", "delivers")
+    return await _alter(visit, "RESUME", "delivers again")
 
 
 async def _alter(visit: Visit, verb: str, done: str) -> Done:
@@ -204,6 +202,6 @@ PAGES = (
     ),
 )  # fmt: skip
 ACTIONS = (
-    Action(pause, "Have a queue deliver nothing", "/queue/pause", "/queue/pause", QUEUE_PARAMETERS),
-    Action(resume, "Have a paused queue deliver again", "/queue/resume", "/queue/resume", QUEUE_PARAMETERS),
+    Action(pause, "Pause a queue: it delivers nothing", "/queue/pause", "/queue/pause", QUEUE_PARAMETERS),
+    Action(resume, "Resume a paused queue", "/queue/resume", "/queue/resume", QUEUE_PARAMETERS),
 )

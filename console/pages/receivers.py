@@ -1,8 +1,7 @@
 """The receivers of a queue: who has a stream open, from where, under what name, with how much unacked; and ending one.
 
-One statement, or two where nobody receives: whether there is such a queue at all. A stream is ended only while it is
-one of this queue's: the page may be older than the connection.
-"""
+One statement, or two where there is no receiver: whether there is such a queue at all. A stream is ended only while it
+is one of this queue's: the page may be older than the connection."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.database import name_sql, pattern_of
-from console.pages.known_queues import check_known
+from console.pages.visible_queues import check_exists
 from console.rendering import link
-from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotThere, Page, Parameter, Visit
+from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
 SHOWN_MAX = 200
@@ -53,11 +52,11 @@ class ReceiversPage:
 def receiver(row: Mapping[str, Any]) -> Receiver:
     """Of one row of SHOW SUBSCRIPTIONS, whose names are in lower case."""
     if row["window_full"]:
-        does = "holds as many as it may: waits for acks"
+        does = "prefetch limit reached: waits for acks"
     elif row["waiting"]:
         does = "waits for messages"
     else:
-        does = "has not read what it was sent"
+        does = "has not read all that was sent"
     return Receiver(
         connection=int(row["connection_id"]),
         account=str(row["user"]),
@@ -77,12 +76,12 @@ def receiver(row: Mapping[str, Any]) -> Receiver:
 async def read_receivers(visit: Visit) -> ReceiversPage:
     """See the module. Raises NotThere."""
     queue = visit.queue
-    found, sql = await _receivers(visit, queue)
-    if not found:
-        await check_known(visit, queue)
-    ordered = sorted(found, key=lambda each: (-each.unacked, each.connection))
-    unacked = sum(each.unacked for each in found)
-    return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(found), unacked, sql)
+    receivers, sql = await _receivers(visit, queue)
+    if not receivers:
+        await check_exists(visit, queue)
+    ordered = sorted(receivers, key=lambda each: (-each.unacked, each.connection))
+    unacked = sum(each.unacked for each in receivers)
+    return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(receivers), unacked, sql)
 
 
 async def _receivers(visit: Visit, queue: QueueName) -> tuple[list[Receiver], str]:
@@ -96,12 +95,12 @@ async def end_receiver(visit: Visit) -> Done:
     """End a stream, or the connection that it is on."""
     queue, how = visit.queue, visit.choice("what", tuple(_ENDS), "stream")
     connection = connection_of(visit.text("connection", most=20))
-    found, _ = await _receivers(visit, queue)
-    if all(each.connection != connection for each in found):
-        raise NotThere(f"connection {connection} has no open stream of {queue}: it may have ended by itself")
+    receivers, _ = await _receivers(visit, queue)
+    if all(each.connection != connection for each in receivers):
+        raise NotFound(f"connection {connection} has no open stream of {queue}: it may have ended already")
     answer = await visit.session.database.change(f"{_ENDS[how]} {connection}")
-    told = f"the {'stream of ' if how == 'stream' else ''}connection {connection} is ended"
-    return Done(f"{told}: what it holds unacked goes to other receivers", _page_of(queue), answer.sql)
+    ended = f"the {'stream of ' if how == 'stream' else ''}connection {connection} is ended"
+    return Done(f"{ended}: its unacked messages go to other receivers", _page_of(queue), answer.sql)
 
 
 def connection_of(text: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.database import name_sql, queue_sql
-from console.pages.known_queues import check_known
+from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
@@ -19,7 +19,7 @@ SHOWN_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleLine:
+class ScheduleRow:
     """One schedule. Times are UTC, as the proxy writes them; `next_tick` is None while it is paused."""
 
     name: str
@@ -37,18 +37,18 @@ class ScheduleLine:
 @dataclass(frozen=True, slots=True)
 class SchedulesPage:
     """What the page shows: the first SHOWN_MAX of `total`. `unread`: rows of the database that cannot be read, of which
-    it is not known whose they are."""
+    their queue is not known."""
 
     queue: QueueName
-    schedules: tuple[ScheduleLine, ...]
+    schedules: tuple[ScheduleRow, ...]
     total: int
-    unread: tuple[ScheduleLine, ...]
+    unread: tuple[ScheduleRow, ...]
     sql: str
 
 
-def schedule_line(row: Mapping[str, Any]) -> ScheduleLine:
+def schedule_row(row: Mapping[str, Any]) -> ScheduleRow:
     """Of one row of SHOW SCHEDULES, whose names are in lower case."""
-    return ScheduleLine(
+    return ScheduleRow(
         name=str(row["schedule"]),
         rule=row["rule"] or "",
         time_zone=row["time_zone"],
@@ -67,10 +67,10 @@ async def read_schedules(visit: Visit) -> SchedulesPage:
     queue = visit.queue
     answer = await visit.session.database.read(f"SHOW SCHEDULES FROM {name_sql(queue.database)}")
     rows = answer.lowered
-    own = [schedule_line(row) for row in rows if row["queue"] == queue.table]
-    unread = [schedule_line(row) for row in rows if row["queue"] is None]
+    own = [schedule_row(row) for row in rows if row["queue"] == queue.table]
+    unread = [schedule_row(row) for row in rows if row["queue"] is None]
     if not own:
-        await check_known(visit, queue, or_topic=True)
+        await check_exists(visit, queue, or_topic=True)
     return SchedulesPage(queue, tuple(own[:SHOWN_MAX]), len(own), tuple(unread[:SHOWN_MAX]), answer.sql)
 
 
@@ -86,7 +86,7 @@ async def pause(visit: Visit) -> Done:
 
 async def resume(visit: Visit) -> Done:
     """Have it tick again."""
-    return await _do(visit, "ALTER SCHEDULE {} RESUME", "ticks again; what was missed meanwhile is not made up for")
+    return await _do(visit, "ALTER SCHEDULE {} RESUME", "ticks again; ticks that it missed are not sent")
 
 
 async def drop(visit: Visit) -> Done:
@@ -114,7 +114,7 @@ PAGES = (
 )  # fmt: skip
 ACTIONS = (
     Action(run, "Send a schedule's message now", "/schedule/run", "/schedule/run", _ONE),
-    Action(pause, "Have a schedule tick no more", "/schedule/pause", "/schedule/pause", _ONE),
-    Action(resume, "Have a paused schedule tick again", "/schedule/resume", "/schedule/resume", _ONE),
+    Action(pause, "Stop the ticks of a schedule", "/schedule/pause", "/schedule/pause", _ONE),
+    Action(resume, "Resume the ticks of a paused schedule", "/schedule/resume", "/schedule/resume", _ONE),
     Action(drop, "Drop a schedule", "/schedule/drop", "/schedule/drop", _ONE),
 )

@@ -1,7 +1,7 @@
-"""Moving a consumer group to another offset: a page that says what the seek will do, and the seek.
+"""Moving a consumer group to another offset: a page that shows what the seek will do, and the seek.
 
-The page asks what the group has (SHOW TOPICS, SHOW GROUPS), where a time lies in the topic, and how many messages lie
-between: at most five statements. What it says is true of that moment; the seek itself is one statement of the proxy's.
+The page asks what the group has (SHOW TOPICS, SHOW GROUPS), which offset a time has, and how many messages are
+between: at most five statements. The page is true at that moment; the seek itself is one statement of the proxy's.
 Times are UTC, in which every connection of the console is. The SELECTs have the form that an account which is limited
 to its topics may send: no aliases, no subqueries.
 """
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from console.database import DatabaseError, name_sql, queue_sql
 from console.pages.topic import Group, TopicFigures, figures_of, groups_of
 from console.rendering import link
-from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, NotThere, Page, Parameter, Visit
+from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
 TARGETS = ("earliest", "latest", "offset", "timestamp")
@@ -91,10 +91,10 @@ def target_of(kind: str, value: str) -> Target:
 
 def _moment(value: str) -> str:
     mistake = BadInput(f"value: give a time of {_YEARS[0]} to {_YEARS[1]} in UTC, such as 2026-05-01 12:00:00")
-    found = _MOMENT.fullmatch(value)
-    if found is None:
+    match = _MOMENT.fullmatch(value)
+    if match is None:
         raise mistake
-    text = f"{found[1]} {found[2] or '00:00'}{found[3] or ':00'}{found[4] or ''}"
+    text = f"{match[1]} {match[2] or '00:00'}{match[3] or ':00'}{match[4] or ''}"
     try:
         year = datetime.fromisoformat(text).year
     except ValueError:
@@ -109,44 +109,44 @@ def consequences(
 ) -> tuple[str, ...]:
     """What a seek will do, in sentences. `first`: the offset from which the group will read; `between`: the messages
     between that and where it is. Pure."""
-    said = []
+    sentences = []
     where = "" if first is None else f" from offset {first}"
     about = ", as far as is known" if target.kind in ("latest", "timestamp") else ""
-    said.append(f"The group reads on{where}{about}. It has read up to offset {_told(group.offset)}.")
+    sentences.append(f"The group continues{where}{about}. It has read up to offset {_offset_text(group.offset)}.")
     if first is not None and topic.last_offset is not None and first > topic.last_offset + 1:
-        said.append(f"That lies beyond the topic's end, offset {topic.last_offset}: the seek will be refused.")
+        sentences.append(f"That is after the topic's end, offset {topic.last_offset}: the seek will be refused.")
     if first is not None and group.offset is not None:
-        said.append(_moved(first - 1 - group.offset, between))
+        sentences.append(_moved(first - 1 - group.offset, between))
     if group.undone:
-        said.append(
-            f"It drops what is in its queue and not done: {group.ready} ready, {group.waiting} waiting,"
-            f" {group.in_flight} in flight. Of these, messages before that offset do not come again."
+        sentences.append(
+            f"It drops the messages in its queue that are not acked: {group.ready} ready, {group.waiting} waiting,"
+            f" {group.in_flight} in flight. Those before that offset are not delivered again."
         )
     elif group.undone == 0:
-        said.append("There is nothing in its queue that it would drop.")
+        sentences.append("Its queue has no messages to drop.")
     if group.in_flight:
-        said.append("What receivers hold now may be handled twice: an ack of it after the seek counts 0.")
+        sentences.append("Messages in flight may be handled twice: an ack of them after the seek changes 0 rows.")
     if group.dead:
-        said.append(f"Its dead letters stay: {group.dead}.")
+        sentences.append(f"Its dead letters stay: {group.dead}.")
     if group.paused:
-        said.append("It is paused, and stays so: nothing is delivered until it is resumed.")
-    return tuple(said)
+        sentences.append("It is paused and stays paused: nothing is delivered until it is resumed.")
+    return tuple(sentences)
 
 
-def _told(number: int | None) -> str:
-    return "that is not known" if number is None else str(number)
+def _offset_text(number: int | None) -> str:
+    return "(not known)" if number is None else str(number)
 
 
 def _moved(by: int, between: Count) -> str:
     if by == 0:
-        return "That is where it is: nothing is skipped and nothing comes again."
-    what = "are skipped: the group never gets them" if by > 0 else "are delivered to the group once more"
+        return "The group is there already: nothing is skipped or delivered again."
+    what = "are skipped: the group never gets them" if by > 0 else "are delivered to the group again"
     if between.number is None:
         return f"How many messages {what} is not known: {between.why}."
     if between.number == 0:
-        return "No message lies between: nothing is skipped and nothing comes again."
+        return "There is no message in between: nothing is skipped or delivered again."
     many = str(between.number) if between.exact else f"at most {between.number}"
-    return f"Messages that {what}: {many}, less what its filter leaves out."
+    return f"Messages that {what}: {many}, without those that its filter excludes."
 
 
 async def read_seek(visit: Visit) -> SeekPage:
@@ -162,7 +162,7 @@ async def read_seek(visit: Visit) -> SeekPage:
     between = await _between(visit, topic, group.offset, first) if first is not None else Count(None, why=why)
     will = consequences(topic, group, target, first, between)
     if why:
-        will = (*will, f"Where that time lies is not known here: {why}.")
+        will = (*will, f"The offset of that time is not known: {why}.")
     return SeekPage(
         topic, group, to, value, TARGETS, _sql(topic.topic, group.name, target).replace("%%", "%"), will, ""
     )
@@ -177,7 +177,7 @@ async def _group(visit: Visit, topic: QueueName) -> Group:
     for each in await groups_of(visit, topic):
         if each.name == name:
             return each
-    raise NotThere(f"the topic {topic} has no consumer group {name}, or this account may not see it")
+    raise NotFound(f"the topic {topic} has no consumer group {name}, or this account may not see it")
 
 
 async def _first(visit: Visit, topic: TopicFigures, target: Target) -> tuple[int | None, str]:
@@ -198,7 +198,7 @@ async def _first(visit: Visit, topic: TopicFigures, target: Target) -> tuple[int
     try:
         answer = await visit.session.database.read(sql, target.moment_ns)
     except DatabaseError as error:
-        return None, error.said
+        return None, error.full_message
     places = [int(place) for row in answer.rows for place in row.values() if place is not None]
     return (min(places) if places else end), ""
 
@@ -230,10 +230,12 @@ async def seek(visit: Visit) -> Done:
         raise BadInput("group: give the name of a consumer group")
     target = target_of(visit.choice("to", TARGETS, ""), visit.text("value", most=40))
     answer = await visit.session.database.change(_sql(topic, group, target))
-    dropped = f"it drops {answer.affected} that were not done" if answer.affected else "it had nothing to drop"
+    dropped = (
+        f"it drops {answer.affected} messages that were not acked" if answer.affected else "it had nothing to drop"
+    )
     where = link("/topic", db=topic.database, name=topic.table)
     return Done(
-        f"the group {group} reads on from {target.sql.lower()}; {dropped}",
+        f"the group {group} continues from {target.sql.lower()}; {dropped}",
         where,
         answer.sql,
         {"dropped": answer.affected},

@@ -1,7 +1,7 @@
 """The system: which database is behind the proxy and how it is set, which proxies serve it, who is connected, and how
 the console's own proxy is configured.
 
-At most five statements, each with what the account may see of it; what it may not see is told in its place. The
+At most five statements, each with what the account may see of it; what it may not see is reported in its place. The
 proxies' secrets are not read.
 """
 
@@ -50,7 +50,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Proxy:
     """A proxy. `database`: where its table is; `id`: the first letters of what it calls itself; `workers`: how many of
-    its processes are there; `server`: the database server it is connected to; `seen_ns`: when it last told of itself.
+    its processes are there; `server`: the database server it is connected to; `seen_ns`: when it last updated its row.
     """
 
     database: str
@@ -99,16 +99,16 @@ async def read_system(visit: Visit) -> SystemPage:
     """See the module."""
     refused: list[str] = []
     variables = {
-        row["Variable_name"]: str(row["Value"]) for row in await _asked(visit, refused, "settings", _SHOW, *_VARIABLES)
+        row["Variable_name"]: str(row["Value"]) for row in await _rows(visit, refused, "settings", _SHOW, *_VARIABLES)
     }
-    listed = [connection(_lower(row)) for row in await _asked(visit, refused, "connections", "SHOW PROCESSLIST")]
+    listed = [connection(_lower(row)) for row in await _rows(visit, refused, "connections", "SHOW PROCESSLIST")]
     listed.sort(key=lambda each: (each.account, each.id))
     places = await databases_with(visit, refused, _PROXIES_TABLE, "proxies")
-    heard = visit.rates.heard
+    last_sampled = visit.rates.last_sampled
     return SystemPage(
         console_version=release(),
         proxy=visit.session.database.place,
-        counters_age=None if heard is None else visit.now - heard,
+        counters_age=None if last_sampled is None else visit.now - last_sampled,
         version=variables.get("version", ""),
         version_comment=variables.get("version_comment", ""),
         variables=tuple(Variable(name, variables[name]) for name in _VARIABLES if name in variables),
@@ -129,23 +129,23 @@ _WHERE = (
 )
 
 
-async def _asked(visit: Visit, refused: list[str], what: str, sql: str, *values: object) -> tuple[dict[str, Any], ...]:
-    """The rows of a statement; none where the account may not run it, which is told."""
+async def _rows(visit: Visit, refused: list[str], what: str, sql: str, *values: object) -> tuple[dict[str, Any], ...]:
+    """The rows of a statement; none where the account may not run it, which is reported."""
     try:
         return (await visit.session.database.read(sql, *values)).rows
     except StatementError as error:
-        refused.append(f"{what}: {error.said}")
+        refused.append(f"{what}: {error.full_message}")
         return ()
 
 
 async def _settings(visit: Visit, refused: list[str]) -> tuple[Setting, ...]:
-    rows = await _asked(visit, refused, "configuration", _SETTINGS)
+    rows = await _rows(visit, refused, "configuration", _SETTINGS)
     return tuple(Setting(str(row["name"]), row["value"], bool(row["configured"])) for row in rows)
 
 
 async def databases_with(visit: Visit, refused: list[str], table: str, what: str) -> tuple[str, ...]:
     """The databases that have a table of that name, as far as the account may know."""
-    return tuple(str(row["place"]) for row in await _asked(visit, refused, what, _WHERE, table))
+    return tuple(str(row["place"]) for row in await _rows(visit, refused, what, _WHERE, table))
 
 
 async def _proxies(visit: Visit, refused: list[str], places: Sequence[str]) -> tuple[Proxy, ...]:
@@ -158,15 +158,15 @@ async def _proxies(visit: Visit, refused: list[str], places: Sequence[str]) -> t
         for place in places
     )
     sql = f"{' UNION ALL '.join(selects)} ORDER BY place, proxy, worker LIMIT {_PROXIES_MAX}"
-    return proxies(await _asked(visit, refused, "proxies", sql, *places))
+    return proxies(await _rows(visit, refused, "proxies", sql, *places))
 
 
 def proxies(rows: Sequence[Mapping[str, Any]]) -> tuple[Proxy, ...]:
     """Of rows of their tables, one for each process, in the order of the databases and proxies."""
-    found = []
+    made = []
     for (place, name), group in groupby(rows, key=lambda row: (str(row["place"]), str(row["proxy"]))):
         workers = list(group)
-        found.append(
+        made.append(
             Proxy(
                 database=place,
                 id=name[:8],
@@ -176,7 +176,7 @@ def proxies(rows: Sequence[Mapping[str, Any]]) -> tuple[Proxy, ...]:
                 seen_ns=max(int(each["time_seen"]) for each in workers),
             )
         )
-    return tuple(found)
+    return tuple(made)
 
 
 def connection(row: Mapping[str, Any]) -> Connection:

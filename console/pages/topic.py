@@ -1,4 +1,4 @@
-"""One topic: what it keeps, its consumer groups with how far behind each is, and who reads.
+"""One topic: what it stores, its consumer groups with how far behind each is, and who reads.
 
 Three statements: SHOW TOPICS, SHOW GROUPS and SHOW CONSUMERS. `seek` moves a group.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.database import name_sql, pattern_of
-from console.visits import QUEUE_PARAMETERS, NotThere, Page, Visit
+from console.visits import QUEUE_PARAMETERS, NotFound, Page, Visit
 from engine.model.queue import SEQUENCE_COLUMN, QueueName
 
 SHOWN_MAX = 200
@@ -20,7 +20,7 @@ _SEQUENCED = re.compile(r"(?:^|, )sequence = on")
 
 @dataclass(frozen=True, slots=True)
 class TopicFigures:
-    """What SHOW TOPICS says. Numbers are None where they are not known."""
+    """A row of SHOW TOPICS. Numbers are None where they are not known."""
 
     topic: QueueName
     first_offset: int | None
@@ -168,13 +168,13 @@ async def figures_of(visit: Visit, topic: QueueName) -> TopicFigures:
     for row in rows:
         if row["topic"] == topic.table:
             return topic_figures(row)
-    raise NotThere(f"there is no topic {topic}, or this account may not see it")
+    raise NotFound(f"there is no topic {topic}, or this account may not see it")
 
 
 async def groups_of(visit: Visit, topic: QueueName) -> tuple[Group, ...]:
     """Its groups, by name."""
-    found = (group(row) for row in await _rows(visit, f"SHOW GROUPS {_of(topic)}"))
-    return tuple(sorted(found, key=lambda each: each.name))
+    groups = (group(row) for row in await _rows(visit, f"SHOW GROUPS {_of(topic)}"))
+    return tuple(sorted(groups, key=lambda each: each.name))
 
 
 def _of(topic: QueueName) -> str:

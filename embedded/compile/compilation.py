@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from embedded.compile.effort import Effort, check_text
+from embedded.compile.budget import CompileBudget, check_text
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.scalar import SCALARS
 from embedded.compile.plan import Bind, Statement
@@ -39,16 +39,16 @@ class Compilation:
     inline: bool = False
     pins: set[int] = field(default_factory=set)
     temporary: bool = False
-    effort: Effort = field(default_factory=Effort)
+    budget: CompileBudget = field(default_factory=CompileBudget)
     binds: list[Bind] = field(default_factory=list)
     _positions: dict[Bind, int] = field(default_factory=dict)
     _aliases: int = 0
-    _kept: int = 0
+    _operands: int = 0
     _places: dict[str, int] = field(default_factory=dict)
-    _own: int = -1
+    _own_slots: int = -1
 
     def __post_init__(self) -> None:
-        self._own = len(self.kinds)
+        self._own_slots = len(self.kinds)
 
     def extend(self, kinds: Sequence[str], values: Sequence[Any]) -> int:
         """Slots of another text (a view's), whose values are constants; returns the number of the first."""
@@ -71,7 +71,7 @@ class Compilation:
         """The slot's value, which thereby becomes part of the plan."""
         if self.kinds[slot] == "q":
             raise ValueNeeded
-        if slot < self._own:
+        if slot < self._own_slots:
             self.pins.add(slot)
         return self.values[slot]
 
@@ -81,8 +81,9 @@ class Compilation:
         return text if slot is None else str(self.pin(slot))
 
     def function(self, call: str) -> str:
-        """A call of one of our own functions; not allowed in what SQLite itself keeps. Where it makes a value that may
-        be large, it is told its place in the statement: the same for the same text, which SQLite compares.
+        """A call of one of our own functions; not allowed in a definition that SQLite stores. A function whose result
+        may be large gets its place in the statement as first argument: the same for the same text, because SQLite
+        compares texts.
         """
         if self.inline:
             name = call.split("(")[0].removeprefix("qg_")
@@ -92,13 +93,13 @@ class Compilation:
             )
         name, _, arguments = call.partition("(")
         known = SCALARS.get(name)
-        if known is None or not known.makes:
+        if known is None or not known.large_result:
             return call
         place = self._places.setdefault(call, len(self._places) + 1)
         return f"{name}({place}{'' if arguments == ')' else ', '}{arguments}"
 
     def counted(self, sql: str) -> str:
-        """A value that is given as it is and counted, each time that the statement writes it."""
+        """The value unchanged; its size is counted each time that the statement contains it."""
         place = len(self._places) + 1
         self._places[f"{place} {sql}"] = place
         return f"qg_held({place}, {sql})"
@@ -108,10 +109,10 @@ class Compilation:
         self._aliases += 1
         return f"qg_{self._aliases}"
 
-    def place(self) -> int:
-        """The number of a value that is kept while one expression is worked out."""
-        self._kept += 1
-        return self._kept
+    def next_operand(self) -> int:
+        """The number of a new operand that is stored while one expression is evaluated."""
+        self._operands += 1
+        return self._operands
 
     def finish(self, sql: str) -> Statement:
         """The statement with its placeholders numbered."""
@@ -121,7 +122,7 @@ class Compilation:
         def number(match: re.Match[str]) -> str:
             position = int(match[1])
             uses[position] += 1
-            if self.inline or self.binds[position].slot >= self._own:
+            if self.inline or self.binds[position].slot >= self._own_slots:
                 return sql_literal(self._inline_value(self.binds[position]))
             return f"?{numbers.setdefault(position, len(numbers) + 1)}"
 
@@ -143,7 +144,7 @@ class Compilation:
 
 
 def negated(value: Any) -> Any:
-    """-value, with every digit of a Decimal kept."""
+    """-value, with every digit of a Decimal."""
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
 

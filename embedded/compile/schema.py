@@ -1,6 +1,7 @@
-"""The database's schema as frozen values: what CREATE TABLE said, in MySQL's terms; kept as JSON.
+"""The database's schema as frozen values: the CREATE TABLE statements, in MySQL's terms; stored as JSON.
 
-Names are kept as written; tables are found exactly (as MySQL on Linux does), columns and indexes without case.
+Names are stored as written; tables are matched exactly (as MySQL on Linux does), columns and indexes
+case-insensitively.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def decimals_suffix(decimals: int) -> str:
 
 
 def to_json(table: Table) -> str:
-    """The table's definition as the dictionary keeps it; `from_json` is the inverse."""
+    """The table's definition as the dictionary stores it; `from_json` is the inverse."""
     document = asdict(table)
     for column in document["columns"]:
         column["type"]["kind"] = column["type"]["kind"].value
@@ -233,7 +234,7 @@ def _foreign_key(document: dict[str, Any]) -> ForeignKey:
 
 
 def stored_default(column: Column) -> Any:
-    """What a literal DEFAULT stores. That of a BIT column is kept as the number that was written."""
+    """What a literal DEFAULT stores. That of a BIT column is stored as the number that was written."""
     assert column.default is not None
     text = column.default.text
     number = column.type.kind is Kind.BIT and text is not None and text.isdecimal()

@@ -1,4 +1,4 @@
-"""From a statement's text to its plan, by way of a bounded cache keyed by the text's shape.
+"""From a statement's text to its plan, through a bounded cache keyed by the text's shape.
 
 Statements that are not queries or changes (SET, SHOW, definitions, transactions) are cheap to read and never cached.
 """
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedded.compile.budget import CompileBudget, check_tokens
 from embedded.compile.changes.insert import compile_insert
 from embedded.compile.changes.update_delete import compile_delete, compile_update
 from embedded.compile.compilation import Compilation, ValueNeeded
-from embedded.compile.effort import Effort, check_tokens
 from embedded.compile.errors import unsupported
 from embedded.compile.expressions.calls import known
 from embedded.compile.functions import registry
@@ -25,13 +25,13 @@ from embedded.compile.schema import Schema
 from embedded.compile.text.literal_lifting import LexicalModes, Lifted, slot_kinds
 from embedded.compile.text.modes import Modes
 from embedded.compile.text.parse import parse
-from embedded.compile.text.pipes import joining
+from embedded.compile.text.pipes import with_concat_operator
 
 _FUNCTIONS = registry  # imported so that every function is known by what it makes
 Plan = Query | Insert | Modify
-PLANS_MAX = 2000  # plans kept; an application has some hundred shapes of statement
+PLANS_MAX = 2000  # plans cached; an application has some hundred shapes of statements
 PLAN_BYTES_MAX = 12 << 20  # of memory for all of them: plans of 20,000 characters each take 300 kB
-SHAPE_MAX = 20_000  # characters of a statement whose plan is kept: longer ones are one of a kind
+SHAPE_MAX = 20_000  # characters of a statement whose plan is cached: longer ones seldom come twice
 
 _BYTES_EACH, _BYTES_PER_CHARACTER = 1000, 16  # what a plan takes, about, with its statement, columns and values
 
@@ -87,25 +87,25 @@ class PlanCache:
         return len(self._plans)
 
     def plan(
-        self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+        self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes, budget: CompileBudget | None = None
     ) -> Plan:
-        """The plan of a statement. `effort`: what making it may take, by which it can be stopped.
+        """The plan of a statement. `budget`: the limits of compiling it, by which it can also be stopped.
 
         Raises:
             RewriteError: the statement is wrong, or not supported.
         """
         key = (shape, modes)
         with self._lock:
-            found = self._kept(key, values, schema.version)
-        if found is not None:
-            return found
-        compiled = compile_statement(shape, values, schema, modes, effort)
+            cached = self._cached(key, values, schema.version)
+        if cached is not None:
+            return cached
+        compiled = compile_statement(shape, values, schema, modes, budget)
         if schema.version >= 0 and len(shape) <= SHAPE_MAX:
             with self._lock:
-                self._keep(key, compiled, values, schema.version)
+                self._cache(key, compiled, values, schema.version)
         return compiled.plan
 
-    def _kept(self, key: _Key, values: Sequence[Any], version: int) -> Plan | None:
+    def _cached(self, key: _Key, values: Sequence[Any], version: int) -> Plan | None:
         shape = self._shapes.get(key) if version == self._version else None
         place = (key, _pinned(shape.pins, values)) if shape is not None else None
         if place is None or place not in self._plans:
@@ -115,9 +115,9 @@ class PlanCache:
         self.hits += 1
         return self._plans[place][0]
 
-    def _keep(self, key: _Key, compiled: Compiled, values: Sequence[Any], version: int) -> None:
+    def _cache(self, key: _Key, compiled: Compiled, values: Sequence[Any], version: int) -> None:
         if version < self._version:
-            return  # the schema has changed meanwhile
+            return  # the schema has changed since
         if version > self._version:
             self._version, self.bytes = version, 0
             self._shapes.clear()
@@ -154,20 +154,20 @@ def _size(key: _Key, pinned: _Pinned) -> int:
 
 
 def compile_statement(
-    shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort | None = None
+    shape: str, values: Sequence[Any], schema: Schema, modes: Modes, budget: CompileBudget | None = None
 ) -> Compiled:
     """Compile a SELECT, INSERT, REPLACE, UPDATE or DELETE of one row's values."""
     check_tokens(shape)
     try:
-        return _compile(shape, values, schema, modes, effort or Effort())
+        return _compile(shape, values, schema, modes, budget or CompileBudget())
     except RecursionError:
         raise unsupported("an expression nested this deeply", "simplify it") from None
 
 
-def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, effort: Effort) -> Compiled:
+def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, budget: CompileBudget) -> Compiled:
     verb = first_word(shape)
-    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), effort=effort)
-    parsed = parse(joining(shape, modes), values, known(), verb)
+    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), budget=budget)
+    parsed = parse(with_concat_operator(shape, modes), values, known(), verb)
     plan: Plan
     match verb:
         case "INSERT" | "REPLACE":
@@ -181,10 +181,10 @@ def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, ef
     return Compiled(plan, tuple(sorted(compilation.pins)))
 
 
-def query_columns(lifted: Lifted, schema: Schema, modes: Modes, effort: Effort | None = None) -> tuple[Any, ...]:
+def query_columns(lifted: Lifted, schema: Schema, modes: Modes, budget: CompileBudget | None = None) -> tuple[Any, ...]:
     """The result columns of a statement whose parameters are not known yet; () when they depend on them."""
     try:
-        plan = compile_statement(lifted.shape, lifted.values, schema, modes, effort).plan
+        plan = compile_statement(lifted.shape, lifted.values, schema, modes, budget).plan
     except ValueNeeded:
         return ()
     return plan.columns if isinstance(plan, Query) else ()

@@ -1,5 +1,5 @@
-"""SQLite as a database for many sessions: one writer at a time, readers beside it.
+"""SQLite as a database for many sessions: one writer at a time, concurrent readers.
 
-`sqlite` opens the file; `writer_gate` says whose turn it is to write; `batch_writer` commits the autocommit writes of
-many sessions together. `connection` is one connection in its thread, whose work `task_thread` hands out.
+`sqlite` opens the file; `writer_gate` decides who may write next; `batch_writer` commits the autocommit writes of many
+sessions together. `connection` is one connection in its thread; `task_thread` runs the thread's tasks.
 """

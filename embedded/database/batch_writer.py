@@ -1,8 +1,8 @@
-"""The thread that carries out autocommit writes, many to a commit.
+"""The thread that executes autocommit writes, many in one commit.
 
-Each job runs in a savepoint of its own, so one that fails leaves the others untouched; nobody is answered before the
-COMMIT is on disk. When a fault takes the whole transaction with it (an interrupt, a full disk), the jobs before it,
-not yet answered, are run again without the culprit.
+Each job runs in a savepoint of its own, so one that fails leaves the others untouched; no job is answered before the
+COMMIT is on disk. When a fault rolls back the whole transaction (an interrupt, a full disk), the jobs before it, not
+yet answered, are run again without the failed one.
 """
 
 from __future__ import annotations

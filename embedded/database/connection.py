@@ -1,7 +1,7 @@
 """One sqlite3 connection and the thread it lives in. No other module calls sqlite3 to run SQL.
 
-A worker is used by one task at a time. A task that is cancelled interrupts its statement and waits for the
-thread to be free again, so a worker given back is always idle.
+A worker is used by one task at a time. A task that is cancelled interrupts its statement and waits until the thread is
+free, so a released worker is always idle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from embedded.database.errors import SqliteInterrupted, translate
 from embedded.database.foreign_keys import switch_foreign_keys
-from embedded.database.task_thread import Tasks, serve
+from embedded.database.task_thread import Tasks, run_tasks
 from engine.backend.base import SqlValue
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.shared_future import wait_shared
@@ -32,11 +32,11 @@ _BUSY_MS = 5000  # only recovery and checkpoints can make us wait: writers queue
 LIKE_MAX = 1024  # bytes of a LIKE pattern: SQLite compares each with each character, and cannot be interrupted in it
 ROW_MAX = 128 << 20  # bytes of a value, and of a row as it is stored: two of the largest packet
 _STATEMENT_CACHE = (
-    128  # prepared statements kept per connection; SQLite takes about 20 bytes for each of their characters
+    128  # prepared statements cached per connection; SQLite takes about 20 bytes for each of their characters
 )
-_LONG_TEXT = 2000  # characters; what statements of this length take is counted, see `is_heavy`
-_LONG_TEXTS_MAX = 100_000  # characters of all long statements that a connection keeps prepared: 2 MB
-_PAGE_CACHE_KB = 2048  # per connection, of up to 17 at rest; the kernel keeps the file's pages too
+_LONG_TEXT = 2000  # characters; the memory of statements of this length is counted, see `is_heavy`
+_LONG_TEXTS_MAX = 100_000  # characters of all long statements that a connection has prepared: 2 MB
+_PAGE_CACHE_KB = 2048  # per connection, of up to 17 idle ones; the kernel caches the file's pages, too
 _JOURNAL_LIMIT = 64 * 1024 * 1024  # bytes the WAL file is cut back to after a checkpoint
 
 Row = tuple[Any, ...]
@@ -52,12 +52,12 @@ class SqlFunctions:
 
 @dataclass(slots=True)
 class SqliteConnection:
-    """A connection in autocommit mode. `context` is whatever the installed functions need; set per statement."""
+    """A connection in autocommit mode. `context` is what the installed functions need; set per statement."""
 
     path: str
     raw: sqlite3.Connection
     context: Any = None
-    """What the functions of the statement under way are given; `killed` says that it is to end."""
+    """The first argument of the functions of the running statement; `killed`: it has to end."""
     installed: SqlFunctions | None = None
     _fault: list[Exception] = field(default_factory=list)
     _long_texts: set[str] = field(default_factory=set)
@@ -86,8 +86,8 @@ class SqliteConnection:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether its prepared statements take much memory. sqlite3 bounds their number only, and cannot forget one:
-        such a connection is closed when nobody uses it.
+        """Whether its prepared statements take much memory. sqlite3 limits only their number, and cannot drop one: such
+        a connection is closed when it is released.
         """
         return self._long_characters > _LONG_TEXTS_MAX
 
@@ -108,9 +108,10 @@ class SqliteConnection:
             raise self._translated(error) from error
 
     def rows(self, cursor: sqlite3.Cursor) -> Iterator[Row]:
-        """The rows that are left, each worked out when it is asked for."""
+        """The remaining rows, each computed when it is fetched."""
         try:
-            while (row := next(cursor, None)) is not None:  # a `yield from` would close the cursor of who stops early
+            # `yield from` would close the cursor of a caller that stops early.
+            while (row := next(cursor, None)) is not None:
                 yield row
         except (sqlite3.Error, OverflowError) as error:
             raise self._translated(error) from error
@@ -126,8 +127,8 @@ class SqliteConnection:
         """Make the running statement fail with 1317; callable from any thread, without effect when idle."""
         stop = getattr(self.context, "kill", None)
         if stop is not None:
-            stop()  # a function of ours that takes its time looks there
-        # ProgrammingError: the connection was closed meanwhile, so nothing runs.
+            stop()  # our long-running functions check it
+        # ProgrammingError: the connection was closed since, so nothing runs.
         with contextlib.suppress(sqlite3.ProgrammingError):
             self.raw.interrupt()
 
@@ -171,7 +172,7 @@ class SqliteConnection:
             context = self.context
             try:
                 if context is not None and context.killed:
-                    raise SqliteInterrupted()  # SQLite itself looks between two rows only
+                    raise SqliteInterrupted()  # SQLite itself checks only between two rows
                 return call(context, *args)
             except Exception as error:
                 self._fault.append(error)
@@ -190,20 +191,21 @@ class SqliteConnection:
 
 
 class _Aggregate:
-    """An aggregate of ours; what it raises reaches the caller unchanged. One with a `context` has the statement's."""
+    """One of our aggregates; what it raises reaches the caller unchanged. If it has a `context`, it is the
+    statement's."""
 
-    __slots__ = ("_fault", "_made")
+    __slots__ = ("_aggregate", "_fault")
 
     def __init__(self, make: Callable[[], Any], connection: SqliteConnection) -> None:
-        self._made, self._fault = make(), connection._fault
-        if hasattr(self._made, "context"):
-            self._made.context = connection.context
+        self._aggregate, self._fault = make(), connection._fault
+        if hasattr(self._aggregate, "context"):
+            self._aggregate.context = connection.context
 
     def step(self, *args: Any) -> None:
-        self._call(self._made.step, *args)
+        self._call(self._aggregate.step, *args)
 
     def finalize(self) -> Any:
-        return self._call(self._made.finalize)
+        return self._call(self._aggregate.finalize)
 
     def _call(self, method: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -214,19 +216,19 @@ class _Aggregate:
 
 
 class _WindowAggregate(_Aggregate):
-    """One that rows can leave again, which a window function asks for."""
+    """One from which rows can be removed again, as window functions need it."""
 
     __slots__ = ()
 
     def inverse(self, *args: Any) -> None:
-        self._call(self._made.inverse, *args)
+        self._call(self._aggregate.inverse, *args)
 
     def value(self) -> Any:
-        return self._call(self._made.value)
+        return self._call(self._aggregate.value)
 
 
 def _function_error(error: Exception) -> BackendError:
-    """What a function of ours raised; its own MySQL number and text, where it has them."""
+    """The error that one of our functions raised, with its MySQL number and text, where it has them."""
     if isinstance(error, BackendError):
         return error
     errno, sqlstate = getattr(error, "errno", 1105), getattr(error, "sqlstate", "HY000")
@@ -245,12 +247,12 @@ _PRAGMAS = (
 )
 
 
-def spill_beside(path: str) -> None:
-    """Sorts and temporary tables that outgrow memory go to files in the folder of the database file, which is there,
-    writable and as large as the data; SQLite's own choice, /var/tmp or /tmp, may be neither. SQLite deletes a file as
-    soon as it is open, so a crash leaves none. SQLITE_TMPDIR, where it is set, says otherwise.
+def set_spill_folder(path: str) -> None:
+    """Sorts and temporary tables that do not fit into memory are written to files in the folder of the database file,
+    which exists, is writable and as large as the data; SQLite's own choice, /var/tmp or /tmp, may not be. SQLite
+    deletes a file as soon as it is open, so a crash leaves none. SQLITE_TMPDIR, where it is set, has precedence.
 
-    The folder is the process's and is set once, before anybody uses it: SQLite does not lock it.
+    The folder applies to the whole process and is set once, before it is used: SQLite does not lock it.
     """
     if "SQLITE_TMPDIR" in os.environ:
         return
@@ -266,12 +268,12 @@ class SqliteWorker:
     def __init__(self, path: str, name: str) -> None:
         self._path = path
         self._tasks: Tasks = queue.SimpleQueue()
-        self._served_by = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._connection: SqliteConnection | None = None
-        self._served_by.start()
+        self._thread.start()
 
     async def run(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run `work` in the thread. Cancelled: the statement is interrupted and the thread waited for."""
+        """Run `work` in the thread. When cancelled, it interrupts the statement and waits for the thread."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._tasks.put((work, future, loop))
@@ -289,18 +291,18 @@ class SqliteWorker:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether its connection holds much memory; see `SqliteConnection.is_heavy`."""
+        """Whether its connection uses much memory; see `SqliteConnection.is_heavy`."""
         return self._connection is not None and self._connection.is_heavy
 
     def successor(self) -> SqliteWorker:
         """Another worker of the same file, in place of this one, which is stopped."""
         self.stop()
-        return SqliteWorker(self._path, self._served_by.name)
+        return SqliteWorker(self._path, self._thread.name)
 
     async def close(self) -> None:
         """Close the connection (an open transaction is rolled back) and end the thread."""
         self._tasks.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._served_by.join)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def stop(self) -> None:
         """Like `close`, without waiting."""
@@ -312,8 +314,8 @@ class SqliteWorker:
             # Work may be between two statements, where an interrupt is lost: repeat until the thread is free.
             await asyncio.wait([future], timeout=0.05)
 
-    def _serve(self) -> None:
-        serve(self._tasks, self._call)
+    def _run(self) -> None:
+        run_tasks(self._tasks, self._call)
         if self._connection is not None:
             self._connection.close()
 

@@ -1,6 +1,7 @@
 """sqlite3's exceptions as MySQL errors: number, SQLSTATE and text a MySQL client understands.
 
-Only what SQLite itself says is used here; a caller that knows the schema may refine the text (which key, which value).
+Only what SQLite itself reports is used here; a caller that knows the schema may refine the text (which key, which
+value).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ENABLE_FKEY = 1002  # SQLITE_DBCONFIG_ENABLE_FKEY
 
 
 def switch_foreign_keys(raw: sqlite3.Connection, on: bool) -> bool:
-    """Have foreign keys obeyed, or not, from the next statement on. False: this Python offers no way to do it."""
+    """Enforce foreign keys, or not, from the next statement on. False: this Python cannot do it."""
     if sys.version_info >= (3, 12):
         raw.setconfig(ENABLE_FKEY, on)
     elif sys.implementation.name == "cpython" and sys.platform == "linux":

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from embedded.database.batch_writer import BatchWriter
-from embedded.database.connection import SqlFunctions, SqliteConnection, SqliteWorker, spill_beside
+from embedded.database.connection import SqlFunctions, SqliteConnection, SqliteWorker, set_spill_folder
 from embedded.database.writer_gate import Job, WriterGate
 from engine.backend.base import Settings
 from engine.model.errors import BackendUnavailable
 
 T = TypeVar("T")
 
-_IDLE_WORKERS = 16  # reader threads kept for reuse; more are opened on demand, one per statement in progress
+_IDLE_WORKERS = 16  # idle reader threads, for reuse; more are opened on demand, one per statement in progress
 
 _DICTIONARY = (
     "CREATE TABLE IF NOT EXISTS queuegate_meta_tables("
@@ -41,14 +41,14 @@ class SqliteDatabase:
         self.path = path
         self.lock_wait_seconds = lock_wait_seconds
         self.shared: dict[str, Any] = {}
-        """State that belongs to the database as a whole but is none of this module's business (catalog, plans)."""
+        """State of the database as a whole that this module does not use itself (catalog, plans)."""
         self.at_close: list[Callable[[], None]] = []
-        """What is to be done for that state when the database closes."""
+        """Called for that state when the database closes."""
         self._lock = lock
         self._temporary = temporary
         self._functions = SqlFunctions()
         self.contexts: Callable[[Settings], Any] = lambda settings: None
-        """Makes what our functions need to know of a session with these settings."""
+        """Creates the context of our functions for a session with these settings."""
         self._idle: list[SqliteWorker] = []
         self._busy: set[SqliteWorker] = set()
         self._writer = BatchWriter(SqliteWorker(path, "sqlite-writer"))
@@ -67,7 +67,7 @@ class SqliteDatabase:
             path = str(Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="queuegate-")) / "memory.db")
         lock = await asyncio.to_thread(_lock_file, path)
         await asyncio.to_thread(_make_private, path)
-        spill_beside(path)
+        set_spill_folder(path)
         database = cls(path, lock, lock_wait_seconds, temporary)
         try:
             await database.write(_create_dictionary)
@@ -82,11 +82,11 @@ class SqliteDatabase:
 
     async def read(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` on some connection, outside any transaction: each statement sees the latest commit."""
-        worker = self.borrow()
+        worker = self.acquire_worker()
         try:
             return await self.run(worker, work)
         finally:
-            self.give_back(worker)
+            self.release_worker(worker)
 
     async def write(self, work: Callable[[SqliteConnection], T], wait_seconds: float | None = None) -> T:
         """Run `work` as one transaction of its own, in turn; returns once it is durable.
@@ -97,7 +97,7 @@ class SqliteDatabase:
         return result
 
     def job(self, work: Callable[[SqliteConnection], T]) -> Job:
-        """A write that `submit` carries out and `kill` can stop."""
+        """A write that `submit` runs and `kill` can stop."""
 
         def run(connection: SqliteConnection) -> T:
             connection.install(self._functions)
@@ -115,8 +115,8 @@ class SqliteDatabase:
         else:
             self.gate.refuse(job, error)
 
-    def borrow(self) -> SqliteWorker:
-        """A worker for one task's own use; `give_back` it without an open transaction, or `discard` it."""
+    def acquire_worker(self) -> SqliteWorker:
+        """A worker for one task alone; `release_worker` it without an open transaction, or `discard` it."""
         if self._closed:
             raise BackendUnavailable("the database is closed")
         worker = self._idle.pop() if self._idle else SqliteWorker(self.path, "sqlite-reader")
@@ -124,7 +124,7 @@ class SqliteDatabase:
         return worker
 
     async def run(self, worker: SqliteWorker, work: Callable[[SqliteConnection], T]) -> T:
-        """Run `work` on a borrowed worker."""
+        """Run `work` on an acquired worker."""
 
         def run(connection: SqliteConnection) -> T:
             connection.install(self._functions)
@@ -132,7 +132,7 @@ class SqliteDatabase:
 
         return await worker.run(run)
 
-    def give_back(self, worker: SqliteWorker) -> None:
+    def release_worker(self, worker: SqliteWorker) -> None:
         self._busy.discard(worker)
         if self._closed or worker.is_heavy or len(self._idle) >= _IDLE_WORKERS:
             worker.stop()
@@ -140,12 +140,12 @@ class SqliteDatabase:
             self._idle.append(worker)
 
     def discard(self, worker: SqliteWorker) -> None:
-        """Close a borrowed worker whose connection holds something of its own (temporary tables, a transaction)."""
+        """Close an acquired worker whose connection has state (temporary tables, a transaction)."""
         self._busy.discard(worker)
         worker.stop()
 
     async def close(self) -> None:
-        """Fail who waits, finish who writes, close every connection. May be called twice."""
+        """Fail waiting jobs, finish running writes, close every connection. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -175,16 +175,16 @@ def _create_dictionary(connection: SqliteConnection) -> None:
 
 
 def _make_private(path: str) -> None:
-    """A new file is its owner's alone, and SQLite gives the files beside it (-wal, -shm) the same mode. One that is
-    there keeps its mode."""
+    """A new file is its owner's alone, and SQLite gives the files next to it (-wal, -shm) the same mode. An existing
+    file keeps its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError:
-        return  # it is there, or cannot be made, which SQLite says
+        return  # it exists, or cannot be created, which SQLite reports
 
 
 def _lock_file(path: str) -> int:
-    """Take the file for this process. The kernel drops the lock with the process, so a crash leaves no stale one."""
+    """Lock the file for this process. The kernel releases the lock with the process, so a crash leaves no stale one."""
     try:
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

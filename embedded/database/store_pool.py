@@ -117,9 +117,9 @@ class SqliteStorePool:
     ) -> tuple[R, T | None]:
         assert not locking, "rows are not locked here"
         # Apart, so that a read never waits for its turn to write.
-        found = await self.read(read)
-        work = then(found)
-        return found, None if work is None else await self.write(work)
+        rows = await self.read(read)
+        work = then(rows)
+        return rows, None if work is None else await self.write(work)
 
     async def close(self) -> None:
         """Nothing of its own to close: the connections are the database's."""

@@ -1,4 +1,4 @@
-"""What a thread does that works for an event loop: it takes tasks from a queue, and hands back what each came to."""
+"""The loop of a thread that works for an event loop: it takes tasks from a queue, and returns the result of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Tasks = queue.SimpleQueue[Task | None]
 """None ends the thread."""
 
 
-def serve(tasks: Tasks, call: Callable[[Callable[..., Any]], Any]) -> None:
-    """Do one task after the other by `call`, until there is a None or the loop is closed."""
+def run_tasks(tasks: Tasks, call: Callable[[Callable[..., Any]], Any]) -> None:
+    """Run one task after the other by `call`, until there is a None or the loop is closed."""
     while (task := tasks.get()) is not None:
         work, future, loop = task
         if future.cancelled():
@@ -25,8 +25,8 @@ def serve(tasks: Tasks, call: Callable[[Callable[..., Any]], Any]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, future, *outcome)
         except RuntimeError:
-            return  # the loop is closed: nobody is left to answer
-        del task, work, future, outcome  # what they hold must not live until the next task
+            return  # the loop is closed: no one is left to answer
+        del task, work, future, outcome  # what they refer to must not live until the next task
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

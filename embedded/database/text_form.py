@@ -56,7 +56,7 @@ def decimal_text(value: Any, decimals: int) -> str:
     """A DECIMAL: a number, or for more than 15 digits the sortable text that it is stored as.
 
     That text is `p` or `n` for the sign, two digits of length, the digits, a point and decimals; for negative numbers
-    each digit is its complement and `~` stands at the end.
+    each digit is its complement and `~` is at the end.
     """
     if not isinstance(value, str):
         return f"{value:.{decimals}f}"

@@ -1,8 +1,8 @@
-"""The single-writer gate: who may write to the SQLite file next. First come, first served, with a bounded wait.
+"""The single-writer gate: who may write to the SQLite file next, in FIFO order and with a bounded wait.
 
-Two kinds of holders: a transaction holds the gate alone until it ends; autocommit writes ("jobs") that stand next to
-each other in the queue share one ticket, so one SQLite transaction and one flush to disk serves them all. A job never
-passes a transaction that came before it. All of this runs on the event loop: no locks are needed.
+Two kinds of holders: a transaction holds the gate exclusively until it ends; autocommit writes ("jobs") that are
+adjacent in the queue share one ticket, so they share one SQLite transaction and one flush to disk. A job never
+overtakes an earlier transaction. All of this runs on the event loop: no locks are needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from embedded.database.connection import SqliteConnection
 from engine.model.errors import BackendUnavailable, LockWaitTimeout
 
-BATCH_JOBS = 256  # jobs sharing one commit; more would let one flush hold up hundreds of answers
+BATCH_JOBS = 256  # jobs in one commit; with more, one flush would delay hundreds of answers
 
 
 @dataclass(eq=False, slots=True)
@@ -41,54 +41,55 @@ class _Ticket:
 
 @dataclass(eq=False, slots=True)
 class WriterGate:
-    """See the module. `run_batch` carries out jobs and settles their futures; what it returns goes first in line."""
+    """See the module. `run_batch` runs jobs and resolves their futures; the jobs that it returns are put at the front
+    of the queue."""
 
     run_batch: Callable[[list[Job]], Coroutine[Any, Any, list[Job]]]
     _queue: deque[_Ticket] = field(default_factory=deque)
-    _held: bool = False
-    _alone: bool = False  # what holds the gate is a transaction, not a batch that is over in a moment
+    _locked: bool = False
+    _exclusive: bool = False  # a transaction holds the gate, not a short batch
     _closed: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
-    def taken(self) -> bool:
-        """Whether a transaction holds the gate or stands in line for it. Autocommit writes do not count."""
-        return self._alone or any(ticket.granted is not None for ticket in self._queue)
+    def wanted_exclusively(self) -> bool:
+        """Whether a transaction holds the gate or waits for it. Autocommit writes do not count."""
+        return self._exclusive or any(ticket.granted is not None for ticket in self._queue)
 
     async def acquire(self, wait_seconds: float) -> None:
-        """Hold the gate alone. Raises LockWaitTimeout when it was not free within `wait_seconds`."""
-        self._refuse_when_closed()
-        if not self._held:
-            self._held = self._alone = True
+        """Take the gate exclusively. Raises LockWaitTimeout when it was not free within `wait_seconds`."""
+        self._check_open()
+        if not self._locked:
+            self._locked = self._exclusive = True
             return
         ticket = _Ticket(granted=asyncio.get_running_loop().create_future())
         self._queue.append(ticket)
         await self._granted(ticket, wait_seconds)
 
     def release(self) -> None:
-        """Let the next in line in. Only the holder calls this."""
-        assert self._held
-        self._held = self._alone = False
+        """Grant the gate to the next in the queue. Only the holder calls this."""
+        assert self._locked
+        self._locked = self._exclusive = False
         self._next()
 
     async def submit(self, job: Job, wait_seconds: float) -> Any:
-        """Have the job carried out as one autocommit write; returns its result once it is durable."""
-        self._refuse_when_closed()
+        """Run the job as one autocommit write; returns its result once it is durable."""
+        self._check_open()
         self._enqueue(job)
         if not job.started:
             job.timer = asyncio.get_running_loop().call_later(wait_seconds, self._expire, job)
         try:
             return await job.future
         except asyncio.CancelledError:
-            # Not started: it never will be. Started: its outcome stands, nobody hears of it.
-            self._leave(job)
+            # Not started: it never will be. Started: its effect remains, without an answer.
+            self._withdraw(job)
             raise
         finally:
             if job.timer is not None:
                 job.timer.cancel()
 
     async def close(self) -> None:
-        """Fail everybody in line and wait for what is running."""
+        """Fail all waiting tickets and wait for running jobs."""
         self._closed = True
         waiting, self._queue = self._queue, deque()
         for ticket in waiting:
@@ -101,11 +102,11 @@ class WriterGate:
     def refuse(self, job: Job, error: Exception) -> None:
         """Take a job that has not started out of the queue, with this error as its outcome."""
         if not job.started and not job.future.done():
-            self._leave(job)
+            self._withdraw(job)
             job.future.set_exception(error)
 
-    def _leave(self, job: Job) -> None:
-        """A job that will not run: its place, and what it holds, is given up at once."""
+    def _withdraw(self, job: Job) -> None:
+        """Remove a job that will not run, with all that it refers to."""
         job.cancelled = True
         for ticket in self._queue:
             if ticket.jobs is not None and job in ticket.jobs:
@@ -120,7 +121,7 @@ class WriterGate:
             tail.jobs.append(job)
             return
         self._queue.append(_Ticket(jobs=[job]))
-        if not self._held:
+        if not self._locked:
             self._next()
 
     async def _granted(self, ticket: _Ticket, wait_seconds: float) -> None:
@@ -128,15 +129,15 @@ class WriterGate:
         try:
             await asyncio.wait_for(asyncio.shield(ticket.granted), wait_seconds)
         except TimeoutError:
-            if self._give_up(ticket):
+            if self._cancel_ticket(ticket):
                 raise LockWaitTimeout() from None
         except asyncio.CancelledError:
-            if not self._give_up(ticket):
+            if not self._cancel_ticket(ticket):
                 self.release()
             raise
 
-    def _give_up(self, ticket: _Ticket) -> bool:
-        """Leave the queue. False: the gate was granted at the same moment, so it is held."""
+    def _cancel_ticket(self, ticket: _Ticket) -> bool:
+        """Leave the queue. False: the gate was granted at the same moment, so the caller has it."""
         assert ticket.granted is not None
         if ticket.granted.done() and not ticket.granted.cancelled() and ticket.granted.exception() is None:
             return False
@@ -149,16 +150,16 @@ class WriterGate:
         self.refuse(job, LockWaitTimeout())
 
     def _next(self) -> None:
-        while self._queue and not self._held:
+        while self._queue and not self._locked:
             ticket = self._queue.popleft()
             if ticket.granted is not None:
                 if not ticket.granted.done():
-                    self._held = self._alone = True
+                    self._locked = self._exclusive = True
                     ticket.granted.set_result(None)
                 continue
             jobs = [job for job in ticket.jobs or () if not job.cancelled]
             if jobs:
-                self._held = True
+                self._locked = True
                 self._start(jobs)
 
     def _start(self, jobs: list[Job]) -> None:
@@ -166,15 +167,15 @@ class WriterGate:
             job.started = True
             if job.timer is not None:
                 job.timer.cancel()
-        task = asyncio.get_running_loop().create_task(self._serve(jobs))
+        task = asyncio.get_running_loop().create_task(self._run_jobs(jobs))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, jobs: list[Job]) -> None:
+    async def _run_jobs(self, jobs: list[Job]) -> None:
         try:
-            left = await self.run_batch(jobs)
-            if left:
-                self._queue.appendleft(_Ticket(jobs=left))
+            remaining = await self.run_batch(jobs)
+            if remaining:
+                self._queue.appendleft(_Ticket(jobs=remaining))
         except BaseException as error:
             for job in jobs:
                 if not job.future.done():
@@ -184,6 +185,6 @@ class WriterGate:
         finally:
             self.release()
 
-    def _refuse_when_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise BackendUnavailable("the database is closed")

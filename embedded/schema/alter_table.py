@@ -1,7 +1,7 @@
-"""ALTER TABLE: from one definition of a table to the next, by the cheapest way that SQLite allows.
+"""ALTER TABLE: from one definition of a table to the next, by the cheapest method that SQLite allows.
 
-Comments and options are the dictionary's alone; keys are created and dropped; everything else makes a new table,
-copies the rows, each value converted as if it were inserted, and gives the new table the old one's name.
+Comments and options are only in the dictionary; keys are created and dropped; for everything else a new table is
+created, the rows are copied, each value converted as if it were inserted, and the new table is renamed to the old one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from embedded.compile.schema import Column, Index, Schema, Table
 from embedded.compile.text.modes import Modes
 from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteFault
-from embedded.schema.constraint_errors import Culprit, refine
+from embedded.schema.constraint_errors import FailedChange, refine
 from engine.model.errors import BackendError
 
 
@@ -121,16 +121,16 @@ class Rebuild:
             raise self._duplicate(error, index) from error
 
     def _duplicate(self, error: BackendError, index: Index) -> BackendError:
-        """Which value a new unique key found twice."""
+        """The error with the value that a new unique key found twice."""
         if not isinstance(error, SqliteFault) or error.errno != 1062:
             return error
         columns = ", ".join(quote(part.column) for part in index.parts)
         sql = f"SELECT {columns} FROM {table_name(self.new)} GROUP BY {columns} HAVING COUNT(*) > 1 LIMIT 1"
-        found = self.connection.fetch_all(sql)
-        values = dict(zip((part.column.lower() for part in index.parts), found[0], strict=True)) if found else {}
+        rows = self.connection.fetch_all(sql)
+        values = dict(zip((part.column.lower() for part in index.parts), rows[0], strict=True)) if rows else {}
         names = ", ".join(f"{self.new.name}.{part.column}" for part in index.parts)
         fault = SqliteFault(error.code, f"UNIQUE constraint failed: {names}", error.message, 1062)
-        return refine(fault, Culprit(self.new, values), self.schema, self.connection)
+        return refine(fault, FailedChange(self.new, values), self.schema, self.connection)
 
     def _refined(self, error: BackendError) -> BackendError:
         if isinstance(error, SqliteFault) and error.errno == 1048:
@@ -138,7 +138,7 @@ class Rebuild:
         if isinstance(error, SqliteFault):
             detail = error.detail.replace(f"{REBUILT}.", f"{self.new.name}.")
             fault = SqliteFault(error.code, detail, error.message, error.errno)
-            return refine(fault, Culprit(self.new), self.schema, self.connection)
+            return refine(fault, FailedChange(self.new), self.schema, self.connection)
         return error
 
     def _execute(self, sql: str) -> None:
@@ -146,12 +146,12 @@ class Rebuild:
 
 
 def _plain(index: Index | None) -> Index | None:
-    """What of an index SQLite keeps."""
+    """The part of an index that SQLite stores."""
     return None if index is None else replace(index, comment="")
 
 
 def needs_rebuild(old: Table, new: Table, sources: Mapping[str, str]) -> bool:
-    """Whether anything changes that stands in the CREATE TABLE."""
+    """Whether anything in the CREATE TABLE changes."""
     same_names = all(sources.get(column.name) == column.name for column in new.columns)
     if not same_names or len(old.columns) != len(new.columns):
         return True
@@ -159,7 +159,7 @@ def needs_rebuild(old: Table, new: Table, sources: Mapping[str, str]) -> bool:
 
 
 def next_number(connection: SqliteConnection, table: Table) -> int | None:
-    """The next AUTO_INCREMENT value; None where none was ever given."""
+    """The next AUTO_INCREMENT value; None where none was ever assigned."""
     if table.auto_column is None:
         return None
     schema = "temp" if table.temporary else "main"

@@ -1,4 +1,4 @@
-"""SQLite's constraint faults in MySQL's words, where schema and values tell more than SQLite does."""
+"""SQLite's constraint errors as MySQL's, where schema and values show more than SQLite reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 64  # characters of a key's value that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
+class FailedChange:
     """What was being done: the table, the row's values by column (lower case), whether parents could go."""
 
     table: Table
@@ -29,34 +29,34 @@ class Culprit:
     assigned: tuple[str, ...] = ()
 
 
-def refine(error: BackendError, culprit: Culprit, schema: Schema, connection: SqliteConnection) -> BackendError:
+def refine(error: BackendError, failed: FailedChange, schema: Schema, connection: SqliteConnection) -> BackendError:
     """The same error, with the key, the value or the constraint that it is about."""
     if not isinstance(error, SqliteFault):
         return error
     if error.errno == 1062:
-        return _duplicate(error, culprit)
+        return _duplicate(error, failed)
     if error.errno == 1452:
-        return _foreign_key(error, culprit, schema, connection)
+        return _foreign_key(error, failed, schema, connection)
     if error.errno == 3819:
-        return _check(error, culprit)
-    if error.code == "SQLITE_FULL" and culprit.table.auto_column is not None and _used_up(culprit.table, connection):
+        return _check(error, failed)
+    if error.code == "SQLITE_FULL" and failed.table.auto_column is not None and _used_up(failed.table, connection):
         return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
     return error
 
 
 def _used_up(table: Table, connection: SqliteConnection) -> bool:
-    """Whether the table's last id has been given: SQLite says then what it says of a full disk."""
-    asked = "SELECT 1 FROM sqlite_sequence WHERE name = ? AND seq = 9223372036854775807"
-    return bool(connection.fetch_all(asked, [table.name]))
+    """Whether the table's last id is used up: SQLite then reports the same error as for a full disk."""
+    sql = "SELECT 1 FROM sqlite_sequence WHERE name = ? AND seq = 9223372036854775807"
+    return bool(connection.fetch_all(sql, [table.name]))
 
 
-def _duplicate(error: SqliteFault, culprit: Culprit) -> SqliteFault:
-    index = _index_of(error.detail, culprit.table)
+def _duplicate(error: SqliteFault, failed: FailedChange) -> SqliteFault:
+    index = _index_of(error.detail, failed.table)
     if index is None:
         return error
-    values = [culprit.values.get(part.column.lower(), "?") for part in index.parts]
+    values = [failed.values.get(part.column.lower(), "?") for part in index.parts]
     entry = "-".join(_shown(value, part.length) for value, part in zip(values, index.parts, strict=True))
-    text = f"Duplicate entry '{entry[:_SHOWN]}' for key '{culprit.table.name}.{index.name}'"
+    text = f"Duplicate entry '{entry[:_SHOWN]}' for key '{failed.table.name}.{index.name}'"
     return SqliteFault(error.code, error.detail, text, 1062)
 
 
@@ -78,25 +78,25 @@ def _index_of(detail: str, table: Table) -> Index | None:
     return None
 
 
-def _check(error: SqliteFault, culprit: Culprit) -> SqliteFault:
+def _check(error: SqliteFault, failed: FailedChange) -> SqliteFault:
     name = error.detail.split(": ", 1)[-1]
-    auto = culprit.table.auto_column
-    if auto is not None and not any(check.name == name for check in culprit.table.checks):
+    auto = failed.table.auto_column
+    if auto is not None and not any(check.name == name for check in failed.table.checks):
         return SqliteFault(error.code, error.detail, _NO_IDS, 1467)
     return error
 
 
-def _foreign_key(error: SqliteFault, culprit: Culprit, schema: Schema, connection: SqliteConnection) -> SqliteFault:
-    """SQLite only says that some foreign key failed: which, and on which side, follows from what was done."""
-    own = [key for key in culprit.table.foreign_keys if _concerns(key.columns, culprit.assigned)]
+def _foreign_key(error: SqliteFault, failed: FailedChange, schema: Schema, connection: SqliteConnection) -> SqliteFault:
+    """SQLite only reports that some foreign key failed: which one, and on which side, follows from the statement."""
+    own = [key for key in failed.table.foreign_keys if _concerns(key.columns, failed.assigned)]
     children = [
         (table, key)
         for table in schema.tables.values()
         for key in table.foreign_keys
-        if key.table == culprit.table.name and _concerns(key.references, culprit.assigned)
+        if key.table == failed.table.name and _concerns(key.references, failed.assigned)
     ]
-    broken = next((key for key in own if _is_broken(key, culprit.values, connection)), None)
-    if broken is None and children and (culprit.deletes or culprit.assigned or not own):
+    broken = next((key for key in own if _is_broken(key, failed.values, connection)), None)
+    if broken is None and children and (failed.deletes or failed.assigned or not own):
         table, key = children[0]
         head = "Cannot delete or update a parent row: a foreign key constraint fails"
         return SqliteFault(error.code, error.detail, f"{head} ({_described(table, key)})", 1451)
@@ -104,7 +104,7 @@ def _foreign_key(error: SqliteFault, culprit: Culprit, schema: Schema, connectio
     if broken is None:
         return error
     head = "Cannot add or update a child row: a foreign key constraint fails"
-    return SqliteFault(error.code, error.detail, f"{head} ({_described(culprit.table, broken)})", 1452)
+    return SqliteFault(error.code, error.detail, f"{head} ({_described(failed.table, broken)})", 1452)
 
 
 def _concerns(columns: Sequence[str], assigned: Sequence[str]) -> bool:
@@ -113,11 +113,11 @@ def _concerns(columns: Sequence[str], assigned: Sequence[str]) -> bool:
 
 def _is_broken(key: ForeignKey, values: Mapping[str, Any], connection: SqliteConnection) -> bool:
     """Whether the row's values, as far as they are known, have no parent."""
-    wanted = [values.get(column.lower()) for column in key.columns]
-    if any(value is None for value in wanted):
+    parent_key = [values.get(column.lower()) for column in key.columns]
+    if any(value is None for value in parent_key):
         return False
     tests = " AND ".join(f"{quote(column)} = ?" for column in key.references)
-    return not connection.fetch_all(f"SELECT 1 FROM main.{quote(key.table)} WHERE {tests} LIMIT 1", wanted)
+    return not connection.fetch_all(f"SELECT 1 FROM main.{quote(key.table)} WHERE {tests} LIMIT 1", parent_key)
 
 
 def _described(table: Table, key: ForeignKey) -> str:

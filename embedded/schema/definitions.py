@@ -1,7 +1,7 @@
-"""Carrying out CREATE, ALTER, DROP and their kin on a connection, in a worker thread.
+"""Executes CREATE, ALTER, DROP and similar statements on a connection, in a worker thread.
 
-Tables and data dictionary change in one transaction. Foreign keys are off meanwhile, as SQLite's own procedure for
-changing tables wants it, and checked before the commit.
+Tables and data dictionary change in one transaction. Foreign keys are off during it, as SQLite's own procedure for
+changing tables requires, and checked before the commit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from embedded.compile.values.types import Kind, collation_name, meta, text_type,
 from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteFault
 from embedded.schema.alter_table import Rebuild, set_next_number
-from embedded.schema.dictionary import forget, keep
+from embedded.schema.dictionary import delete_definition, store_definition
 from engine.model.queue import QUEUE_MARK
 from engine.store.statements.sqlite import unfit_id
 
@@ -63,7 +63,7 @@ class Defined:
 
 @dataclass(slots=True)
 class Definer:
-    """Carries out one definition. `schema` follows its steps; `foreign_keys` False asks for no checks of those."""
+    """Executes one definition. `schema` follows its steps; `foreign_keys` False: they are not checked."""
 
     connection: SqliteConnection
     context: CallContext
@@ -74,7 +74,7 @@ class Definer:
     defined: Defined = field(default_factory=Defined)
 
     def run(self, definition: Definition, *, temporary: bool = False) -> Defined:
-        """All of the definition, or nothing. What concerns temporary tables alone locks nobody out."""
+        """All of the definition, or nothing. A definition of temporary tables alone blocks no other session."""
         if self.connection.in_transaction:
             return self._inside(definition)
         self.connection.context = self.context
@@ -153,7 +153,7 @@ class Definer:
             self._execute(statement)
         if table.auto_increment is not None:
             set_next_number(self.connection, table, table.auto_increment)
-        self._keep(table)
+        self._store(table)
 
     def _query_columns(self, table: Table, query: str) -> tuple[Column, ...]:
         lifted = lift(query)
@@ -169,8 +169,8 @@ class Definer:
                 sql_type = replace(sql_type, kind=Kind.INT)
             if sql_type.kind is Kind.STRING:
                 collation = table.collation if sql_type.collation is None else collation_name(sql_type.collation)
-                kept = sql_type if sql_type.collation is not None else text_type(text_width(sql_type))
-                sql_type = replace(kept, collation=collation)
+                base = sql_type if sql_type.collation is not None else text_type(text_width(sql_type))
+                sql_type = replace(base, collation=collation)
             columns.append(Column(column.meta.name, sql_type))
         return tuple(columns)
 
@@ -206,7 +206,7 @@ class Definer:
             table = self._known(name)
             if table.view is None:
                 self._execute(f"DROP TABLE {table_name(table)}")
-            self._forget(table)
+            self._delete(table)
 
     def _refuse_parents(self, names: list[str]) -> None:
         for other in self.schema.tables.values() if self.foreign_keys else ():
@@ -237,11 +237,11 @@ class Definer:
         new = replace(old, name=new_name)
         if old.view is None:
             self._rename_table(old, new)
-        self._keep(new, old_name)
+        self._store(new, old_name)
         for other in list(self.schema.tables.values()):
             keys = tuple(replace(key, table=new_name) if key.table == old_name else key for key in other.foreign_keys)
             if keys != other.foreign_keys:
-                self._keep(replace(other, foreign_keys=keys))
+                self._store(replace(other, foreign_keys=keys))
 
     def _rename_table(self, old: Table, new: Table) -> None:
         for index in separate_indexes(old):
@@ -275,7 +275,7 @@ class Definer:
         if len({name.lower() for name in names}) != len(names):
             raise SqlError(1060, "Duplicate column name in the view")
         columns = tuple(Column(name, column.type) for name, column in zip(names, plan.columns, strict=True))
-        self._keep(Table(definition.name, columns, view=definition.query))
+        self._store(Table(definition.name, columns, view=definition.query))
 
     def _alter(self, definition: AlterTable) -> None:
         old = self._base(definition.name)
@@ -292,7 +292,7 @@ class Definer:
         new = replace(new, name=old.name)
         check_definition(new, self.schema, parents=self.foreign_keys)
         Rebuild(self.connection, self.context, self.schema, old, new, alteration.sources).run()
-        self._keep(new)
+        self._store(new)
         if renamed != old.name:
             self._rename(old.name, renamed)
 
@@ -326,16 +326,16 @@ class Definer:
             raise SqlError(1347, f"'{DATABASE}.{name}' is not BASE TABLE")
         return table
 
-    def _keep(self, table: Table, old_name: str | None = None) -> None:
+    def _store(self, table: Table, old_name: str | None = None) -> None:
         if not table.temporary:
             _check_queue(table)
-            keep(self.connection, table, old_name)
+            store_definition(self.connection, table, old_name)
         tables = {name: one for name, one in self.schema.tables.items() if name != old_name}
         self._set({**tables, table.name: table})
 
-    def _forget(self, table: Table) -> None:
+    def _delete(self, table: Table) -> None:
         if not table.temporary:
-            forget(self.connection, table.name)
+            delete_definition(self.connection, table.name)
         self._set({name: one for name, one in self.schema.tables.items() if name != table.name})
 
     def _set(self, tables: Mapping[str, Table]) -> None:
@@ -346,7 +346,7 @@ class Definer:
 
 
 def _check_queue(table: Table) -> None:
-    """A table that says that it is a queue has ids that name its messages here."""
+    """A table that is marked as a queue must have ids that can name its messages here."""
     identity = table.column("id") if QUEUE_MARK in table.comment else None
     reason = None if identity is None else unfit_id(meta(identity.type, identity.name))
     if reason is not None:

@@ -1,4 +1,4 @@
-"""The data dictionary: what MySQL knows of a table and SQLite does not, kept in the same file and transaction."""
+"""The data dictionary: what MySQL knows of a table and SQLite does not, stored in the same file and transaction."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from embedded.compile.values.types import meta
 from embedded.database.connection import SqliteConnection
 
 
-def keep(connection: SqliteConnection, table: Table, old_name: str | None = None) -> None:
+def store_definition(connection: SqliteConnection, table: Table, old_name: str | None = None) -> None:
     """Write a table's definition, in place of the one under its old name."""
-    forget(connection, old_name or table.name)
-    forget(connection, table.name)
+    delete_definition(connection, old_name or table.name)
+    delete_definition(connection, table.name)
     kind = "table" if table.view is None else "view"
     connection.execute(
         "INSERT INTO queuegate_meta_tables (name, comment, kind, definition) VALUES (?, ?, ?, ?)",
@@ -26,7 +26,7 @@ def keep(connection: SqliteConnection, table: Table, old_name: str | None = None
         ).close()
 
 
-def forget(connection: SqliteConnection, name: str) -> None:
+def delete_definition(connection: SqliteConnection, name: str) -> None:
     """Remove a table's definition."""
     connection.execute("DELETE FROM queuegate_meta_tables WHERE name = ?", (name,)).close()
     connection.execute("DELETE FROM queuegate_meta_columns WHERE table_name = ?", (name,)).close()

@@ -27,16 +27,17 @@ from embedded.session.variables import lexical_modes
 Result = OkResult | RowsResult
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _CONSTANTS = {"NULL": None, "TRUE": 1, "FALSE": 0}
-PREPARED_MAX = 1000  # text statements prepared by one session; each is kept as its text
+PREPARED_MAX = 1000  # text statements prepared by one session; each is stored as its text
 
 
 @dataclass(eq=False, slots=True)
 class Administration:
-    """See the module. `execute` runs a statement of the client's, `look` one of ours, for what is made of others."""
+    """See the module. `execute` runs a statement of the client, `run_internal` one of ours, for statements that are
+    rewritten to others."""
 
     state: State
     execute: Callable[..., Awaitable[Result]]
-    look: Callable[[str], Awaitable[Result]]
+    run_internal: Callable[[str], Awaitable[Result]]
     prepared: dict[str, str] = field(default_factory=dict)
 
     async def command(self, command: session_commands.Command) -> Result:
@@ -84,7 +85,7 @@ class Administration:
                     raise unknown_table(show.table)
                 self.state.named_table = show.table
                 try:
-                    return await self.look(show.sql)
+                    return await self.run_internal(show.sql)
                 finally:
                     self.state.named_table = None
             case ShowCreate():
@@ -100,12 +101,12 @@ class Administration:
             await transaction.commit()
         else:
             await transaction.rollback()
-            await self._find_temporary()
+            await self._refresh_temporary()
         if command.chain:
             await transaction.begin(read_only=False, snapshot=False)
 
-    async def _find_temporary(self) -> None:
-        """Temporary tables made inside the transaction went with it."""
+    async def _refresh_temporary(self) -> None:
+        """Temporary tables created inside the transaction were rolled back with it."""
         state = self.state
         if not state.temporary or state.transaction.worker is None:
             return
@@ -113,8 +114,8 @@ class Administration:
         def names(connection: SqliteConnection) -> set[str]:
             return {name for (name,) in connection.fetch_all("SELECT name FROM temp.sqlite_master")}
 
-        kept = await state.database.run(state.transaction.worker, names)
-        state.temporary = {name: table for name, table in state.temporary.items() if name in kept}
+        existing = await state.database.run(state.transaction.worker, names)
+        state.temporary = {name: table for name, table in state.temporary.items() if name in existing}
 
     async def _set(self, command: session_commands.SetVariables) -> None:
         variables = self.state.variables
@@ -125,13 +126,14 @@ class Administration:
             if one.scope == "user":
                 users[one.name] = value
                 variables.check_size(users)
-            kept = value if one.scope == "user" else variables.check(one.name, value)
-            if one.scope != "user" and isinstance(value, int | Decimal) and kept != value:
+            stored = value if one.scope == "user" else variables.check(one.name, value)
+            if one.scope != "user" and isinstance(value, int | Decimal) and stored != value:
                 self.state.diagnostics.add("Warning", 1292, f"Truncated incorrect {one.name} value: '{value}'")
-            checked.append((one, kept))
+            checked.append((one, stored))
         for one, value in checked:
             if one.scope == "global" and one.name == "sql_mode" and lexical_modes(value) != DEFAULT_MODES:
-                # Clients escape their first statement by what the greeting says, which comes before the account.
+                # Clients escape their first statement as the greeting defines it, which is sent before the account is
+                # known.
                 raise unsupported("SET GLOBAL sql_mode with NO_BACKSLASH_ESCAPES or ANSI_QUOTES", "SET SESSION it")
             if one.scope == "user":
                 continue
@@ -141,7 +143,7 @@ class Administration:
                 variables.assign(one.scope, one.name, value)
             if one.name == "autocommit" and one.scope == "session":
                 await self._set_autocommit(bool(value))
-        variables.keep(users)
+        variables.store_user(users)
         self.state.changed()
         await self.state.transaction.follow_checks()
 
@@ -158,7 +160,7 @@ class Administration:
         transaction.autocommit = on
 
     async def _value(self, text: str) -> Any:
-        """The value of a SET expression; a bare word stands for itself."""
+        """The value of a SET expression; a bare word is its own value."""
         if _WORD.fullmatch(text):
             return _CONSTANTS.get(text.upper(), text) if text.upper() in _CONSTANTS else text
         lifted = lift(text, None, self.state.variables.lexical, self.state.look_up)
@@ -167,7 +169,7 @@ class Administration:
         return (await self._values(text))[0]
 
     async def _values(self, text: str) -> tuple[Any, ...]:
-        result = await self.look(f"SELECT {text}")
+        result = await self.run_internal(f"SELECT {text}")
         assert isinstance(result, RowsResult)
         rows = [row async for batch in result.batches for row in batch]
         return rows[0] if rows else (None,)

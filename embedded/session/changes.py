@@ -1,4 +1,4 @@
-"""Carrying out INSERT, UPDATE and DELETE on a connection, in a worker thread, and counting as MySQL counts."""
+"""Executes INSERT, UPDATE and DELETE on a connection, in a worker thread, and counts as MySQL does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from embedded.compile.plan import COMPUTED, GENERATED, Insert, InsertMode, Modif
 from embedded.compile.queries.sources import table_name
 from embedded.compile.schema import Schema
 from embedded.database.connection import SqliteConnection
-from embedded.schema.constraint_errors import Culprit, refine
+from embedded.schema.constraint_errors import FailedChange, refine
 from engine.model.errors import BackendError
 
 T = TypeVar("T")
 _IGNORED = frozenset((1062, 1452, 3819))
-_WARNINGS_MAX = 64  # kept for SHOW WARNINGS: max_error_count of old; the count goes on
+_WARNINGS_MAX = 64  # stored for SHOW WARNINGS: the old max_error_count; the count goes on
 
 RowPlan = tuple[Insert, Sequence[Any]]
 
@@ -67,7 +67,7 @@ class Runner:
     report: Report = field(default_factory=Report)
 
     def run(self, work: Callable[[], T]) -> T:
-        """Do `work` with this statement's context; it may be run again when a neighbour in the same commit fails."""
+        """Run `work` with this statement's context; it may run again when another job of the same commit fails."""
         self.connection.context = self.context
         self.context.restart()
         self.report = Report()
@@ -85,7 +85,7 @@ class Runner:
         else:
             self._insert_each(rows)
         if len(rows) > 1 or not plan.rows:
-            records = self.context.seen if not plan.rows else len(rows)
+            records = self.context.rows_read if not plan.rows else len(rows)
             duplicates = self._duplicates(plan, records)
             self.report.info = f"Records: {records}  Duplicates: {duplicates}  Warnings: {self.report.warning_count}"
         return self.report
@@ -96,11 +96,11 @@ class Runner:
         for statement in plan.before:
             self.connection.execute(statement.sql, bind(statement.binds, values, self.dynamics)).close()
         for table, statement in zip(plan.tables, plan.statements, strict=True):
-            culprit = Culprit(table, deletes=not plan.counted, assigned=plan.assigned)
+            failed = FailedChange(table, deletes=not plan.counted, assigned=plan.assigned)
             if plan.each is None:
-                total += self._count(statement.sql, bind(statement.binds, values, self.dynamics), culprit)
+                total += self._count(statement.sql, bind(statement.binds, values, self.dynamics), failed)
             else:
-                self._one_by_one(plan.each, statement, values, culprit)
+                self._one_by_one(plan.each, statement, values, failed)
         for statement in plan.after:
             self.connection.execute(statement.sql).close()
         if plan.counted:
@@ -110,24 +110,24 @@ class Runner:
         self.report.affected = total
         return self.report
 
-    def _one_by_one(self, each: Statement, statement: Statement, values: Sequence[Any], culprit: Culprit) -> None:
-        """UPDATE in the order that it says."""
+    def _one_by_one(self, each: Statement, statement: Statement, values: Sequence[Any], failed: FailedChange) -> None:
+        """UPDATE in the order of its ORDER BY."""
         rows = self.connection.fetch_all(each.sql, bind(each.binds, values, self.dynamics))
         params = bind(statement.binds, values, self.dynamics)
         for (row,) in rows:
-            self._count(statement.sql, [*params, row], culprit)
+            self._count(statement.sql, [*params, row], failed)
 
     def _duplicates(self, plan: Insert, records: int) -> int:
         if plan.mode is InsertMode.IGNORE:
             return records - self.report.affected
         return max(0, self.report.affected - records) if plan.mode is not InsertMode.FAIL else 0
 
-    def _count(self, sql: str, params: Sequence[Any], culprit: Culprit) -> int:
+    def _count(self, sql: str, params: Sequence[Any], failed: FailedChange) -> int:
         """Run a statement; the number of rows that SQLite changed."""
         try:
             cursor = self.connection.execute(sql, params)
         except BackendError as error:
-            raise refine(error, culprit, self.schema, self.connection) from error
+            raise refine(error, failed, self.schema, self.connection) from error
         count = max(cursor.rowcount, 0)
         cursor.close()
         return count
@@ -174,7 +174,7 @@ class Runner:
         try:
             return self.connection.execute(plan.statement.sql, params)
         except BackendError as error:
-            raise refine(error, _culprit(plan, params), self.schema, self.connection) from error
+            raise refine(error, _failed_change(plan, params), self.schema, self.connection) from error
 
     def _many(self, plan: Insert, params: list[list[Any]]) -> None:
         if not params:
@@ -191,17 +191,18 @@ class Runner:
         try:
             self.connection.execute_many(plan.statement.sql, each()).close()
         except BackendError as error:
-            raise refine(error, _culprit(plan, params[position]), self.schema, self.connection) from error
+            raise refine(error, _failed_change(plan, params[position]), self.schema, self.connection) from error
         self._note_id(plan, params[-1], 0)
         return None
 
     def _note_id(self, plan: Insert, params: list[Any], row_id: int) -> None:
-        """The first generated number is what LAST_INSERT_ID() tells; without one, the answer shows the last given."""
+        """The first generated number is what LAST_INSERT_ID() returns; without one, the answer has the last explicit
+        one."""
         if not plan.numbered:
             return
-        if plan.auto_bind == COMPUTED and not self.context.numbers.asked:
+        if plan.auto_bind == COMPUTED and not self.context.numbers.requested:
             if self.report.generated_id is None:
-                self.report.insert_id = self.context.numbers.given or 0
+                self.report.insert_id = self.context.numbers.explicit or 0
         elif _is_generated(plan, params):
             if self.report.generated_id is None:
                 self.report.generated_id = self.report.insert_id = row_id
@@ -231,8 +232,8 @@ class Runner:
 
     def _replace(self, plan: Insert, values: Sequence[Any], params: list[Any]) -> None:
         for statement in plan.clear:
-            culprit = Culprit(plan.table, deletes=True)
-            self.report.affected += self._count(statement.sql, bind(statement.binds, values, self.dynamics), culprit)
+            failed = FailedChange(plan.table, deletes=True)
+            self.report.affected += self._count(statement.sql, bind(statement.binds, values, self.dynamics), failed)
         self._one(plan, params)
         self.report.affected += 1
 
@@ -257,7 +258,7 @@ class Runner:
         try:
             cursor = self.connection.execute(plan.statement.sql, params)
         except BackendError as error:
-            raise refine(error, Culprit(plan.table), self.schema, self.connection) from error
+            raise refine(error, FailedChange(plan.table), self.schema, self.connection) from error
         count, last = max(cursor.rowcount, 0), int(cursor.lastrowid or 0)
         cursor.close()
         self.report.affected = count
@@ -268,7 +269,7 @@ class Runner:
             unchanged = updated - changed if self.found_rows else 0
             self.report.affected = count - updated + 2 * changed + unchanged
         elif plan.mode is InsertMode.IGNORE:
-            self.report.warning_count = self.context.seen - count
+            self.report.warning_count = self.context.rows_read - count
         inserted = count - self.context.matched
         if plan.numbered and inserted:
             self._note_numbers(plan, inserted, last)
@@ -276,9 +277,9 @@ class Runner:
     def _note_numbers(self, plan: Insert, inserted: int, last: int) -> None:
         """The numbers of the rows of a SELECT."""
         numbers = self.context.numbers
-        if plan.auto_bind == COMPUTED and not numbers.asked:
+        if plan.auto_bind == COMPUTED and not numbers.requested:
             self.report.insert_id = 0 if plan.mode is InsertMode.UPDATE else last
-        elif plan.auto_bind == GENERATED or numbers.given is None:
+        elif plan.auto_bind == GENERATED or numbers.explicit is None:
             self.report.generated_id = self.report.insert_id = last - inserted + 1
         else:
             self.report.generated_id = self.report.insert_id = numbers.generated or 0
@@ -299,6 +300,6 @@ def _is_generated(plan: Insert, params: list[Any]) -> bool:
     return plan.auto_bind < 0 or (plan.auto_bind >= 0 and params[plan.auto_bind] is None)
 
 
-def _culprit(plan: Insert, params: list[Any]) -> Culprit:
+def _failed_change(plan: Insert, params: list[Any]) -> FailedChange:
     values = {name.lower(): params[position] for name, position in plan.places}
-    return Culprit(plan.table, values, deletes=plan.mode is InsertMode.REPLACE)
+    return FailedChange(plan.table, values, deletes=plan.mode is InsertMode.REPLACE)

@@ -1,4 +1,4 @@
-"""In which encodings a client's text comes and goes: what its login chose, SET NAMES and the variables behind it."""
+"""The encodings of a client's text in both directions: from its login, SET NAMES and the variables that it sets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A statement whose client has gone is ended: nobody waits for its answer, and it would run on for as long as it likes.
+"""A statement whose client has disconnected is ended: no one waits for its answer, and it would run without a limit.
 
-A server in front of which nobody stands has the operating system's word for it only when it writes. Here the socket is
-heard all the time, so that a statement that runs long is stopped as KILL QUERY would stop it.
+A server without a proxy in front of it notices that only when it writes. Here the socket is watched all the time, so
+that a long statement is stopped as KILL QUERY would stop it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _AGAIN_SECONDS = 0.05  # an interrupt between two steps of a statement is lost
 
 @dataclass(eq=False, slots=True)
 class ClientWatch:
-    """A context around a statement. `gone` returns once the client has gone, `stop` ends what its session runs."""
+    """A context around a statement. `gone` returns once the client has disconnected, `stop` ends the session's
+    statement."""
 
     gone: Callable[[], Awaitable[None]]
     stop: Callable[[], None]

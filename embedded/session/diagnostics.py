@@ -1,4 +1,4 @@
-"""What the last statement left to be asked for: warnings, ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID()."""
+"""What can be queried after the last statement: warnings, ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID()."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WARNING_COLUMNS = tuple(
     ResultColumn(meta(sql_type, name, 1), sql_type)
     for name, sql_type in (("Level", varchar(7)), ("Code", UNSIGNED_BIGINT), ("Message", varchar(512)))
 )
-KEPT = 64  # max_error_count
+CONDITIONS_MAX = 64  # max_error_count
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Diagnostics:
 
     def add(self, level: str, errno: int, text: str) -> None:
         self.warning_count += 1
-        if len(self.warnings) < KEPT:
+        if len(self.warnings) < CONDITIONS_MAX:
             self.warnings.append((level, errno, text))
 
     def shown(self, *, errors: bool, offset: int, limit: int | None) -> list[tuple[str, int, str]]:

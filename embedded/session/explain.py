@@ -1,4 +1,4 @@
-"""EXPLAIN: SQLite's own query plan in the columns that MySQL clients expect, its words kept in Extra."""
+"""EXPLAIN: SQLite's own query plan in the columns that MySQL clients expect, with its text in Extra."""
 
 from __future__ import annotations
 

@@ -27,23 +27,23 @@ _CHARSETS = {
 
 @dataclass(eq=False, slots=True)
 class ColumnTexts:
-    """The rows of COLUMNS as text, which a table keeps until it is changed: a client may ask for them at each read."""
+    """The rows of COLUMNS as text, cached for a table until it is changed: a client may query them at each read."""
 
     _texts: dict[str, tuple[Table, str]] = field(default_factory=dict)
 
     def of(self, tables: Iterator[Table]) -> Iterator[str]:
         """The rows of each table that has any, with commas between them."""
-        seen = {}
+        texts = {}
         for table in tables:
             known = self._texts.get(table.name)
-            seen[table.name] = known if known is not None and known[0] is table else (table, _columns_text(table))
-        self._texts = seen
-        return (text for _, text in seen.values() if text)
+            texts[table.name] = known if known is not None and known[0] is table else (table, _columns_text(table))
+        self._texts = texts
+        return (text for _, text in texts.values() if text)
 
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What the rows are made from. `numbers` tells a table's next AUTO_INCREMENT value and its row count."""
+    """What the rows are made from. `numbers` returns a table's next AUTO_INCREMENT value and its row count."""
 
     schema: Schema
     variables: Variables
@@ -51,7 +51,7 @@ class Information:
     account: str
     status: dict[str, Any]
     column_texts: ColumnTexts
-    named: str | None = None  # the table that is asked for by its name, which may be a temporary one
+    named: str | None = None  # the table that is queried by its name, which may be a temporary one
 
     def rows(self, table: str) -> str:
         """A table's rows as JSON, its columns in their order."""
@@ -78,7 +78,7 @@ def _schemata(info: Information) -> Rows:
 
 
 def _visible(info: Information) -> Iterator[Table]:
-    """Temporary tables are in no list, but DESCRIBE and SHOW COLUMNS tell of them by name."""
+    """Temporary tables are in no list, but DESCRIBE and SHOW COLUMNS show them by name."""
     return (table for table in info.schema.tables.values() if not table.temporary or table.name == info.named)
 
 
@@ -249,7 +249,7 @@ def _key_column_usage(info: Information) -> Rows:
 
 
 def _foreign_keys(table: Table) -> list[ForeignKey]:
-    """In the order in which InnoDB tells of them."""
+    """In the order in which InnoDB lists them."""
     return sorted(table.foreign_keys, key=lambda key: key.name)
 
 

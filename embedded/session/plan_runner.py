@@ -1,4 +1,4 @@
-"""Running plans: on which connection, in which transaction, and what is remembered afterwards.
+"""Running plans: on which connection, in which transaction, and what is stored afterwards.
 
 A query outside a transaction borrows a connection for as long as its rows are read. A change outside a transaction
 joins the shared commit. Inside one, both use the transaction's own connection once it writes.
@@ -36,8 +36,8 @@ class StalePlan(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Runs:
-    """What of this session is in progress, so that it can be stopped."""
+class PlanRunner:
+    """Runs the plans of a session, and knows what is in progress, so that it can be stopped."""
 
     state: State
     job: Job | None = None
@@ -51,7 +51,7 @@ class Runs:
             await state.transaction.before_read()
         if plan.lock is not None:
             await self._lock_rows(plan.lock)
-        await self.keep_stream()
+        await self.buffer_stream()
         worker, release = self._reader(plan.temporary)
         context = self.context = state.context()
         stream = Stream(
@@ -72,7 +72,7 @@ class Runs:
         state.diagnostics.row_count = -1
         if context.last_insert_id is not None:
             state.diagnostics.last_insert_id = context.last_insert_id
-        await self._count_found(plan, values, stream)
+        await self._set_found_rows(plan, values, stream)
         columns = tuple(column.meta for column in plan.columns)
         rows = ClosingRows(self._read(stream, plan, limit), stream.close)
         return RowsResult(columns, rows, state.diagnostics.warning_count, stream.kill)
@@ -104,8 +104,8 @@ class Runs:
         return self._remember(report, context)
 
     async def insertion(self, rows: Sequence[RowPlan]) -> Callable[[SqliteConnection], object]:
-        """What inserts these rows in a transaction that somebody else has begun. It raises BackendError where the
-        schema has changed meanwhile: the same may then be tried again."""
+        """The work that inserts these rows in a transaction that another session has begun. It raises BackendError
+        where the schema has changed since: the caller may then try again."""
         state = self.state
         binds = [one for row_plan in {id(row): row for row, _ in rows}.values() for one in _binds(row_plan)]
         dynamics, context, schema = await state.dynamics(binds), state.context(), state.schema
@@ -119,9 +119,9 @@ class Runs:
         return work
 
     async def define(self, definition: Definition) -> OkResult:
-        """A definition: commits what is open, unless it concerns temporary tables alone."""
+        """A definition: commits the open transaction, unless it concerns temporary tables alone."""
         state = self.state
-        await self.keep_stream()
+        await self.buffer_stream()
         if _is_temporary(definition, state.temporary):
             defined = await self._define_temporary(definition)
         else:
@@ -143,11 +143,12 @@ class Runs:
         self.state.database.kill(self.job, error)
         return True
 
-    async def keep_stream(self) -> None:
-        """Take a result still being read from the transaction's connection into memory, for that is needed again."""
+    async def buffer_stream(self) -> None:
+        """Buffer a result that is still being read from the transaction's connection, because the connection is
+        needed."""
         stream = self.stream
         if stream is not None and stream.release is None and not stream.finished:
-            await stream.keep()
+            await stream.buffer()
 
     async def close(self) -> None:
         if self.stream is not None:
@@ -158,16 +159,17 @@ class Runs:
         pinned = transaction.worker
         if pinned is not None and (transaction.writing or transaction.snapshot or temporary):
             return pinned, None
-        return database.borrow(), database.give_back
+        return database.acquire_worker(), database.release_worker
 
     async def _lock_rows(self, lock: RowLock) -> None:
-        """FOR UPDATE and its kin: in a transaction all of them take the writer. Outside, nothing would stay locked."""
+        """FOR UPDATE and similar clauses: in a transaction all of them take the writer. Outside, nothing would stay
+        locked."""
         transaction = self.state.transaction
         if lock.seconds != 0 or transaction.holds_writer:
             if transaction.active:
                 await transaction.begin_write(lock.seconds)
             return
-        if self.state.database.gate.taken:
+        if self.state.database.gate.wanted_exclusively:
             raise _not_locked()
         if transaction.active:
             try:
@@ -175,10 +177,10 @@ class Runs:
             except LockWaitTimeout:
                 raise _not_locked() from None
 
-    async def _count_found(self, plan: Query, values: Sequence[Any], stream: Stream) -> None:
+    async def _set_found_rows(self, plan: Query, values: Sequence[Any], stream: Stream) -> None:
         diagnostics = self.state.diagnostics
         if plan.count_rows is not None:
-            await stream.keep()
+            await stream.buffer()
             worker, release = self._reader(plan.temporary)
             dynamics = await self.state.dynamics(plan.count_rows.binds)
             params = bind(plan.count_rows.binds, values, dynamics)
@@ -210,20 +212,20 @@ class Runs:
                 self.stream = None
 
     def _assigning(self, plan: Query, rows: list[Row]) -> list[Row]:
-        """The rows without the values of user variables, which are kept as those of the last row."""
+        """The rows without the values of user variables; those of the last row are stored."""
         width = len(plan.columns)
         values = zip(plan.assigned, rows[-1][width:] if rows else (), strict=False)
-        self.state.variables.keep({name: value for (name, _), value in values})
+        self.state.variables.store_user({name: value for (name, _), value in values})
         return [row[:width] for row in rows]
 
     async def _changed(
         self, work: Callable[[SqliteConnection], Report], targets: Sequence[Table], reads_temporary: bool
     ) -> Report:
         transaction = self.state.transaction
-        await self.keep_stream()
+        await self.buffer_stream()
         transaction.touch()
         if all(table.temporary for table in targets) and not transaction.active:
-            return await self.state.database.run(transaction.own_tables(), _alone(work))
+            return await self.state.database.run(transaction.pin_for_temporary_tables(), _in_own_transaction(work))
         if transaction.active or transaction.holds_writer or reads_temporary or not transaction.foreign_keys:
             return await self._in_transaction(work)
         return await self._shared_commit(work)
@@ -239,7 +241,7 @@ class Runs:
 
     async def _in_transaction(self, work: Callable[[SqliteConnection], T]) -> T:
         transaction = self.state.transaction
-        alone = not transaction.active
+        autocommit = not transaction.active
         worker = await transaction.begin_write()
         lost = False
 
@@ -255,10 +257,10 @@ class Runs:
         except BaseException:
             if lost:
                 await transaction.lost()
-            elif alone:
+            elif autocommit:
                 await transaction.rollback()
             raise
-        if alone:
+        if autocommit:
             await transaction.commit()
         return result
 
@@ -292,7 +294,7 @@ class Runs:
         if not locked:
             await state.database.gate.acquire(state.transaction.lock_wait())
         try:
-            worker = state.database.borrow()
+            worker = state.database.acquire_worker()
             tables: dict[str, Table] | None = None
 
             def work(connection: SqliteConnection) -> Defined:
@@ -304,8 +306,8 @@ class Runs:
             try:
                 return await state.database.run(worker, work)
             finally:
-                state.database.give_back(worker)
-                if tables is not None:  # also where the client has gone meanwhile: it is done
+                state.database.release_worker(worker)
+                if tables is not None:  # also where the client has disconnected: it is done
                     state.shared.adopt(tables)
         finally:
             if not locked:
@@ -313,7 +315,7 @@ class Runs:
 
     async def _define_temporary(self, definition: Definition) -> Defined:
         state = self.state
-        worker = state.transaction.own_tables()
+        worker = state.transaction.pin_for_temporary_tables()
 
         def work(connection: SqliteConnection) -> Defined:
             definer = self._definer(connection, state.schema)
@@ -339,8 +341,8 @@ def _modify_binds(plan: Modify | None) -> list[Bind]:
     return [bind for statement in statements for bind in statement.binds]
 
 
-def _alone(work: Callable[[SqliteConnection], T]) -> Callable[[SqliteConnection], T]:
-    """A change to temporary tables alone: a transaction of its own that locks nobody out."""
+def _in_own_transaction(work: Callable[[SqliteConnection], T]) -> Callable[[SqliteConnection], T]:
+    """A change to temporary tables alone: a transaction of its own that blocks no other session."""
 
     def run(connection: SqliteConnection) -> T:
         connection.execute("BEGIN").close()

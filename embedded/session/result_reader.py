@@ -1,4 +1,4 @@
-"""Results read from SQLite in batches: a small one in one visit to the thread, a large one as the client takes it."""
+"""Results read from SQLite in batches: a small one by one task of the thread, a large one as the client reads it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from embedded.database.sqlite import SqliteDatabase
 from embedded.session.results import Row, RowDecoder
 
 FIRST_BATCH = 256  # rows fetched with the statement itself; most results end here
-NEXT_BATCH = 1024  # rows per visit to the thread afterwards: a few hundred kB of ordinary rows
-BATCH_BYTES = 1 << 20  # of a visit to the thread; what a client that stopped reading has us hold, several times over
-KEPT_ROWS_MAX = 100_000  # rows of a result held in memory when its connection is needed for the next statement
-KEPT_BYTES_MAX = 128 << 20  # of their texts and blobs
+NEXT_BATCH = 1024  # rows per task of the thread afterwards: a few hundred kB of ordinary rows
+BATCH_BYTES = 1 << 20  # per task of the thread; buffered several times for a client that stopped reading
+BUFFERED_ROWS_MAX = 100_000  # rows of a result buffered when its connection is needed for the next statement
+BUFFERED_BYTES_MAX = 128 << 20  # of their texts and blobs
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +50,7 @@ class Stream:
         try:
             self._cursor, rows, last = await self.database.run(self.worker, start)
         except BaseException:
-            self._give_back()
+            self._release_worker()
             raise
         await self._received(rows, last)
 
@@ -69,14 +69,14 @@ class Stream:
         finally:
             await self.close()
 
-    async def keep(self) -> None:
-        """Read the rest into memory, because the connection is needed."""
+    async def buffer(self) -> None:
+        """Buffer the remaining rows, because the connection is needed."""
         size = 0
         while not self.finished:
             before = len(self._ready)
             await self._fetch()
             size += sum(_size(row) for batch in self._ready[before:] for row in batch)
-            if size > KEPT_BYTES_MAX or sum(map(len, self._ready)) > KEPT_ROWS_MAX:
+            if size > BUFFERED_BYTES_MAX or sum(map(len, self._ready)) > BUFFERED_ROWS_MAX:
                 self.killed = True
                 await self.close()
 
@@ -88,7 +88,7 @@ class Stream:
             self.worker.interrupt()
 
     async def close(self) -> None:
-        """Give the connection back. May be called twice."""
+        """Release the connection. May be called twice."""
         if self.finished:
             return
         self.finished = True
@@ -96,7 +96,7 @@ class Stream:
         try:
             await self.database.run(self.worker, lambda _: cursor.close() if cursor is not None else None)
         finally:
-            self._give_back()
+            self._release_worker()
 
     async def _fetch(self) -> None:
         cursor = self._cursor
@@ -120,7 +120,7 @@ class Stream:
         if last:
             await self.close()
 
-    def _give_back(self) -> None:
+    def _release_worker(self) -> None:
         self.finished = True
         release, self.release = self.release, None
         if release is not None:

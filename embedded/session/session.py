@@ -1,6 +1,6 @@
 """EmbeddedSession: one client's session on the embedded database. Statements in, results or MySQL errors out.
 
-Here: what kind of statement it is, and who carries it out. The statements of one session come one after the other; only
+Here: what kind of statement it is, and what executes it. The statements of one session run one after the other; only
 `interrupt` may be called while one runs.
 """
 
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from embedded.compile.budget import CompileBudget
 from embedded.compile.commands.session_commands import read_command
 from embedded.compile.commands.show import ShowQuery, read_show
 from embedded.compile.definitions.read import read_definition
 from embedded.compile.definitions.statements import CreateDatabase, DropDatabase, DropRoutine
-from embedded.compile.effort import Effort
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.plan import Insert, Modify, Query
 from embedded.compile.queries.stream_condition import compile_condition
@@ -32,7 +32,7 @@ from embedded.database.sqlite import SqliteDatabase
 from embedded.session.administration import Administration
 from embedded.session.changes import RowPlan
 from embedded.session.client_text import ClientText
-from embedded.session.plan_runner import Runs, StalePlan
+from embedded.session.plan_runner import PlanRunner, StalePlan
 from embedded.session.results import OkResult, PreparedInfo, RowsResult
 from embedded.session.state import Identity, State
 from embedded.session.statement_limits import UNBOUNDED, Bounds, TimeLimit
@@ -48,12 +48,12 @@ _LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?
 _EXECUTED = re.compile(r"\s*EXECUTE\s+`?([^\s`;]+)", re.I)
 _DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
 _SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
-_KEEP_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
-_LONG_STATEMENT = 4000  # characters; reading so many takes some milliseconds, in which nobody else is heard
+_KEEPS_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
+_LONG_STATEMENT = 4000  # characters; parsing so many takes some milliseconds, in which no other client is handled
 _SHAPE_MAX = 250_000  # characters of a statement without its literals; reading so many takes ten seconds
-_HELD_TIMES = 10  # a transaction that never rests holds the writer so much longer than one that does
+_WRITER_TIMES = 10  # a transaction that is never idle may hold the writer so much longer than one that is
 _AT_ONCE = 0.001  # seconds of rest
-_ATTEMPTS = 3  # plans that may be stale when they run; the next one is made when nobody else can change the schema
+_ATTEMPTS = 3  # plans that may be stale when they run; after these, one is made while the schema cannot change
 
 
 class EmbeddedSession:
@@ -73,12 +73,12 @@ class EmbeddedSession:
         self._state.interactive = interactive
         self._bounds = bounds
         self._state.begin()
-        self._runs = Runs(self._state)
-        self._administration = Administration(self._state, self._nested, self._own)
-        self._clients = True  # whether the statement is the client's; sql_select_limit is for those alone
+        self._runner = PlanRunner(self._state)
+        self._administration = Administration(self._state, self._nested, self._run_internal)
+        self._is_client_statement = True  # whether the statement is the client's; sql_select_limit is for those alone
         self._task: asyncio.Task[Any] | None = None
         self._killed = False
-        self._effort = Effort()  # of compiling the statement under way
+        self._budget = CompileBudget()  # of compiling the current statement
         self._closed = False
 
     @property
@@ -96,17 +96,17 @@ class EmbeddedSession:
 
     @property
     def idle_seconds(self) -> float:
-        """How long the client may rest: wait_timeout, and less in a transaction that lets nobody else write."""
+        """How long the client may be idle: wait_timeout, and less in a transaction that blocks all other writers."""
         idle, transaction = float(self._state.variables.get("wait_timeout")), self._state.transaction
         allowed = self._bounds.idle_transaction
         if not allowed or not transaction.holds_writer:
             return idle
         held = time.monotonic() - transaction.writer_since
-        return min(idle, allowed) if held < allowed * _HELD_TIMES else _AT_ONCE
+        return min(idle, allowed) if held < allowed * _WRITER_TIMES else _AT_ONCE
 
     @property
-    def idle_words(self) -> str | None:
-        """Why the client was disconnected at rest, where that is not wait_timeout."""
+    def idle_message(self) -> str | None:
+        """Why the client was disconnected while idle, where that is not wait_timeout."""
         if not self._bounds.idle_transaction or not self._state.transaction.holds_writer:
             return None
         return (
@@ -115,7 +115,7 @@ class EmbeddedSession:
         )
 
     def check_stream(self) -> None:
-        """Raises SqlError where this session's own transaction would keep a delivery from being written."""
+        """Raises SqlError where this session's own transaction would block the write of a delivery."""
         if self._state.transaction.holds_writer:
             raise SqlError(
                 1179,
@@ -125,24 +125,24 @@ class EmbeddedSession:
 
     @property
     def holds_writer(self) -> bool:
-        """Whether this session's own transaction keeps all others from writing."""
+        """Whether this session's own transaction blocks all other writers."""
         return self._state.transaction.holds_writer
 
     async def insertion(self, sql: str) -> Callable[[SqliteConnection], object]:
-        """What runs an INSERT of rows in a transaction that somebody else has begun.
+        """The work that runs an INSERT of rows in a transaction that another session has begun.
 
         Raises:
             RewriteError: it is wrong, or not supported.
         """
         state = self._state
         await state.shared.load()
-        lifted = await self._aside(len(sql), lambda: _bound(self._lift(sql, None), None))
-        rows = await self._aside(len(lifted.shape), lambda: self._insert_rows(lifted))
+        lifted = await self._offload(len(sql), lambda: _bound(self._lift(sql, None), None))
+        rows = await self._offload(len(lifted.shape), lambda: self._insert_rows(lifted))
         if rows is None:
-            plan = await self._aside(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
+            plan = await self._offload(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
             assert isinstance(plan, Insert)
             rows = [(plan, lifted.values)]
-        return await self._runs.insertion(rows)
+        return await self._runner.insertion(rows)
 
     @property
     def database(self) -> str | None:
@@ -164,7 +164,7 @@ class EmbeddedSession:
             BackendError: SQLite or the transaction refused it.
             RewriteError: it is wrong, or not supported.
         """
-        if not _KEEP_DIAGNOSTICS.match(sql.lstrip()):
+        if not _KEEPS_DIAGNOSTICS.match(sql.lstrip()):
             self._state.diagnostics.clear()
         limit = self._time_limit(sql)
         try:
@@ -183,7 +183,7 @@ class EmbeddedSession:
     async def _prepare(self, sql: str) -> PreparedInfo:
         await self._state.shared.load()
         word = _first_word(sql)
-        return await self._aside(len(sql), lambda: self._prepared(word, sql))
+        return await self._offload(len(sql), lambda: self._prepared(word, sql))
 
     def _prepared(self, word: str, sql: str) -> PreparedInfo:
         state = self._state
@@ -194,7 +194,7 @@ class EmbeddedSession:
         lifted = self._first_row(whole)
         if len(lifted.shape) > _SHAPE_MAX:
             raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
-        columns = query_columns(lifted, state.schema, state.modes, self._effort)
+        columns = query_columns(lifted, state.schema, state.modes, self._budget)
         return PreparedInfo(whole.parameters, tuple(column.meta for column in columns))
 
     async def condition(self, table: str, sql: str) -> tuple[str, str]:
@@ -206,7 +206,7 @@ class EmbeddedSession:
         state = self._state
         await state.shared.load()
         schema, modes = state.shared.schema, state.modes
-        text = await self._aside(len(sql), lambda: compile_condition(sql, table, schema, modes))
+        text = await self._offload(len(sql), lambda: compile_condition(sql, table, schema, modes))
         return text, str(state.variables.get("time_zone"))
 
     async def use(self, database: str) -> None:
@@ -215,20 +215,20 @@ class EmbeddedSession:
 
     async def reset(self) -> None:
         """COM_RESET_CONNECTION: roll back, forget variables, temporary tables and prepared statements."""
-        await self._runs.close()
+        await self._runner.close()
         self._administration.prepared.clear()
         await self._state.reset()
 
     async def close(self) -> None:
-        """Roll back what is open and let others write. May be called twice."""
+        """Roll back the open transaction and release the writer. May be called twice."""
         if not self._closed:
             self._closed = True
-            await self._runs.close()
+            await self._runner.close()
             self._state.shared.locks.release_all(self._state.identity.connection_id)
             await self._state.transaction.close()
 
     def statistics(self) -> str:
-        """COM_STATISTICS: names and numbers, two spaces between the pairs, which is how clients cut it up."""
+        """COM_STATISTICS: names and numbers, two spaces between the pairs, at which clients split it."""
         return f"Uptime: {self._state.uptime}  Threads: {len(self._state.processes())}"
 
     def interrupt(self) -> None:
@@ -236,8 +236,8 @@ class EmbeddedSession:
         if self._state.transaction.committing:
             return
         again, self._killed = self._killed, True
-        self._effort.stop()
-        if not self._runs.kill(SqliteInterrupted()) and self._task is not None and not again:
+        self._budget.stop()
+        if not self._runner.kill(SqliteInterrupted()) and self._task is not None and not again:
             self._task.cancel()
 
     def _time_limit(self, sql: str) -> TimeLimit:
@@ -258,7 +258,7 @@ class EmbeddedSession:
     async def _guarded(self, statement: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._killed, self._effort = task, False, Effort()
+        self._task, self._killed, self._budget = task, False, CompileBudget()
         try:
             return await statement
         except asyncio.CancelledError:
@@ -277,8 +277,8 @@ class EmbeddedSession:
     async def _nested(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
         word = _first_word(sql)
         if is_planned(word):
-            return await self._planned(_bound(await self._aside(len(sql), lambda: self._lift(sql, params)), params))
-        tokens = await self._aside(len(sql), lambda: self._tokens(sql, params))
+            return await self._planned(_bound(await self._offload(len(sql), lambda: self._lift(sql, params)), params))
+        tokens = await self._offload(len(sql), lambda: self._tokens(sql, params))
         if tokens.at_end:
             if not sql.strip(" \t\r\n;"):
                 raise SqlError(1065, "Query was empty")
@@ -287,32 +287,32 @@ class EmbeddedSession:
         if word in _SHOWS:
             account = self._state.identity.account.partition("@")
             name = f"`{account[0]}`@`{account[2]}`"
-            show = await self._aside(len(sql), lambda: read_show(tokens, self._state.current, name))
+            show = await self._offload(len(sql), lambda: read_show(tokens, self._state.current, name))
             return await self._administration.show(show)
         if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
             check_modes(tokens.shape, self._state.modes)
             return await self._define(tokens)
-        return await self._administration.command(await self._aside(len(sql), lambda: read_command(tokens)))
+        return await self._administration.command(await self._offload(len(sql), lambda: read_command(tokens)))
 
     def _tokens(self, sql: str, params: Sequence[SqlValue] | None) -> Tokens:
         lifted = _bound(lift(sql, params, self._state.variables.lexical), params)
         return Tokens(lifted.shape, lifted.values)
 
-    async def _own(self, sql: str) -> RowsResult | OkResult:
-        """A statement of ours, inside one of the client's."""
-        self._clients = False
+    async def _run_internal(self, sql: str) -> RowsResult | OkResult:
+        """One of our own statements, inside one of the client's."""
+        self._is_client_statement = False
         try:
             return await self._nested(sql)
         finally:
-            self._clients = True
+            self._is_client_statement = True
 
-    async def aside(self, size: int, work: Callable[[], T]) -> T:
-        """Do `work` on a statement of so many bytes where it keeps nobody waiting."""
-        return await self._aside(size, work)
+    async def offload(self, size: int, work: Callable[[], T]) -> T:
+        """Run `work` on a statement of so many bytes where it blocks no other client."""
+        return await self._offload(size, work)
 
-    async def _aside(self, size: int, work: Callable[[], T]) -> T:
-        """Do `work` at once, or in a thread where the statement is so long that it would keep all others waiting."""
-        return work() if size < _LONG_STATEMENT else await self._state.shared.readers.run(work)
+    async def _offload(self, size: int, work: Callable[[], T]) -> T:
+        """Run `work` at once, or in a thread where the statement is so long that it would block all other clients."""
+        return work() if size < _LONG_STATEMENT else await self._state.shared.parsers.run(work)
 
     def _lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
         return lift(sql, params, self._state.variables.lexical, self._state.look_up)
@@ -325,44 +325,44 @@ class EmbeddedSession:
                 return await self._run_plan(lifted)
             except StalePlan:
                 if attempt == _ATTEMPTS:
-                    return await self._planned_alone(lifted)
+                    return await self._planned_exclusively(lifted)
             except BackendError as error:
                 moved = version != self._state.shared.schema.version
                 if not moved or error.errno not in (1054, 1146) or attempt == _ATTEMPTS:
                     raise
         raise AssertionError
 
-    async def _planned_alone(self, lifted: Lifted) -> RowsResult | OkResult:
-        """Plan and run while nobody else writes: where definitions follow each other, any other plan comes too late."""
+    async def _planned_exclusively(self, lifted: Lifted) -> RowsResult | OkResult:
+        """Plan and run while no other session writes: while definitions follow each other, any other plan is stale."""
         transaction = self._state.transaction
         alone = not transaction.active
         await transaction.begin_write()
         try:
             return await self._run_plan(lifted)
         finally:
-            if alone and transaction.writing:  # it was not carried out, or changed nothing but temporary tables
+            if alone and transaction.writing:  # it was not executed, or changed only temporary tables
                 await transaction.rollback()
 
     async def _run_plan(self, lifted: Lifted) -> RowsResult | OkResult:
-        rows = await self._aside(len(lifted.shape), lambda: self._insert_rows(lifted))
+        rows = await self._offload(len(lifted.shape), lambda: self._insert_rows(lifted))
         if rows is not None:
-            return await self._runs.change(rows, None, ())
+            return await self._runner.change(rows, None, ())
         if len(lifted.shape) > _SHAPE_MAX:
             raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
-        plan = await self._aside(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
+        plan = await self._offload(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
         match plan:
             case Query():
-                limit = None if plan.limited or not self._clients else self._state.variables.select_limit
-                return await self._runs.query(plan, lifted.values, limit)
+                limit = None if plan.limited or not self._is_client_statement else self._state.variables.select_limit
+                return await self._runner.query(plan, lifted.values, limit)
             case Insert():
-                return await self._runs.change([(plan, lifted.values)], None, ())
+                return await self._runner.change([(plan, lifted.values)], None, ())
             case Modify():
-                return await self._runs.change(None, plan, lifted.values)
+                return await self._runner.change(None, plan, lifted.values)
         raise AssertionError
 
     def _plan(self, shape: str, values: Sequence[Any]) -> Query | Insert | Modify:
         state = self._state
-        return state.shared.plans.plan(shape, values, state.schema, state.modes, self._effort)
+        return state.shared.plans.plan(shape, values, state.schema, state.modes, self._budget)
 
     def _insert_rows(self, lifted: Lifted) -> list[RowPlan] | None:
         """The rows of an INSERT with many, each with its plan."""
@@ -372,7 +372,7 @@ class EmbeddedSession:
         result: list[RowPlan] = []
         for number, row in enumerate(rows, 1):
             values = tuple(lifted.values[slot] for slots in row.slots for slot in slots)
-            self._effort.renew()
+            self._budget.reset()
             try:
                 plan = self._plan(row.shape, values)
             except SqlError as error:
@@ -391,7 +391,7 @@ class EmbeddedSession:
         return Lifted(rows[0].shape, values, len(slot_kinds(rows[0].shape)))
 
     async def _define(self, tokens: Tokens) -> OkResult:
-        definition = await self._aside(len(tokens.shape), lambda: read_definition(tokens))
+        definition = await self._offload(len(tokens.shape), lambda: read_definition(tokens))
         match definition:
             case CreateDatabase():
                 return self._create_database(definition)
@@ -409,7 +409,7 @@ class EmbeddedSession:
                 self._state.diagnostics.add("Note", 1305, text)
                 await self._state.transaction.commit()
                 return OkResult(warnings=1)
-        return await self._runs.define(definition)
+        return await self._runner.define(definition)
 
     def _create_database(self, definition: CreateDatabase) -> OkResult:
         if definition.name != DATABASE:

@@ -18,7 +18,7 @@ from embedded.compile.statement import PlanCache
 from embedded.database.connection import SqlFunctions, SqliteConnection
 from embedded.database.sqlite import SqliteDatabase
 from embedded.session.information_schema import ColumnTexts
-from embedded.session.reader_threads import Readers
+from embedded.session.parser_threads import ParserThreads
 from engine.backend.base import Settings
 
 _KEY = "embedded"
@@ -35,7 +35,7 @@ class Shared:
     plans: PlanCache = field(default_factory=PlanCache)
     global_variables: dict[str, Any] = field(default_factory=dict)
     locks: NamedLocks = field(default_factory=NamedLocks)
-    readers: Readers = field(default_factory=Readers)
+    parsers: ParserThreads = field(default_factory=ParserThreads)
     column_texts: ColumnTexts = field(default_factory=ColumnTexts)
     loaded: bool = False
     started: float = field(default_factory=time.monotonic)
@@ -47,7 +47,7 @@ class Shared:
         if not isinstance(shared, Shared):
             database.install(FUNCTIONS, _context)
             shared = database.shared[_KEY] = cls(database)
-            database.at_close.append(shared.readers.close)
+            database.at_close.append(shared.parsers.close)
         return shared
 
     async def load(self) -> None:
@@ -70,12 +70,12 @@ def _context(settings: Settings) -> CallContext:
 
 
 def read_tables(connection: SqliteConnection) -> dict[str, Table]:
-    """Every table in the data dictionary. The comment is kept beside the definition, where the engine looks for it."""
+    """Every table in the data dictionary. The comment is stored next to the definition, where the engine reads it."""
     tables = (_table(comment, text) for comment, text in connection.fetch_all(_TABLES))
     return {table.name: table for table in tables}
 
 
 @lru_cache(maxsize=10_000)
 def _table(comment: str, text: str) -> Table:
-    """Of one definition; a change to one table must not read all others anew."""
+    """Of one definition; a change to one table must not read all others again."""
     return replace(from_json(text), comment=comment)

@@ -1,4 +1,4 @@
-"""What a session remembers between statements, and what a statement needs to know of it."""
+"""The state of a session between statements, and what a statement needs of it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class State:
     temporary: dict[str, Table] = field(default_factory=dict)
     current: str | None = DATABASE
     interactive: bool = False
-    named_table: str | None = None  # while DESCRIBE or its kin is answered
+    named_table: str | None = None  # while DESCRIBE or a similar statement is answered
     _modes: Modes | None = None
     _zone: tzinfo | None = None
     _text: ClientText | None = None
@@ -84,7 +84,7 @@ class State:
             "version_compile_machine": platform.machine(),
             "system_time_zone": utc_now().astimezone().tzname() or "UTC",
         }
-        # A server counts whole seconds; what the configuration says is kept to the millisecond all the same.
+        # A server counts whole seconds; the configured value stays in milliseconds all the same.
         settings = {"innodb_lock_wait_timeout": math.ceil(database.lock_wait_seconds)}
         variables = Variables(shared.global_variables, constants, settings)
 
@@ -241,8 +241,8 @@ class State:
         return Information(self.schema, self.variables, processes, account, counters, texts, self.named_table)
 
     def begin(self) -> None:
-        """A session keeps what held when it began: its sql_mode, by which its client escapes, and its idle timeout,
-        where one in which a person types (CLIENT_INTERACTIVE) has its own."""
+        """A session keeps the settings from its start: its sql_mode, by which its client escapes, and its idle timeout,
+        which is another one for an interactive client (CLIENT_INTERACTIVE)."""
         self.variables.assign("session", "sql_mode", self.variables.get("sql_mode", "global"))
         name = "interactive_timeout" if self.interactive else "wait_timeout"
         self.variables.assign("session", "wait_timeout", self.variables.get(name, "global"))

@@ -26,8 +26,8 @@ _STATEMENT_OVER = (1969, "Query execution was interrupted (max_statement_time ex
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the configuration allows an account, in seconds; 0: no bound. `statement`: for one statement.
-    `idle_transaction`: at rest in a transaction that keeps all others from writing."""
+    """The limits of an account in the configuration, in seconds; 0: no limit. `statement`: for one statement.
+    `idle_transaction`: idle in a transaction that blocks all other writers."""
 
     statement: float = 0.0
     idle_transaction: float = 0.0
@@ -37,17 +37,17 @@ UNBOUNDED = Bounds()
 
 
 def hinted_milliseconds(sql: str) -> int | None:
-    """What the hint MAX_EXECUTION_TIME of a SELECT says."""
+    """The value of the hint MAX_EXECUTION_TIME of a SELECT."""
     hints = _HINTS.match(sql)
-    found = _MILLISECONDS.search(hints[1]) if hints is not None else None
-    return int(found[1]) if found is not None else None
+    hint = _MILLISECONDS.search(hints[1]) if hints is not None else None
+    return int(hint[1]) if hint is not None else None
 
 
 @dataclass(eq=False, slots=True)
 class TimeLimit:
     """The time of one statement, rows included. A context around its start; `over_rows` holds it over the rows.
 
-    `stop` ends whatever the session runs, which is this statement until its rows are read.
+    `stop` ends what the session runs, which is this statement until its rows are read.
     """
 
     seconds: float
@@ -108,7 +108,7 @@ class TimeLimit:
         elif self._rows.reading:
             self._rows.result.stop()
         else:
-            return  # nothing of it runs: who reads on, if anybody does, finds the time over
+            return  # nothing of it runs: a client that reads on gets the timeout
         self._timer = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._fire)
 
 

@@ -1,4 +1,4 @@
-"""A session's transaction: when it holds a connection, when it holds the writer gate, and its savepoints.
+"""A session's transaction: when it has a connection, when it has the writer gate, and its savepoints.
 
 Reads outside a write see the latest commit. The first write of a transaction takes the gate and begins IMMEDIATE, so
 SQLite never finds at the end that the file is busy; the gate is free again at COMMIT or ROLLBACK.
@@ -45,7 +45,7 @@ class Transaction:
 
     @property
     def holds_writer(self) -> bool:
-        """Whether nobody else can write until this ends."""
+        """Whether no other session can write until this ends."""
         return self.writing or self.table_locks
 
     def touch(self) -> None:
@@ -54,14 +54,14 @@ class Transaction:
             self._start(read_only=False)
 
     async def before_read(self) -> None:
-        """What the isolation level asks for before a transaction reads: nothing, one snapshot, or no other writer."""
+        """What the isolation level requires before a transaction reads: nothing, one snapshot, or no other writer."""
         self.touch()
         if not self.active or self.writing or self.snapshot:
             return
         if self.level == "REPEATABLE-READ":
             await self._begin_snapshot()
         elif self.level == "SERIALIZABLE":
-            await (self._begin_snapshot() if self.read_only else self._begin_alone())
+            await (self._begin_snapshot() if self.read_only else self._begin_exclusive())
 
     async def begin(self, *, read_only: bool, snapshot: bool) -> None:
         """START TRANSACTION; an open one is committed first."""
@@ -76,13 +76,13 @@ class Transaction:
         self.level = self.next.get("transaction_isolation", self.isolation)
         self.next.clear()
 
-    async def _begin_alone(self) -> None:
+    async def _begin_exclusive(self) -> None:
         await self.begin_write()
 
     async def begin_write(self, seconds: float | None = None) -> SqliteWorker:
         """Take the gate, if this transaction does not hold it yet; returns the connection to write on.
 
-        `seconds`: how long it may wait, where that is not what the session is set to.
+        `seconds`: how long it may wait, where that is not the session's setting.
 
         Raises:
             LockWaitTimeout: the gate was not free in time; the transaction goes on without it.
@@ -92,30 +92,30 @@ class Transaction:
         if self.writing:
             assert self.worker is not None
             return self.worker
-        held = self.table_locks
-        if not held:
+        has_gate = self.table_locks
+        if not has_gate:
             await self.database.gate.acquire(self.lock_wait() if seconds is None else seconds)
         try:
             worker = self._pin()
             await self.database.run(worker, self._open_write)
         except BaseException:
-            if not held:
+            if not has_gate:
                 self.database.gate.release()
             if not self.snapshot:
                 self._unpin()
             raise
         self.writing = True
-        self.writer_since = time.monotonic() if not held else self.writer_since
+        self.writer_since = time.monotonic() if not has_gate else self.writer_since
         return worker
 
     async def follow_checks(self) -> None:
-        """SET foreign_key_checks holds at once, also where this transaction has written."""
+        """SET foreign_key_checks takes effect at once, also where this transaction has written."""
         if self.writing and self._unchecked == self.foreign_keys:
             assert self.worker is not None
             await self.database.run(self.worker, self._open_checks)
 
     async def commit(self) -> None:
-        """Make everything durable and let the next writer in."""
+        """Make everything durable and release the gate."""
         worker = self.worker
         if worker is not None and (self.writing or self.active):
             self.committing = True
@@ -166,7 +166,7 @@ class Transaction:
         del self.savepoints[position:]
 
     async def lock_tables(self, *, write: bool) -> None:
-        """LOCK TABLES: for writing, nobody else may write until UNLOCK TABLES."""
+        """LOCK TABLES: for writing, no other session may write until UNLOCK TABLES."""
         await self.commit()
         await self.unlock_tables()
         if write:
@@ -180,13 +180,13 @@ class Transaction:
             self.table_locks = False
             self.database.gate.release()
 
-    def own_tables(self) -> SqliteWorker:
-        """Keep the connection for good: it holds this session's temporary tables."""
+    def pin_for_temporary_tables(self) -> SqliteWorker:
+        """Keep the connection until the session ends: it has this session's temporary tables."""
         self.owns_tables = True
         return self._pin()
 
     async def close(self) -> None:
-        """Roll back, let the next writer in, give the connection back."""
+        """Roll back, release the gate and the connection."""
         try:
             if self.worker is not None and (self.writing or self.active):
                 await self._run_rollback(self.worker)
@@ -227,7 +227,7 @@ class Transaction:
             self._unchecked = False
 
     def _has_transaction(self) -> bool:
-        """Whether SQLite has a transaction open: a savepoint outside one would begin one that is nobody's."""
+        """Whether SQLite has a transaction open: a savepoint outside one would begin one that no one ends."""
         return self.writing or self.snapshot
 
     def _find(self, name: str) -> int:
@@ -239,7 +239,8 @@ class Transaction:
 
     def _open_write(self, connection: SqliteConnection) -> None:
         if self.snapshot:
-            # A snapshot becomes a writer only if nobody has committed since: SQLite says so at the first write.
+            # A snapshot becomes a writer only if no other session has committed since: SQLite reports that at the first
+            # write.
             connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
             self._open_checks(connection)
             return
@@ -249,7 +250,7 @@ class Transaction:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
 
     def _open_checks(self, connection: SqliteConnection) -> None:
-        """Check foreign keys as the session wants; `_unchecked` tells to turn the checks on again at the end."""
+        """Check foreign keys as the session is set; `_unchecked`: the checks have to be turned on again at the end."""
         if self._unchecked == self.foreign_keys:
             connection.check_foreign_keys(self.foreign_keys)
             self._unchecked = not self.foreign_keys
@@ -263,13 +264,13 @@ class Transaction:
 
     def _pin(self) -> SqliteWorker:
         if self.worker is None:
-            self.worker = self.database.borrow()
+            self.worker = self.database.acquire_worker()
         return self.worker
 
     def _unpin(self) -> None:
         if self.worker is not None and not self.owns_tables:
             worker, self.worker = self.worker, None
-            self.database.give_back(worker)
+            self.database.release_worker(worker)
 
     def _ended(self) -> None:
         wrote, self.writing = self.writing, False

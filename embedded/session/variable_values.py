@@ -30,7 +30,7 @@ BOOLEAN = keywords(
 )
 _FLOATS = frozenset(("max_statement_time", "timestamp"))
 _SIGNED = frozenset(("innodb_autoinc_lock_mode", "max_user_connections"))
-_LOCK_WAIT_MAX = 3600  # seconds; longer than this nobody waits for a row
+_LOCK_WAIT_MAX = 3600  # seconds; no client waits longer than this for a row
 _U16, _U32, _U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 _RANGES = {
     "auto_increment_increment": (1, _U16),
@@ -77,7 +77,7 @@ _LOCALE = re.compile(r"[a-z]{2,3}_[A-Z]{2}")
 
 
 def typed(name: str, value: Any) -> Any:
-    """A variable's value as an operand of a statement: of the type that a server gives it."""
+    """A variable's value as an operand of a statement: of the type that it has in a server."""
     if type(value) is not int or name in BOOLEAN or name in _SIGNED:
         return value
     return float(value) if name in _FLOATS else Unsigned(value)
@@ -91,7 +91,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def checked(name: str, default: Any, value: Any) -> Any:
-    """The value as it is kept, of the type of `default`.
+    """The value as it is stored, of the type of `default`.
 
     Raises:
         SqlError: the type is another (1232), or there is no such value (1231, or an error of that variable's own).

@@ -1,7 +1,7 @@
 """System and user variables of a session: what clients read and set.
 
-Those that mean something here act (autocommit, sql_mode, time_zone ...); those that only describe a server are
-constants; those whose setting would promise what is not kept are refused unless set to what is true anyway.
+Those that are implemented have an effect (autocommit, sql_mode, time_zone ...); those that only describe a server are
+constants; those whose setting would promise what is not implemented are refused unless set to what is true anyway.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ NAMES = tuple(_CONSTANTS)
 """All that there are."""
 
 _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
-# Variables that act only in a real server: any other value would promise what is not kept.
+# Variables that act only in a real server: any other value would promise what is not implemented.
 _FIXED = {
     "sql_auto_is_null": "IS NULL does not find the last inserted row here",
     "sql_safe_updates": "updates without a key are not refused here",
@@ -148,13 +148,13 @@ _FIXED = {
 
 
 USER_MAX = 64 << 20  # characters or bytes of all user variables of a session: as much as the largest packet
-_LARGE = 4096  # of a value that is looked at
+_LARGE = 4096  # of a value that is counted
 
 
 @dataclass(eq=False, slots=True)
 class Variables:
-    """A session's variables over the database's global ones. `constants` are what this server is, `settings` what its
-    configuration says of variables that clients may set."""
+    """A session's variables over the database's global ones. `constants` are what this server is, `settings` its
+    configuration of variables that clients may set."""
 
     shared: dict[str, Any]
     constants: Mapping[str, Any] = field(default_factory=dict)
@@ -184,11 +184,11 @@ class Variables:
         return default[0] if isinstance(default, tuple) else default
 
     def chosen(self, name: str) -> Any:
-        """What a client has set it to, None where none has."""
+        """The value that a client has set, None where none has."""
         return self.session.get(name, self.shared.get(name))
 
     def look_up(self, text: str) -> Any:
-        """What `@name` or `@@[scope.]name` stands for in a statement."""
+        """The value of `@name` or `@@[scope.]name` in a statement."""
         if not text.startswith("@@"):
             return self.user.get(text[1:].strip("`'\"").lower())
         name = text[2:].replace("`", "").replace(" ", "")
@@ -196,10 +196,10 @@ class Variables:
         return typed(rest.lower(), self.get(rest, scope.lower()))
 
     def check(self, name: str, value: Any) -> Any:
-        """The value as it will be kept.
+        """The value as it will be stored.
 
         Raises:
-            SqlError: 1193 unknown, 1238 read-only, 1231 wrong value, 1235 a promise that is not kept.
+            SqlError: 1193 unknown, 1238 read-only, 1231 wrong value, 1235 not implemented.
         """
         key = _ALIASES.get(name, name)
         if key in self.constants or isinstance(_CONSTANTS.get(key), tuple):
@@ -208,17 +208,17 @@ class Variables:
             raise SqlError(1193, f"Unknown system variable '{name}'")
         if isinstance(value, str) and value.upper() == "DEFAULT":
             return self.shared.get(key, self.settings.get(key, _CONSTANTS[key]))
-        kept = checked(key, _CONSTANTS[key], value)
-        if key in _FIXED and kept != _CONSTANTS[key]:
-            raise unsupported(f"SET {name} = {kept}", _FIXED[key])
-        return kept
+        stored = checked(key, _CONSTANTS[key], value)
+        if key in _FIXED and stored != _CONSTANTS[key]:
+            raise unsupported(f"SET {name} = {stored}", _FIXED[key])
+        return stored
 
     def assign(self, scope: str, name: str, value: Any) -> None:
-        """Keep a value that was checked."""
+        """Store a value that was checked."""
         key = _ALIASES.get(name, name)
         (self.shared if scope == "global" else self.session)[key] = value
 
-    def keep(self, new: Mapping[str, Any]) -> None:
+    def store_user(self, new: Mapping[str, Any]) -> None:
         """User variables get these values.
 
         Raises:
@@ -228,7 +228,7 @@ class Variables:
         self.user.update(new)
 
     def check_size(self, new: Mapping[str, Any]) -> None:
-        """See `keep`. What is small needs no look at the others."""
+        """See `store_user`. Small values need no check of the others."""
         if max(map(_size, new.values()), default=0) <= _LARGE:
             return
         if sum(map(_size, {**self.user, **new}.values())) > USER_MAX:
@@ -265,6 +265,6 @@ def _size(value: Any) -> int:
 
 @lru_cache(maxsize=64)
 def lexical_modes(sql_mode: str) -> LexicalModes:
-    """What an sql_mode says of how strings and names are written."""
+    """How strings and names are written under an sql_mode."""
     modes = sql_mode.split(",")
     return LexicalModes("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" in modes)

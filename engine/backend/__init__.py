@@ -1,5 +1,5 @@
-"""Connections to a database server, behind one seam. The only place of the engine where a driver is imported.
+"""Connections to a database server, behind one interface. The only place of the engine where a driver is imported.
 
-`base` is the contract; `mysql` fulfils it here, embedded.database for SQLite. `pool` runs blocking calls in threads.
-`url` reads which database it is, `servers` knows which versions can serve.
+`base` is the interface; `mysql` implements it here, embedded.database for SQLite. `pool` runs blocking calls in
+threads. `url` parses which database it is, `servers` decides which versions are supported.
 """

@@ -25,9 +25,9 @@ class MalformedAnswer(Exception):
 
 
 class AnswerReader:
-    """Of one command; `feed` it until it is `done`. `keeps_columns`: their definitions are wanted, too."""
+    """For one command; `feed` it until it is `done`. `collect_columns`: column definitions are needed, too."""
 
-    def __init__(self, *, keeps_columns: bool = False) -> None:
+    def __init__(self, *, collect_columns: bool = False) -> None:
         self.answers: list[Answer] = []
         self.error: bytes | None = None
         """The ERR packet that ended them, where one did."""
@@ -35,8 +35,8 @@ class AnswerReader:
         self.status = 0
         """The server's status flags after the last answer."""
         self.columns: list[bytes] = []
-        """The definitions of the last result set's columns, where they are kept."""
-        self._keeps_columns = keeps_columns
+        """The column definitions of the last result set, where they are collected."""
+        self._collect_columns = collect_columns
         self._sequence = 1  # of the next packet
         self._parts: list[bytes] = []
         self._missing = _HEADER_BYTES  # bytes until something can be done
@@ -54,7 +54,7 @@ class AnswerReader:
                 return
             data = b"".join(self._parts)
             self._parts = []
-        keeps = self._keeps_columns
+        collect = self._collect_columns
         at, end = 0, len(data)
         while end - at >= _HEADER_BYTES:
             size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
@@ -65,7 +65,7 @@ class AnswerReader:
                 raise MalformedAnswer("packets out of order")
             self._sequence = (self._sequence + 1) & 0xFF
             at = start + size
-            if self._definitions > 1 and 0 < size < _FULL_PACKET and not keeps and data[start] != _ERROR:
+            if self._definitions > 1 and 0 < size < _FULL_PACKET and not collect and data[start] != _ERROR:
                 self._definitions -= 1
                 continue
             self._take(data[start:at])

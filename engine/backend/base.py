@@ -34,7 +34,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a Statement came to: rows in the text protocol's form, or how many rows it changed."""
+    """The result of a Statement: rows in the text protocol's form, or how many rows it changed."""
 
     rows: list[tuple[TextValue, ...]]
     affected: int
@@ -55,8 +55,8 @@ class StoreConnection(Protocol):
 
     @property
     def without_waiting(self) -> str:
-        """What stands before a statement that is to fail where it would wait for a row; empty where the server has no
-        such words."""
+        """The prefix of a statement that must fail where it would wait for a row; empty where the server has no such
+        syntax."""
         ...
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:

@@ -1,12 +1,12 @@
-"""What each session of ours pins of a server's settings, and what is checked of a server before it serves.
+"""The server settings that sessions pin, and what is checked of a server before it is used.
 
-A server has settings under which a statement means something else, or fails. Three kinds of sessions send ours:
+Under some settings a statement means something else, or fails. Three kinds of sessions send queuegate's statements:
 
     the engine's own      pin all that their statements depend on (engine.backend.sessions)
-    a client's            keeps the client's settings: `StatementPins` pins for one statement of ours what it needs
-    a program's           (worker, Celery, Spark, console) is a client; docs/servers.md has what each of them sets
+    a client's            have the client's settings: `StatementPins` pins what one statement needs
+    a program's           (worker, Celery, Spark, console) is a client; docs/servers.md lists what each of them sets
 
-What cannot be pinned is refused in one line, when the proxy connects (`refusal`) or when a table is made or found
+What cannot be pinned is refused with one line, when the proxy connects (`refusal`) or when a table is created or read
 (engine.store.catalog).
 """
 
@@ -19,13 +19,13 @@ from engine.backend.servers import is_mariadb, unsupported
 from engine.backend.sessions import PINNED
 from engine.model.pins import Pins
 
-_TOLD_ONLY = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format")
+_REPORTED = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format")
 
 SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ({})".format(
-    ", ".join(f"'{name}'" for name in (*_TOLD_ONLY, *PINNED))
+    ", ".join(f"'{name}'" for name in (*_REPORTED, *PINNED))
 )
-"""What a server is, whether it is a node of a Galera cluster (MySQL knows no wsrep_on), and what a session begins
-with."""
+"""The kind of server, whether it is a node of a Galera cluster (MySQL has no wsrep_on), and the variables at the start
+of a session."""
 
 _NO_ROW_BINLOG = (
     "the server writes its binary log by statements (binlog_format = STATEMENT), which takes no write of a session in"
@@ -40,14 +40,14 @@ _WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 _WAITING, _WAITING_HINT = "SET STATEMENT lock_wait_timeout = ", "/*+ SET_VAR(lock_wait_timeout = "
 
 LOCK_SECONDS_MIN, LOCK_SECONDS_MAX = 1, 31536000
-"""What every server takes for lock_wait_timeout: a lock of a whole table, or of its definition."""
+"""What every server accepts for lock_wait_timeout: a lock of a whole table, or of its definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementPins:
-    """How a statement of ours is written so that it means the same under a client's settings, for that statement alone.
+    """How a statement is written so that it means the same under a client's settings, for this statement only.
 
-    MariaDB has SET STATEMENT, MySQL a hint for each variable; a server that has neither gets the text as it is.
+    MariaDB has SET STATEMENT, MySQL a hint for each variable; a server with neither gets the text unchanged.
     `snapshots`: the server may refuse to change a row that changed after a transaction's snapshot (1020).
     """
 
@@ -56,7 +56,7 @@ class StatementPins:
     snapshots: bool = False
 
     def pinned(self, sql: str, pins: Pins) -> str:
-        """The statement with what it needs."""
+        """The statement with the settings it needs."""
         if pins is Pins.NOTHING or not (self.mariadb or self.hints):
             return sql
         if self.mariadb:
@@ -65,7 +65,7 @@ class StatementPins:
         return f"{verb}{space}{_HINTS[pins]}{rest}"
 
     def waiting(self, sql: str, seconds: int | None) -> str:
-        """The statement as it waits for a lock on a table for so long; None: as the session does."""
+        """The statement with that lock wait timeout for tables; None: the session's."""
         if seconds is None or not (self.mariadb or self.hints):
             return sql
         if self.mariadb:
@@ -74,7 +74,7 @@ class StatementPins:
         return f"{verb}{space}{_WAITING_HINT}{seconds}) */ {rest}"
 
     def unpinned(self, text: bytes) -> bytes:
-        """The statement without them, for whoever reads it once more."""
+        """The statement without them, for another parse."""
         if self.mariadb:
             if text.startswith(_WAITING.encode()):
                 return text.partition(b" FOR ")[2]
@@ -123,9 +123,9 @@ _PREFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a server says of itself and of a session's beginning, by SERVER_VARIABLES."""
+    """A server and the start of a session, as SERVER_VARIABLES reports them."""
 
-    told: Mapping[str, str]
+    variables: Mapping[str, str]
 
     @classmethod
     def of(cls, rows: Iterable[tuple[object, ...]]) -> Environment:
@@ -133,7 +133,7 @@ class Environment:
 
     @property
     def version(self) -> str:
-        return self.told.get("version", "")
+        return self.variables.get("version", "")
 
     @property
     def mariadb(self) -> bool:
@@ -141,18 +141,18 @@ class Environment:
 
     @property
     def vitess(self) -> bool:
-        return "vitess" in f"{self.version} {self.told.get('version_comment', '')}".lower()
+        return "vitess" in f"{self.version} {self.variables.get('version_comment', '')}".lower()
 
     @property
     def replicates(self) -> bool:
         """Whether it is a node of a Galera cluster."""
-        return self.told.get("wsrep_on", "").upper() in ("ON", "1")
+        return self.variables.get("wsrep_on", "").upper() in ("ON", "1")
 
     @property
     def statement_binlog(self) -> bool:
         """Whether what a session writes is logged as statements."""
-        logs = self.told.get("log_bin", "").upper() in ("ON", "1")
-        return logs and self.told.get("binlog_format", "").upper() == "STATEMENT"
+        logs = self.variables.get("log_bin", "").upper() in ("ON", "1")
+        return logs and self.variables.get("binlog_format", "").upper() == "STATEMENT"
 
     @property
     def refusal(self) -> str | None:
@@ -167,16 +167,16 @@ class Environment:
 
     @property
     def without_waiting(self) -> str:
-        """What stands before a statement that is to fail where it would wait for a row."""
+        """The prefix of a statement that must fail where it would wait for a row."""
         return _WITHOUT_WAITING if self.mariadb else ""
 
     @property
     def statement_pins(self) -> StatementPins:
-        """How statements of ours are written in a client's session."""
+        """How queuegate's statements are written in a client's session."""
         own = self.mariadb or self.vitess
         known = bool(self.version[:1].isdigit()) and "tidb" not in self.version.lower()
         return StatementPins(
-            mariadb=self.mariadb, hints=known and not own, snapshots="innodb_snapshot_isolation" in self.told
+            mariadb=self.mariadb, hints=known and not own, snapshots="innodb_snapshot_isolation" in self.variables
         )
 
 

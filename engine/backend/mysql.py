@@ -38,14 +38,14 @@ from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
-"""How long an answer is waited for: above every lock wait, and above any statement of ours on a database that is well.
-A server that vanished silently stops a queue for no longer; for one that is only slow it doubles."""
+"""How long to wait for an answer: above every lock wait, and above any statement of the engine on a healthy database. A
+server that vanished silently stops a queue for no longer; for a server that is only slow it doubles."""
 
-_SLOW_SECONDS = 600.0  # for how long a server that was slow is granted more
+_SLOW_SECONDS = 600.0  # for how long a slow server gets more time
 _GONE = frozenset(
     (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1927, 3169, 4031)
 )
-"""Server errors after which the connection is of no use: too many connections, shutdown, killed, network, idle; or a
+"""Server errors after which the connection is unusable: too many connections, shutdown, killed, network, idle; or a
 COMMIT of unknown outcome (1180: a Galera node that lost the others meanwhile)."""
 
 _NO_SUCH_COMMAND = 1047
@@ -63,11 +63,11 @@ class _Transaction(enum.Enum):
 
 _SELF = "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
 _LIVES = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?"
-"""By number and by its end's address: a server that was restarted counts from 1 again."""
+"""By connection id and client address: a server that was restarted counts from 1 again."""
 
 
 class Patience:
-    """How long answers are waited for, by all connections to one server. Many threads use it; a lost update is none."""
+    """How long all connections to one server wait for answers. Many threads use it; a lost update does no harm."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -90,18 +90,18 @@ class MySQLPool(ThreadPool):
     def __init__(self, url: BackendUrl, *, size: int) -> None:
         assert not url.embedded
         patience = Patience()
-        self._met = Environment({})
+        self._environment = Environment({})
 
         def connect() -> MySQLStoreConnection:
             connection = MySQLStoreConnection(url, patience)
-            self._met = connection.environment
+            self._environment = connection.environment
             return connection
 
         super().__init__(connect, size=size)
 
     def statement_pins(self) -> StatementPins:
-        """How statements of ours are written in sessions of clients, on the server as it was last met."""
-        return self._met.statement_pins
+        """How queuegate's statements are written in sessions of clients, on the server as of the last connection."""
+        return self._environment.statement_pins
 
 
 class MySQLStoreConnection:
@@ -119,35 +119,43 @@ class MySQLStoreConnection:
         self._transaction = _Transaction.NONE
         self._wanted: Settings = ()
         self._in_force: Settings | None = ()  # None: unknown, for setting them failed
-        self._own: dict[str, str] = {}  # what this connection has by itself, of the settings that were changed
+        self._own: dict[str, str] = {}  # the connection's own values of the settings that were changed
         try:
-            self._meet(url)
+            self._handshake(url)
             self._here = (self._connection.thread_id(), self._host())
         except BackendError:
             self.close()
             raise
 
-    def _meet(self, url: BackendUrl) -> None:
-        """Learn what kind of server this is, and pin the session. Raises BackendUnavailable where it cannot serve."""
+    def _handshake(self, url: BackendUrl) -> None:
+        """Read what kind of server this is, and set up the session. Raises BackendUnavailable where it is not
+        supported."""
         self._pin((UNLIMITED,))
-        met = self.environment = Environment.of(self.query(SERVER_VARIABLES))
-        if (reason := met.refusal) is not None:
+        environment = self.environment = Environment.of(self.query(SERVER_VARIABLES))
+        if (reason := environment.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
         keyspace = (url.database or "").partition(":")[0].partition("@")[0]
         if (reason := unfit_keyspaces(self.shards or {}).get(keyspace)) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
-        self._replicates = met.replicates
-        self._pin(pins(met.version, replicates=self._replicates, told=met.told, vitess=met.vitess))
-        if met.statement_binlog:
+        self._replicates = environment.replicates
+        self._pin(
+            pins(
+                environment.version,
+                replicates=self._replicates,
+                variables=environment.variables,
+                vitess=environment.vitess,
+            )
+        )
+        if environment.statement_binlog:
             try:
                 self.execute(ROW_BINLOG)
             except BackendUnavailable:
                 raise
             except BackendError as error:
-                raise BackendUnavailable(f"cannot serve {url}: {met.no_row_binlog}") from error
+                raise BackendUnavailable(f"cannot serve {url}: {environment.no_row_binlog}") from error
 
     def _pin(self, wanted: Sequence[Pin]) -> None:
-        """Make the session ours, in one round trip where the server takes all of it."""
+        """Set up the session, in one round trip where the server accepts all of it."""
         try:
             self._send([pin.sql for pin in wanted])
         except BackendUnavailable:
@@ -208,7 +216,7 @@ class MySQLStoreConnection:
 
     def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
         wanted = ", ".join(map(quoted, names)) or "*"
-        # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
+        # Prepared and never run: so it does not wait for LOCK TABLES, as of a client that restores a dump.
         with self._errors():
             listed = self._prepared(f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
             return tuple(_column(packet) for packet in listed)
@@ -234,7 +242,7 @@ class MySQLStoreConnection:
         self._transaction = _Transaction.NONE
 
     def rollback(self) -> None:
-        # On a connection that is gone there is nothing to roll back, and the error that came first must not be hidden.
+        # On a lost connection there is nothing to roll back, and the first error must not be hidden.
         if self._transaction is _Transaction.OPEN and self._connection.open:
             self._send(["ROLLBACK"])
         self._transaction = _Transaction.NONE
@@ -251,7 +259,7 @@ class MySQLStoreConnection:
         return f"{number}@{host}" if host else ""
 
     def _host(self) -> str:
-        """Our end's address as the server sees it; empty where it does not tell."""
+        """The client address as the server sees it; empty where it does not report it."""
         rows = self.query(_SELF)
         return str(rows[0][0]) if rows else ""
 
@@ -293,7 +301,7 @@ class MySQLStoreConnection:
     def _answers(self, texts: list[str], values: bool) -> list[Answer]:
         if self._together:
             texts = [";".join(texts)]
-        return [answer for text in texts for answer in self._connection.ask(text, values=values)]
+        return [answer for text in texts for answer in self._connection.run(text, values=values)]
 
     def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
         pieces = _pieces(sql)

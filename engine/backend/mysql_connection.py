@@ -1,7 +1,7 @@
-"""AnswerConnection: PyMySQL's connection, with a way of its own to run statements whose answers are wanted as bytes.
+"""AnswerConnection: PyMySQL's connection, with its own method to run statements whose answers are needed as bytes.
 
-PyMySQL logs in, encrypts, prepares and pings, and its converters make Python values. What the engine runs goes through
-`ask`: few reads of the socket for the answers to all statements that were sent together (engine.backend.answers).
+PyMySQL logs in, encrypts, prepares and pings, and its converters make Python values. The engine's statements go through
+`run`: few reads of the socket for the answers to all statements that were sent together (engine.backend.answers).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _READ_BYTES = 64 * 1024  # a claim's rows come in a few reads
 class AnswerConnection(Connection):
     """See the module."""
 
-    def ask(self, sql: str, *, values: bool = False) -> list[Answer]:
+    def run(self, sql: str, *, values: bool = False) -> list[Answer]:
         """Run one statement or several, joined by semicolons: their answers; `values`: those of the last with rows of
         Python values. Raises pymysql.err.Error."""
         connection: Any = self
         connection._execute_command(COMMAND.COM_QUERY, sql)
-        reader = AnswerReader(keeps_columns=values)
+        reader = AnswerReader(collect_columns=values)
         try:
             while not reader.done:
                 reader.feed(self._received())

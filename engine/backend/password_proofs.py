@@ -1,4 +1,4 @@
-"""How a client proves a password to a MySQL server, plugin by plugin, in PyMySQL's words. Pure; nothing is kept.
+"""How a client proves a password to a MySQL server, plugin by plugin, with PyMySQL's functions. Pure; stores nothing.
 
 For lines that are opened without PyMySQL, which knows no asyncio: the packets between are their owner's business.
 """

@@ -2,17 +2,18 @@
 
 Rules
 - Never more than `size` connections; opened when first needed, the most recently used one first.
-- A connection that broke is discarded, and with it all idle ones: a server that went away took them along.
-- A server ends a session that is silent for SILENCE_SECONDS, so idle connections are kept awake. Those that nobody has
-  needed for long are closed, all but one.
-- A connection that has been silent for longer than that takes is tried before use: the process, or the whole machine,
-  may have stood still.
-- A read that finds its idle connection cut is made again on a new one: a server that restarted is no outage any more.
-- A transaction that another one made impossible (deadlock) is rolled back and made again, a few times.
-- A server that only lets itself be read may have become a replica: all connections to it are discarded, so that the
-  next ones lead to where its name leads by then.
-- A connection that was lost may live on at the server, with its locks: the next one that is opened ends it there.
-- Work that has begun runs to its end even if its caller is cancelled: the connection is never left in mid-statement.
+- A broken connection is discarded, and with it all idle ones: the server that went away has closed them too.
+- A server ends a session that is silent for SILENCE_SECONDS, so idle connections are pinged. Those that are unused for
+  long are closed, except one.
+- A connection that has been silent for longer than IDLE_SECONDS_UNTRIED is tested before use: the process, or the whole
+  machine, may have been suspended.
+- A read whose idle connection turns out to be closed is repeated on a new one: a server that restarted is no longer an
+  outage.
+- A transaction that failed because of another one (deadlock) is rolled back and repeated, a few times.
+- A read-only server may have become a replica: all connections to it are discarded, so that the next ones resolve its
+  name again.
+- A lost connection may still exist at the server, with its locks: the next one that is opened kills it there.
+- Work that has begun runs to its end even if its caller is cancelled: the connection never stays in mid-statement.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from typing import Protocol, TypeVar
 
 from engine.backend.base import StoreConnection
 from engine.backend.sessions import SILENCE_SECONDS
-from engine.clock import seconds_passed
-from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, CommitUnknown
+from engine.clock import boottime_seconds
+from engine.model.errors import READ_ONLY, ROLLED_BACK, BackendError, BackendUnavailable, CommitUnknown
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -37,14 +38,14 @@ T = TypeVar("T")
 IDLE_SECONDS_UNTRIED = 6.0
 assert IDLE_SECONDS_UNTRIED < SILENCE_SECONDS  # by enough for what is sent next to arrive
 
-WAKE_SECONDS = 2.0  # between two looks at the idle connections: none is silent for longer than twice that
-SPARE_SECONDS = 60.0  # after a burst its connections go again
+PING_SECONDS = 2.0  # between two checks of the idle connections: none is silent for longer than twice that
+SPARE_SECONDS = 60.0  # after a burst its connections are closed again
 
-TRIES_MAX = 4  # of one transaction: who loses four deadlocks in a row waits better than he repeats
+TRIES_MAX = 4  # of one transaction: after four deadlocks in a row it is better to wait
 
-_LOST_MAX = 32  # connections to be ended at the server; a pool has no more, or few
+_LOST_MAX = 32  # connections to be killed at the server; a pool has rarely more
 
-CUT_SECONDS = 1.0  # a connection that was cut while idle says so at once
+CUT_SECONDS = 1.0  # a connection that was closed while idle reports it immediately
 
 
 class PooledConnection(StoreConnection, Protocol):
@@ -52,7 +53,7 @@ class PooledConnection(StoreConnection, Protocol):
 
     @property
     def place(self) -> str:
-        """How its server finds it: the number it has there, `@`, its end's address; empty where that is not known."""
+        """Its name at the server: its connection id there, `@`, its client address; empty where that is not known."""
         ...
 
     def begin(self) -> None: ...
@@ -62,7 +63,7 @@ class PooledConnection(StoreConnection, Protocol):
     def rollback(self) -> None: ...
 
     def end_lost(self, other: PooledConnection) -> None:
-        """Have the server end what was `other`, closed by now, if it still has it. Never raises."""
+        """Let the server kill the connection that was `other`, which is closed here. Never raises."""
         ...
 
     def ping(self) -> None:
@@ -82,7 +83,7 @@ class ThreadPool:
         connect: Callable[[], PooledConnection],
         *,
         size: int,
-        monotonic: Callable[[], float] = seconds_passed,
+        monotonic: Callable[[], float] = boottime_seconds,
     ) -> None:
         assert size >= 1
         self._connect = connect
@@ -91,7 +92,7 @@ class ThreadPool:
         self._lock = threading.Lock()
         self._idle: list[_Idle] = []  # the most recently used one last
         self._open: set[PooledConnection] = set()
-        self._waking: asyncio.TimerHandle | None = None
+        self._ping_timer: asyncio.TimerHandle | None = None
         self._lost: deque[PooledConnection] = deque(maxlen=_LOST_MAX)
         self._closed = False
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
@@ -113,14 +114,14 @@ class ThreadPool:
 
     @property
     def sessions(self) -> tuple[str, ...]:
-        """The connections that are open, as their server can find them (`PooledConnection.place`)."""
+        """The open connections, by their names at the server (`PooledConnection.place`)."""
         with self._lock:
             return tuple(sorted(place for connection in self._open if (place := connection.place)))
 
     async def close(self) -> None:
         self._closed = True
-        if self._waking is not None:
-            self._waking.cancel()
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
         await asyncio.to_thread(self._executor.shutdown)
         self._discard_idle()
 
@@ -128,16 +129,16 @@ class ThreadPool:
         if self._closed:
             raise BackendUnavailable("the connection pool is closed")
         loop = asyncio.get_running_loop()
-        if self._waking is None:
-            self._waking = loop.call_later(WAKE_SECONDS, self._wake, loop)
+        if self._ping_timer is None:
+            self._ping_timer = loop.call_later(PING_SECONDS, self._start_ping, loop)
         return await loop.run_in_executor(self._executor, call)
 
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep idle connections from being ended, for as long as there are any."""
-        self._waking = None
+    def _start_ping(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ping idle connections, so that the server does not end them, while there are any."""
+        self._ping_timer = None
         if not self._closed and self._idle:
-            self._executor.submit(self._keep_awake).add_done_callback(_raise)
-            self._waking = loop.call_later(WAKE_SECONDS, self._wake, loop)
+            self._executor.submit(self._ping_idle).add_done_callback(_raise)
+            self._ping_timer = loop.call_later(PING_SECONDS, self._start_ping, loop)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
         return self._read_then_write(work, lambda _: None, False)[0]
@@ -159,9 +160,9 @@ class ThreadPool:
             if locking:
                 connection.begin()
             try:
-                found = read(connection)
+                result = read(connection)
                 answered = True
-                work = then(found)
+                work = then(result)
             except BaseException:
                 if locking:
                     connection.rollback()
@@ -169,8 +170,8 @@ class ThreadPool:
             if work is None:
                 if locking:
                     connection.rollback()
-                return found, None
-            return found, _transaction(connection, work)
+                return result, None
+            return result, _transaction(connection, work)
 
         try:
             with self._connection() as connection:
@@ -206,7 +207,7 @@ class ThreadPool:
 
     def _take(self) -> PooledConnection:
         while (idle := self._take_idle()) is not None:
-            if self._monotonic() - idle.heard < IDLE_SECONDS_UNTRIED or self._answers(idle.connection):
+            if self._monotonic() - idle.answered_at < IDLE_SECONDS_UNTRIED or self._answers(idle.connection):
                 return idle.connection
         self._opened += 1
         connection = self._connect()
@@ -237,7 +238,7 @@ class ThreadPool:
             return self._idle.pop() if self._idle else None
 
     def _put(self, connection: PooledConnection, used: float | None = None) -> None:
-        """It has just been heard; `used`: when it was used last, if not just now."""
+        """The server has just answered on it; `used`: when it was last used, if not just now."""
         now = self._monotonic()
         with self._lock:
             if not self._closed:
@@ -247,23 +248,23 @@ class ThreadPool:
                 return
         self._end(connection)
 
-    def _keep_awake(self) -> None:
-        """One look: those that have been silent for a while say something, or are closed. One after the other, so that
-        this thread, too, has one at most."""
+    def _ping_idle(self) -> None:
+        """Ping connections that have been silent for a while, or close them. One after the other, so that this thread,
+        too, uses one at most."""
         began = self._monotonic()
-        while (idle := self._take_silent(began - WAKE_SECONDS)) is not None:
+        while (idle := self._take_silent(began - PING_SECONDS)) is not None:
             if began - idle.used >= SPARE_SECONDS and len(self._open) > 1:
                 self._end(idle.connection)
             elif self._answers(idle.connection):
                 self._put(idle.connection, idle.used)
 
     def _take_silent(self, since: float) -> _Idle | None:
-        """One that was heard last before that time."""
+        """One whose server last answered before that time."""
         with self._lock:
-            found = next((idle for idle in self._idle if idle.heard <= since), None)
-            if found is not None:
-                self._idle.remove(found)
-            return found
+            idle_connection = next((idle for idle in self._idle if idle.answered_at <= since), None)
+            if idle_connection is not None:
+                self._idle.remove(idle_connection)
+            return idle_connection
 
     def _discard_idle(self) -> None:
         with self._lock:
@@ -274,15 +275,15 @@ class ThreadPool:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """A connection that nobody uses: when it was used last, and when its server was last heard."""
+    """An idle connection: when it was last used, and when its server last answered."""
 
     connection: PooledConnection
     used: float
-    heard: float
+    answered_at: float
 
 
 def _raise(done: Future[None]) -> None:
-    """Nobody waits for it: a defect must not go unnoticed."""
+    """Its result is not awaited; a defect must not go unnoticed."""
     if not done.cancelled():
         done.result()
 
@@ -292,7 +293,7 @@ def _transaction(connection: PooledConnection, work: Callable[[StoreConnection],
         try:
             return _once(connection, work)
         except BackendError as error:
-            if error.errno not in TRANSIENT:
+            if error.errno not in ROLLED_BACK:
                 raise
     return _once(connection, work)
 

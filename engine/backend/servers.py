@@ -1,4 +1,4 @@
-"""Which database servers can serve, by what they say of themselves. docs/servers.md has the table for users."""
+"""Which database servers are supported, by the version that they report. docs/servers.md has the table for users."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OWN_NUMBERS = ("tidb",)  # servers whose version begins with the number of a My
 
 
 def unsupported(version: str) -> str | None:
-    """Why a server of this version cannot serve; None where it can, or where the text tells nothing."""
+    """Why a server of this version is not supported; None where it is, or where the text is not understood."""
     kind = version.lower()
-    found = _VERSION.match(version)
-    if found is None or any(name in kind for name in _OWN_NUMBERS):
+    match = _VERSION.match(version)
+    if match is None or any(name in kind for name in _OWN_NUMBERS):
         return None
     mariadb = is_mariadb(version)
-    number = tuple(int(part or 0) for part in found.groups())
+    number = tuple(int(part or 0) for part in match.groups())
     if number >= (_MARIADB if mariadb else _MYSQL):
         return None
     return f"the server is {'MariaDB' if mariadb else 'MySQL'} {version}, and {_NEEDED}"
@@ -34,7 +34,7 @@ def is_mariadb(version: str) -> bool:
 
 def has_invisible_columns(version: str) -> bool:
     """Whether a server of this version can have columns that `SELECT *` leaves out."""
-    found = _VERSION.match(version)
-    if found is None or is_mariadb(version):
+    match = _VERSION.match(version)
+    if match is None or is_mariadb(version):
         return True
-    return tuple(int(part or 0) for part in found.groups()) >= _INVISIBLE_COLUMNS
+    return tuple(int(part or 0) for part in match.groups()) >= _INVISIBLE_COLUMNS

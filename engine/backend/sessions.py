@@ -1,11 +1,11 @@
-"""What every session of the engine pins at its server, whatever the server's own settings are.
+"""The session variables that every session of the engine sets, whatever the server's own settings are.
 
-Two kinds of settings. Those that decide what our statements mean have to be set: a session without them is not used.
-Those that bound how long a session may be silent are set where the server has them.
+Two kinds of settings. Those that decide what the engine's statements mean are required: a session without them is not
+used. Those that bound how long a session may be silent are set where the server has them.
 
-The bounds are what ends a proxy that is silent: frozen, suspended, or cut off from its database without a word. Its
-transactions hold locks until its server ends them, which by the servers' own settings is after eight hours. A session
-of ours is never silent for long in mid-transaction, so the server may end it soon, and other proxies go on.
+The bounds end the sessions of a silent proxy: frozen, suspended, or disconnected from its database without an error.
+Its transactions hold locks until the server ends them, which by default takes eight hours. A session of the engine is
+never silent for long in mid-transaction, so the server may end it soon, and other proxies continue.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from dataclasses import dataclass
 from engine.backend.servers import is_mariadb
 
 SILENCE_SECONDS = 10
-"""After so long without a word from us the server ends the session, and what it held goes to others. Longer than the
-longest pause of a proxy that is only short of processor time."""
+"""After so long without a packet the server ends the session, and its locks are released. Longer than the longest pause
+of a proxy that is only short of CPU time."""
 
-LOCK_WAIT_SECONDS = 3  # ours pass over locked rows, so only DDL makes them wait
+LOCK_WAIT_SECONDS = 3  # the engine's statements skip locked rows, so only DDL makes them wait
 
-STATEMENT_SECONDS = 75  # longer than an answer is ever waited for: nobody is left to be told
+STATEMENT_SECONDS = 75  # longer than any answer is waited for: then the result is not needed any more
 _WITH_THE_OTHERS = "wsrep_sync_wait = 1"
-"""On a Galera node: reads wait for what other nodes have committed. A proxy there hears of a message in no time, and
-would look too early, find nothing, and come back with its next poll."""
+"""On a Galera node: reads wait for what other nodes have committed. Otherwise a proxy there, which is notified of a
+commit very fast, would poll too early and not see the message before its next poll."""
 
 
 ALL_ROWS = "18446744073709551615"
 
 PINNED: Mapping[str, tuple[str, str]] = {
     "autocommit": ("ON", "1"),
-    "completion_type": ("NO_CHAIN", "0"),  # a COMMIT of ours ends a transaction and begins none
+    "completion_type": ("NO_CHAIN", "0"),  # the engine's COMMIT ends a transaction and begins none
     "character_set_client": ("utf8mb4", "utf8mb4"),
     "character_set_connection": ("utf8mb4", "utf8mb4"),
     "character_set_results": ("utf8mb4", "utf8mb4"),
@@ -47,10 +47,10 @@ PINNED: Mapping[str, tuple[str, str]] = {
     "tx_read_only": ("OFF", "0"),  # as it was called before
     "unique_checks": ("ON", "1"),
 }
-"""Settings that a server may begin a session with (its defaults, its init_connect) and ours must not have: how SHOW
-VARIABLES tells what they are to be, and how that is set. Each is set where the server has it, and has it otherwise.
+"""Settings that a session may have from the start (server defaults, init_connect) and the engine's must not: the
+required value as SHOW VARIABLES reports it, and as it is set. Each is set where the server has it with another value.
 
-Not the time zone: defaults such as NOW(), of what a schedule sends, are in the server's own."""
+Not the time zone: defaults such as NOW(), in messages of a schedule, are in the server's own."""
 
 ROW_BINLOG = "SET SESSION binlog_format = 'ROW'"
 """Needed where the server's is STATEMENT: it takes nothing from sessions in READ COMMITTED (1665)."""
@@ -65,30 +65,30 @@ class Pin:
 
 
 _NOT_OF_VITESS = ("sql_select_limit",)
-"""A vtgate has a limit of its own, which is none by default, and takes no number of 64 bits for it."""
+"""A vtgate has a limit of its own, which is unlimited by default, and accepts no 64-bit number for it."""
 
 UNLIMITED = Pin(f"SET SESSION sql_select_limit = {ALL_ROWS}, SESSION sql_big_selects = 1", needed=False)
-"""Comes before the server is asked for anything: SHOW has these limits, too."""
+"""Sent before any query: SHOW has these limits, too."""
 
 
 def pins(
-    version: str, *, replicates: bool, told: Mapping[str, str] | None = None, vitess: bool = False
+    version: str, *, replicates: bool, variables: Mapping[str, str] | None = None, vitess: bool = False
 ) -> tuple[Pin, ...]:
-    """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node; `told`:
-    what the session begins with."""
+    """The settings for a session of the engine at a server of this version; `replicates`: at a Galera node;
+    `variables`: what the session begins with."""
     apart = _NOT_OF_VITESS if vitess else ()
-    begins = {name: value for name, value in (told or {}).items() if name not in apart}
+    begins = {name: value for name, value in (variables or {}).items() if name not in apart}
     return tuple(_pins(is_mariadb(version), replicates, begins))
 
 
-def _pins(mariadb: bool, replicates: bool, told: Mapping[str, str]) -> Iterator[Pin]:
-    other = [name for name, (shown, _) in PINNED.items() if told.get(name, shown) != shown]
+def _pins(mariadb: bool, replicates: bool, variables: Mapping[str, str]) -> Iterator[Pin]:
+    other = [name for name, (shown, _) in PINNED.items() if variables.get(name, shown) != shown]
     if other:
         yield Pin("SET " + ", ".join(f"SESSION {name} = {PINNED[name][1]}" for name in other))
     yield Pin(f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
     yield Pin(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
     yield Pin("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    # Whatever the server's own modes: they would change how our texts are read, and how it prints definitions.
+    # Whatever the server's own modes: they would change how statements are parsed, and how definitions are printed.
     yield Pin("SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'")
     if replicates:
         yield Pin(f"SET SESSION {_WITH_THE_OTHERS}")

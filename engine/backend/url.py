@@ -18,11 +18,11 @@ _FORMS = "sqlite:///path/queue.db or mysql://user:password@host:3306/database"
 
 
 class InvalidBackendUrl(ValueError):
-    """The URL cannot be read. The message says why, and never holds the password."""
+    """The URL cannot be parsed. The message has the reason, and never contains the password."""
 
 
 class SslMode(Enum):
-    """MySQL's own ssl-mode words."""
+    """MySQL's own ssl-mode values."""
 
     DISABLED = "disabled"
     PREFERRED = "preferred"
@@ -147,15 +147,15 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _ssl_mode(options: dict[str, str]) -> SslMode:
-    ca_given = "ssl_ca" in options
-    text = options.get("ssl", "verify_ca" if ca_given else "preferred")
+    has_ca = "ssl_ca" in options
+    text = options.get("ssl", "verify_ca" if has_ca else "preferred")
     try:
         mode = SslMode(text.lower().replace("-", "_"))
     except ValueError:
         raise InvalidBackendUrl(f"ssl={text}: allowed are {', '.join(mode.value for mode in SslMode)}") from None
-    if ca_given and mode not in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY):
+    if has_ca and mode not in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY):
         raise InvalidBackendUrl("ssl_ca needs ssl=verify_ca or ssl=verify_identity, or it would not be looked at")
-    if mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and not ca_given:
+    if mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and not has_ca:
         raise InvalidBackendUrl(f"ssl={mode.value} needs ssl_ca=/path/of/the/certificate")
     if "ssl_key" in options and "ssl_cert" not in options:
         raise InvalidBackendUrl("ssl_key is given without ssl_cert")

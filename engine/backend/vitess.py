@@ -1,8 +1,8 @@
-"""Vitess: what a vtgate says of its keyspaces.
+"""Vitess: the keyspaces of a vtgate.
 
-A client's database is a keyspace. Tablets have a database of another name for it, `vt_` and the keyspace's own by
-default, and information_schema tells that name; where a question there says `TABLE_SCHEMA = 'keyspace'`, vtgate puts
-the tablet's name in its place and asks a shard of the keyspace. Without it, it asks some tablet of any.
+A client's database is a keyspace. Tablets have a database with another name for it, by default `vt_` and the keyspace's
+name, and information_schema contains that name. For a query with `TABLE_SCHEMA = 'keyspace'` vtgate substitutes the
+tablet's name and queries a shard of the keyspace. Without it, it queries any tablet.
 Source: go/vt/vtgate/planbuilder/operators/info_schema_planning.go and go/vt/vtgate/executor.go of Vitess.
 """
 
@@ -14,17 +14,17 @@ SHARDS = "SHOW VITESS_SHARDS"
 """One row for each shard: `keyspace/shard`."""
 
 NOT_KNOWN_YET = 1105
-"""The error of a table that was made a moment ago, of which vtgate has yet to hear."""
+"""The error of a table that was created a moment ago, and that vtgate does not know yet."""
 
 
 def shards_of(rows: Iterable[tuple[object, ...]]) -> dict[str, int]:
     """How many shards each keyspace has, from the rows of SHARDS."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for shard, *_ in rows:
         text = shard.decode("utf-8", "replace") if isinstance(shard, bytes) else str(shard)
         keyspace = text.rpartition("/")[0] or text
-        found[keyspace] = found.get(keyspace, 0) + 1
-    return found
+        counts[keyspace] = counts.get(keyspace, 0) + 1
+    return counts
 
 
 def unfit_keyspaces(shards: Mapping[str, int]) -> dict[str, str]:

@@ -1,18 +1,20 @@
-"""What is known to wait to be claimed. Pure; no await here.
+"""The messages that wait to be claimed, so far as is known. Pure; no await here.
 
-MessageCache has the keys that looks have found, in delivery order, bounded. Rules:
-- It holds keys, never bodies: memory does not grow with payloads, and a claim reads the row as it is by then.
-- What it holds is a guess; the table decides at the claim. So a stale key costs a wasted claim, never a wrong delivery.
-- A look is authoritative for its range: everything, or up to its last key when more was due. Keys beyond that range
+MessageCache has the keys that polls have returned, in delivery order, bounded. Rules:
+- It has keys, never bodies: memory does not grow with payloads, and a claim reads the row as it is by then.
+- Its content is a guess; the table decides at the claim. So a stale key costs a wasted claim, never a wrong delivery.
+- A poll is authoritative for its range: everything, or up to its last key when more was due. Keys beyond that range
   stay as they are.
-- When a merge does not fit, the keys last in order are dropped, and the caller learns it, so that it looks again.
-- Keys of messages that are to be handed out alone wait apart (`alone`): they may have to wait for a receiver that holds
-  nothing, and must not keep others from those that are busy.
+- When a merge does not fit, the keys last in order are dropped, and the result reports it, so that the caller polls
+  again.
+- Keys of messages that are to be handed out alone are separate (`alone`): they may have to wait for a receiver that has
+  no messages, and must not delay others that can go to a busy one.
 
-AddedIds has the ids of messages that commits of this proxy have just added, which are claimed without a look. Whoever
-carried a commit knows the first id that the database gave and how many rows there are. That is a hint: an INSERT with
-ids of its own, with a delay or beside a trigger makes it wrong. A claim takes what is right of it, a look follows at
-once where not all was, or an id ended before it was claimed, and one a second later in any case (`CONFIRM_SECONDS`).
+AddedIds has the ids of messages that commits of this proxy have just added, which are claimed without a poll. The
+session that relayed a commit knows the first id that the database generated and the number of rows. That is a hint: an
+INSERT with ids of its own, with a delay or with a trigger makes it wrong. A claim takes the ids that are right. A poll
+follows at once if not all were, or if an id ended before it was claimed, and a second later in any case
+(`CONFIRM_SECONDS`).
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from engine.model.queue import Message, MessageId, MessageKey
 from engine.model.states import goes_alone
 
 CONFIRM_SECONDS = 1.0
-"""After a claim without a look, until the table is looked at for what the hint has left out."""
+"""After a claim without a poll, until the table is polled for messages that the hint did not contain."""
 
 ALONE_MAX = 1000
-"""Keys that wait to be handed out alone. Of more, those last in order are looked for again when these have gone."""
+"""Keys that wait to be handed out alone. If there are more, those last in order are polled for again when these are
+gone."""
 
-_MISSES_MAX = 4  # in a row; then only one hint in _SELDOM is followed, until one is right
-_SELDOM = 32
+_MISSES_MAX = 4  # in a row; then only one hint in _ONE_HINT_IN is followed, until one is right
+_ONE_HINT_IN = 32
 
 
 def delivery_order(key: MessageKey | Message) -> tuple[int, int, str, MessageId]:
@@ -45,8 +48,8 @@ class MessageCache:
     def __init__(self, limit: int) -> None:
         assert limit >= 1
         self.limit = limit
-        self.parted = False
-        """Whether messages that a crash made due are handed out alone."""
+        self.separate_alone = False
+        """Whether messages that became due by a crash are handed out alone."""
         self._keys: deque[MessageKey] = deque()
         self._ids: set[MessageId] = set()  # of both kinds
         self._alone: deque[MessageKey] = deque()
@@ -56,12 +59,12 @@ class MessageCache:
 
     @property
     def together(self) -> int:
-        """How many keys wait that may be handed out together."""
+        """How many keys wait that may be handed out with others."""
         return len(self._keys)
 
     @property
     def alone(self) -> int:
-        """How many wait that are to be handed out alone."""
+        """How many keys wait that are to be handed out alone."""
         return len(self._alone)
 
     @property
@@ -73,18 +76,18 @@ class MessageCache:
         return id_ in self._ids
 
     def merge(self, keys: Sequence[MessageKey], *, more: bool) -> bool:
-        """Take in a look's due keys; `more` says that further ones are due. True when all of it fitted."""
+        """Add the due keys of a poll; `more`: further ones are due. Returns whether all of them fit."""
         fresh = sorted(keys, key=delivery_order)
         if more and fresh:
             fresh += self._beyond(fresh)
-        fits = self._part(fresh)
+        fits = self._split(fresh)
         self._ids = {key.id for key in (*self._keys, *self._alone)}
         assert len(self._ids) == len(self), "an id is cached twice"
         return fits
 
-    def _part(self, ordered: Sequence[MessageKey]) -> bool:
-        """Keep these, apart; whether all of them fitted."""
-        alone = [key for key in ordered if goes_alone(key.due_ns)] if self.parted else []
+    def _split(self, ordered: Sequence[MessageKey]) -> bool:
+        """Replace the present keys by these, those to be handed out alone separately; whether all of them fit."""
+        alone = [key for key in ordered if goes_alone(key.due_ns)] if self.separate_alone else []
         self._alone = deque(alone[:ALONE_MAX])
         together = [key for key in ordered if not goes_alone(key.due_ns)] if alone else ordered
         self._keys = deque(together[: self.limit])
@@ -100,10 +103,10 @@ class MessageCache:
         self._ids.remove(self._keys.pop().id)
 
     def add(self, keys: Sequence[MessageKey]) -> bool:
-        """Take in further keys. There must be room for them, but that it is less for those that go out alone: False
-        where some of these were left out."""
+        """Add further keys. There must be room for them, except for those that go out alone: False if some of these did
+        not fit."""
         fresh = [key for key in keys if key.id not in self._ids]
-        fits = self._part(sorted((*self._keys, *self._alone, *fresh), key=delivery_order))
+        fits = self._split(sorted((*self._keys, *self._alone, *fresh), key=delivery_order))
         self._ids = {key.id for key in (*self._keys, *self._alone)}
         assert len(self._ids) == len(self) and len(self._keys) <= max(self.limit, 1), "more keys than the cache holds"
         return fits
@@ -111,24 +114,24 @@ class MessageCache:
     def _beyond(self, fresh: list[MessageKey]) -> list[MessageKey]:
         last = delivery_order(fresh[-1])
         ids = {key.id for key in fresh}
-        kept = (*self._keys, *self._alone)
-        return sorted((key for key in kept if key.id not in ids and delivery_order(key) > last), key=delivery_order)
+        cached = (*self._keys, *self._alone)
+        return sorted((key for key in cached if key.id not in ids and delivery_order(key) > last), key=delivery_order)
 
     def take(self, count: int) -> list[MessageKey]:
-        """Remove and return up to `count` keys, first in order first, of those that may be handed out together."""
-        return self._taken(self._keys, count)
+        """Remove and return the first keys in order, up to `count`, of those that may be handed out with others."""
+        return self._pop(self._keys, count)
 
     def take_alone(self, count: int) -> list[MessageKey]:
         """The same of those that are to be handed out alone."""
-        return self._taken(self._alone, count)
+        return self._pop(self._alone, count)
 
-    def _taken(self, keys: deque[MessageKey], count: int) -> list[MessageKey]:
+    def _pop(self, keys: deque[MessageKey], count: int) -> list[MessageKey]:
         taken = [keys.popleft() for _ in range(min(count, len(keys)))]
         self._ids.difference_update(key.id for key in taken)
         return taken
 
     def put_back(self, keys: Iterable[MessageKey]) -> None:
-        """Keys that were taken and could not be claimed now; they wait again in their order."""
+        """Put back keys that were taken and could not be claimed now, in their order."""
         back = [key for key in keys if key.id not in self._ids]
         if back:
             self.merge([*back, *self._keys, *self._alone], more=False)
@@ -159,30 +162,30 @@ class AddedIds:
         return len(self._ids)
 
     def add(self, ids: Sequence[MessageId]) -> bool:
-        """Keep these; False where there would be too many, or hints have been wrong too often."""
+        """Store these; False where there would be too many, or hints have been wrong too often."""
         if len(self._ids) + len(ids) > ADDED_MAX:
             return False
         if self._misses >= _MISSES_MAX:
             self._misses += 1
-            if self._misses % _SELDOM:
+            if self._misses % _ONE_HINT_IN:
                 return False
         self._ids += ids
         return True
 
     def discard(self, ids: Collection[MessageId]) -> bool:
-        """These are known by other means, or have ended; whether one of them was kept. Then the hint may have been
-        wrong, and what was added has another id: the table is still to be looked at."""
+        """These are known by other means, or have ended; whether one of them was stored. Then the hint may have been
+        wrong, and the added messages have other ids: the table is still to be polled."""
         if not self._ids:
             return False
         left = [id_ for id_ in self._ids if id_ not in ids]
-        found, self._ids = len(left) < len(self._ids), left
-        return found
+        removed, self._ids = len(left) < len(self._ids), left
+        return removed
 
     def take(self) -> Sequence[MessageId]:
-        """All of them, which are forgotten here."""
+        """Remove and return all of them."""
         ids, self._ids = self._ids, []
         return ids
 
-    def proved(self, *, right: bool) -> None:
-        """What became of those that were taken."""
-        self._misses = 0 if right else self._misses + 1
+    def record_outcome(self, *, correct: bool) -> None:
+        """Whether the ids that were taken last were right."""
+        self._misses = 0 if correct else self._misses + 1

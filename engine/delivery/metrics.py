@@ -10,7 +10,7 @@ from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Message
 
 DELAY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
-"""Upper bounds of the buckets, in seconds; one more holds what is above."""
+"""Upper bounds of the buckets, in seconds; one more is for what is above."""
 
 DELAY_BUCKETS = (*map(str, DELAY_BOUNDS), "+Inf")
 """The same as Prometheus's text format names them."""
@@ -18,7 +18,7 @@ DELAY_BUCKETS = (*map(str, DELAY_BOUNDS), "+Inf")
 _BOUNDS_NS = [int(bound * NS_PER_SECOND) for bound in DELAY_BOUNDS]
 
 
-_NO_TIME_NS = 1_000_000_000_000_000  # below it time_next is no time but a way to say: now
+_NO_TIME_NS = 1_000_000_000_000_000  # below it time_next is no time but means: now
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Delays:
 
 @dataclass(slots=True)
 class QueueMetrics:
-    """What happened to a queue's messages, and what it cost the database."""
+    """Events of a queue's messages, and their cost in database work."""
 
     enqueued: int = 0  # rows of committed INSERTs of clients; docs/monitoring.md says which are not seen
     acked: int = 0  # rows of committed ACKs, and of UPDATEs that ack
@@ -50,16 +50,16 @@ class QueueMetrics:
     renewed: int = 0  # rows of committed RENEWs
     sent: int = 0  # handed to receivers
     redelivered: int = 0  # of these, not for the first time
-    settled_seen: int = 0  # in flight or cached when their ack, reject or delete was heard of
-    released: int = 0  # leases given back, by the engine and by RELEASE
+    settled_seen: int = 0  # in flight or cached when their ack, reject or delete was reported
+    released: int = 0  # leases released, by the engine and by RELEASE
     expired: int = 0  # leases that ran out unacked
     purged: int = 0
     looks: int = 0
     claims: int = 0
-    lease_conflicts: int = 0  # keys a claim asked for and did not get
-    rechecks: int = 0  # questions whether messages in flight are still unacked
+    lease_conflicts: int = 0  # keys that a claim requested and did not get
+    rechecks: int = 0  # queries whether messages in flight are still unacked
     backend_errors: int = 0
-    stalls: int = 0  # how often the watchdog found deliveries at a stand, and began them anew
+    stalls: int = 0  # how often the watchdog found deliveries stalled, and restarted them
     delays: Delays = field(default_factory=Delays)
 
     def count(self, name: str, rows: int) -> None:

@@ -1,6 +1,6 @@
 """Outage: whether the database fails one queue's work, since when, and when to try again. No I/O.
 
-Logged once when it begins and once when it ends, however many tries lie between; a database that cannot be
+Logged once when it begins and once when it ends, however many tries there are in between; a database that cannot be
 reached is logged for all queues together (`engine.database_work`).
 """
 
@@ -13,7 +13,10 @@ from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName
 
-_FIRST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds: a dropped connection is hardly noticed, a dead server not pestered
+_FIRST_PAUSE, _MAX_PAUSE = (
+    0.1,
+    5.0,
+)  # seconds: a lost connection costs little time, a dead server is not tried too often
 
 
 class Outage:
@@ -21,38 +24,38 @@ class Outage:
 
     def __init__(self, queue: QueueName, clock: Clock, logger: logging.Logger) -> None:
         self._queue, self._clock, self._logger = queue, clock, logger
-        self._pauses = DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE)
+        self._pauses = DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE)
         self._since = 0.0
-        self._told = False
+        self._reported = False
         self.error: BackendError | None = None
         self.retry_at = 0.0
 
     @property
     def pausing(self) -> bool:
-        """Nothing is to be tried yet."""
+        """It is too early to try again."""
         return self.error is not None and self._clock.monotonic() < self.retry_at
 
     def failed(self, error: BackendError) -> None:
-        """The database refused or was not there: pause."""
+        """The database refused a call or could not be reached: pause."""
         now = self._clock.monotonic()
         if self.error is None:
             self._since = now
-        if not self._told and not isinstance(error, BackendUnavailable):
-            self._told = True
+        if not self._reported and not isinstance(error, BackendUnavailable):
+            self._reported = True
             self._logger.warning("%s: database trouble, trying again: %s", self._queue, error)
         self.error = error
         self.retry_at = now + self._pauses.take()
 
     def end_pause(self) -> None:
-        """The database has just been seen at work: try at once."""
+        """The database has just completed other work: try at once."""
         self.retry_at = 0.0
 
     def worked(self) -> None:
-        """It did what it was asked."""
+        """The database completed a call."""
         if self.error is not None:
-            if self._told:
+            if self._reported:
                 seconds = self._clock.monotonic() - self._since
                 self._logger.info("%s: database works again after %.1f s", self._queue, seconds)
-            self.error, self._told = None, False
+            self.error, self._reported = None, False
             self.retry_at = 0.0
             self._pauses.reset()

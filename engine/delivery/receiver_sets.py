@@ -1,7 +1,7 @@
 """ReceiverSets: those of one queue, and which of them have something to do.
 
-While the accounts of all that have a condition are in debt (engine.delivery.filter_shares), passes and commits leave
-these out. One account may have many, and they would make each commit of all others dearer.
+While the accounts of all those with a condition are in debt (engine.delivery.filter_shares), passes and commits skip
+them. One account may have many, and they would make each commit of all others more expensive.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from engine.clock import Clock
 from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.context import WorkContext
 from engine.delivery.receivers import ReceiverSet
-from engine.model.errors import BackendError, passes
+from engine.model.errors import BackendError, is_transient
 from engine.model.queue import Condition
 
 NO_SUCH_INDEX = 1176
-"""The error where a scan names an index, as the catalog had it, that is gone."""
+"""The error where a scan names an index of the catalog that does not exist any more."""
 
-_BELIEVED_SECONDS = 0.1  # that all rest: the other accounts may hang up meanwhile, and then nobody has to rest
+_REST_CACHED_SECONDS = 0.1  # that all rest: other accounts may disconnect meanwhile, and then none has to rest
 
 
 class ReceiverSets:
@@ -42,25 +42,25 @@ class ReceiverSets:
         return bool(self.filtered) or self.plain.may_work
 
     @property
-    def wait_for_free(self) -> bool:
+    def waits_for_idle_receiver(self) -> bool:
         """Whether messages wait for a receiver that holds nothing."""
-        return any(receiver_set.waits_for_free for receiver_set in self)
+        return any(receiver_set.waits_for_idle_receiver for receiver_set in self)
 
     def turns(self, now: float) -> Sequence[ReceiverSet]:
-        """Those that do not rest; the one that has waited longest since it was given messages is first. Where the
-        queue's limits let few go, the first takes them all, so it must not be the same one each time."""
+        """Those that do not rest; first the one whose last delivery is the oldest. Where the queue's limits let few
+        messages go, the first takes them all, so it must not be the same one each time."""
         if not self.filtered or self._all_rest(now):
             return (self.plain,)
         turns = [receiver_set for receiver_set in self if receiver_set.rests_until(now) <= now]
         if turns == [self.plain]:
             self._rest_ends_at = min(receiver_set.rests_until(now) for receiver_set in self.filtered.values())
-            self._rest_known_until = min(self._rest_ends_at, now + _BELIEVED_SECONDS)
+            self._rest_known_until = min(self._rest_ends_at, now + _REST_CACHED_SECONDS)
             self._touched_in_rest = False
-        return sorted(turns, key=lambda receiver_set: receiver_set.served)
+        return sorted(turns, key=lambda receiver_set: receiver_set.last_delivery)
 
     @contextlib.contextmanager
     def in_turn(self, now: float) -> Iterator[Sequence[ReceiverSet]]:
-        """`turns`, in a pass that is made of them."""
+        """`turns`, for one pass over them."""
         turns = self.turns(now)
         for receiver_set in turns:
             receiver_set.begin_pass()
@@ -71,24 +71,24 @@ class ReceiverSets:
                 receiver_set.end_pass()
 
     def joined(self, receiver_set: ReceiverSet) -> None:
-        """It has a receiver more, perhaps of another account: whether all rest has to be found out again."""
+        """It has one more receiver, perhaps of another account: whether all rest is to be checked again."""
         if receiver_set.condition is not None:
             self.filtered[receiver_set.condition] = receiver_set
         self._rest_known_until = 0.0
 
     def left(self, receiver_set: ReceiverSet) -> None:
-        """It has a receiver less. One with a condition is gone with its last receiver."""
+        """It has one receiver less. One with a condition is removed with its last receiver."""
         if receiver_set.condition is not None and not receiver_set.occupied:
             del self.filtered[receiver_set.condition]
 
     def touched(self, added: Sequence[int] = ()) -> bool:
-        """A commit added or rescheduled messages, perhaps just these `added`; whether that concerns anybody here."""
+        """A commit added or rescheduled messages, perhaps only these `added`; whether that concerns a receiver here."""
         if added and not self.filtered and self.plain.expects(added):
             return True
         if self._touched_in_rest and self._all_rest(self._clock.monotonic()):
             self.plain.touched()
-            self._pause.perhaps_freed()
-            return True  # those that rest want a look already
+            self._pause.maybe_slot_freed()
+            return True  # those that rest have requested a poll already
         self._touched_in_rest = bool(self.filtered)
         concerned = [receiver_set.touched() for receiver_set in self]  # all of them, not only up to the first
         return any(concerned)
@@ -103,21 +103,21 @@ class ReceiverSets:
         return min((time for time in times if time is not None), default=None)
 
     def _all_rest(self, now: float) -> bool:
-        """Whether it is known that none with a condition may be looked for yet."""
+        """Whether it is known that none with a condition may be polled for yet."""
         return now < self._rest_known_until
 
 
-async def is_of_condition(error: BackendError, receiver_set: ReceiverSet, context: WorkContext) -> bool:
-    """Whether what a receiver set's step raised is an error of its condition: it comes again, and the same queue is
-    looked at without. Raises BackendError where that fails, too.
+async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, context: WorkContext) -> bool:
+    """Whether the error of a receiver set's step is one of its condition: it occurs again, and a poll of the same queue
+    without the condition succeeds. Raises BackendError where that fails, too.
 
-    A server that refuses writes does so to what is fed to a consumer group, which not each look has to do.
+    A server that refuses writes refuses only those polls that feed a consumer group.
     """
-    if receiver_set.condition is None or passes(error) or error.errno == NO_SUCH_INDEX:
+    if receiver_set.condition is None or is_transient(error) or error.errno == NO_SUCH_INDEX:
         return False
-    await context.work.run(context.store.look(receiver_set.queue, 1))
+    await context.work.run(context.store.poll(receiver_set.queue, 1))
     try:
-        await receiver_set.try_again()
+        await receiver_set.retry()
     except BackendError as again:
         return again.errno == error.errno
     return False

@@ -1,4 +1,4 @@
-"""ReceiverWindow: how many unacked messages one receiver may hold, and how many more it may be given. Pure."""
+"""ReceiverWindow: how many unacked messages one receiver may have, and how many more it can get. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.model.options import QueueOptions
 
 @dataclass(frozen=True, slots=True)
 class ReceiverWindow:
-    """Of one stream. `size`: messages that it may hold; `batch_size`: messages that it may be given at once."""
+    """Of one stream. `size`: how many messages it may have; `batch_size`: how many it can get at once."""
 
     size: int
     batch_size: int
@@ -22,7 +22,7 @@ class ReceiverWindow:
         """Of a stream of a queue with these options. `prefetch` is the stream's own.
 
         The client of a bounded result cannot ack before the result ends, so prefetch would only cut it short; but it
-        bounds what a connection holds of several results.
+        bounds how many messages a connection has of several results.
         """
         if bounded and not by_connection:
             return cls(options.batch_size, options.batch_size, False)

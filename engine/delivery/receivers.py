@@ -1,16 +1,16 @@
-"""ReceiverSet: the receivers of one queue that ask for the same messages, and what waits for them.
+"""ReceiverSet: the receivers of one queue with the same condition, and the messages that wait for them.
 
-What lives here
-    The receivers, the cache of keys that wait, and when the table must be looked at for them. Whose turn it is, the
-    leases in flight and all that concerns the queue as a whole are the manager's (engine.delivery.message_manager).
+Contents
+    The receivers, the cache of keys that wait, and when the table must be polled for them. Turns, the leases in flight
+    and all that concerns the queue as a whole belong to the manager (engine.delivery.message_manager).
 
 Modes
-    idle      no receiver: nothing is cached, the table is not looked at
-    steady    the cache holds everything that was due at the last look
-    pending   the table holds, or may hold, due messages that the cache does not
-    What leads from one to another is the table TRANSITIONS; a (mode, event) that is not in it is a defect.
+    idle      no receiver: nothing is cached, the table is not polled
+    steady    the cache has everything that was due at the last poll
+    pending   the table has, or may have, due messages that the cache does not have
+    The table TRANSITIONS has what leads from one to another; a (mode, event) that is not in it is a defect.
 
-A step looks, and claims and hands out. Where receivers wait and there is no backlog, the look and the claim are one
+A step polls, and claims and hands out. Where receivers wait and there is no backlog, the poll and the claim are one
 call to the store. No locks: state changes between awaits only, and only the manager's owner task awaits.
 """
 
@@ -21,14 +21,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.delivery.cache import CONFIRM_SECONDS, AddedIds, MessageCache
-from engine.delivery.company import NO_PARTING, Parting
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
-from engine.delivery.poller import Looked, Poller
+from engine.delivery.isolated_delivery import NO_SPLIT, ReceiverSplit
+from engine.delivery.poller import Poller, PollOutcome
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
-from engine.delivery.sender import CLAIM_MAX, Sender, Sent
+from engine.delivery.sender import CLAIM_MAX, Sender, SendResult
 from engine.delivery.subscription import BoundedResults, Subscription
 from engine.model.errors import EngineError
 from engine.model.queue import Condition, MessageId, QueueSpec, WaitMode
@@ -40,14 +40,14 @@ class PassResult:
 
     released: int = 0
     rechecked: bool = False
-    looked: bool = False
+    polled: bool = False
     claimed: bool = False
     sent: int = 0
     failed: bool = False
 
     @property
     def worked(self) -> bool:
-        return bool(self.released or self.rechecked or self.looked or self.claimed)
+        return bool(self.released or self.rechecked or self.polled or self.claimed)
 
 
 class ReceiverSet:
@@ -58,14 +58,14 @@ class ReceiverSet:
         self.queue = queue
         self.condition = condition
         self.mode = Mode.IDLE
-        self.served = 0
-        """When it was last given messages, as a number that the manager counts up."""
-        self._clock, self._wake, self._orphaned = common.clock, context.wake, context.orphaned
+        self.last_delivery = 0
+        """When it last got messages, as a number that the manager counts up."""
+        self._clock, self._wake, self._on_orphaned = common.clock, context.wake, context.on_orphaned
         self._takes_added = condition is None and queue.takes_added
         self._added = AddedIds()
         self._cache = MessageCache(queue.options.cache_size)
-        self._cache.parted = queue.options.tries_alone
-        self._company = context.company
+        self._cache.separate_alone = queue.options.tries_alone
+        self._isolated_delivery = context.isolated_delivery
         self._conflicts = Conflicts()
         cache, conflicts, self._pause = self._cache, self._conflicts, context.pause
         self._poller: Poller | FilteredPoller
@@ -79,7 +79,7 @@ class ReceiverSet:
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._ack_waits: Counter[int | None] = Counter()  # of the receivers
         self._bounded = BoundedResults(common.clock, context.wake)
-        self._asked: list[Subscription] = []  # results that are answered from the look under way
+        self._awaiting_poll: list[Subscription] = []  # results that the current poll answers
 
     def __repr__(self) -> str:
         return f"<ReceiverSet {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
@@ -100,7 +100,7 @@ class ReceiverSet:
         if self._bounded:  # those results may be at their end
             return True
         room = self._room()
-        return self._can_send(room) or (bool(room) and (bool(self._added) or self._look_due(room)))
+        return self._can_send(room) or (bool(room) and (bool(self._added) or self._poll_due(room)))
 
     # --- receivers
 
@@ -111,12 +111,12 @@ class ReceiverSet:
         if isinstance(self._poller, FilteredPoller):
             self._poller.share.join(subscription.request.user)
         self._on(Event.SUBSCRIBED)
-        if subscription.needs_look:
-            self.want_look()
+        if subscription.needs_poll:
+            self.request_poll()
         if subscription.bounded:
             self._bounded.join(subscription)
 
-    def wants(self, subscription: Subscription) -> None:
+    def on_waiting(self, subscription: Subscription) -> None:
         """It waits for a batch."""
         self._waiting.pop(subscription, None)
         self._waiting[subscription] = None
@@ -133,9 +133,9 @@ class ReceiverSet:
         self._bounded.leave(subscription)
         if not self._subscriptions:
             self._on(Event.LAST_LEFT)
-            self._forget()
+            self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._added.take()
         self._cache.clear()
         self._conflicts.clear()
@@ -144,18 +144,18 @@ class ReceiverSet:
     # --- what happened to the queue
 
     def touched(self) -> bool:
-        """A commit added or rescheduled messages; whether that concerns anybody here."""
+        """A commit added or rescheduled messages; whether that concerns a receiver here."""
         self._on(Event.TOUCHED)
         if self.mode is Mode.IDLE:
             return False
-        self._poller.want()
+        self._poller.request_poll()
         self._conflicts.end_pauses()
-        self._pause.perhaps_freed()
+        self._pause.maybe_slot_freed()
         return True
 
     def expects(self, added: Sequence[int]) -> bool:
-        """A commit added messages, probably just these; whether they will be claimed without a look: where all that was
-        due before is handed out, and receivers wait that can take them."""
+        """A commit added messages, probably just these; whether they will be claimed without a poll: if all messages
+        that were due before are handed out, and receivers wait that can take them."""
         if not self._takes_added or not self._all_handed_out:
             return False
         return self._room(len(added)) >= len(added) and self._added.add(added)
@@ -167,43 +167,44 @@ class ReceiverSet:
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
         if self._added.discard(ids):
-            self._look_for_added()
+            self._poll_for_added()
             self._wake()
         self._conflicts.remove(ids)
-        self._place_freed()
+        self._on_slot_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
 
     def uncertain(self) -> None:
         """Some messages may have ended."""
         self._sender.uncertain()
-        self._place_freed()
+        self._on_slot_freed()
 
-    def _place_freed(self) -> None:
-        """The end of one message may let others go: by max_concurrency at once, by their key after a look."""
-        self._pause.freed()
+    def _on_slot_freed(self) -> None:
+        """The end of one message may let others be claimed: with max_concurrency at once, with order_key after a
+        poll."""
+        self._pause.on_slot_freed()
         if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
             self._on(Event.TOUCHED)
-            self.want_look()
+            self.request_poll()
             self._conflicts.end_pauses()
 
-    def retune(self, queue: QueueSpec) -> None:
+    def reconfigure(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
         self._takes_added = self.condition is None and queue.takes_added
         self._added.take()
         self._pause.clear()
-        self._cache.limit, self._cache.parted = queue.options.cache_size, queue.options.tries_alone
+        self._cache.limit, self._cache.separate_alone = queue.options.cache_size, queue.options.tries_alone
         self._cache.clear()
         self._on(Event.LOST)
-        self._poller.want()
+        self._poller.request_poll()
 
-    def want_look(self) -> None:
-        """Messages are due again that were before, or somebody asks for all that is due."""
-        self._pause.freed()
+    def request_poll(self) -> None:
+        """Messages became due again, or all that is due is requested."""
+        self._pause.on_slot_freed()
         if isinstance(self._poller, FilteredPoller):
-            self._poller.want(whole=True)
+            self._poller.request_poll(full=True)
         else:
-            self._poller.want()
+            self._poller.request_poll()
 
     def note_due(self, monotonic: float) -> None:
         """A message falls due then."""
@@ -218,13 +219,13 @@ class ReceiverSet:
         for subscription in list(self._subscriptions):
             subscription.end(error)
 
-    async def try_again(self) -> None:
-        """Look once more where the last look failed. Raises BackendError."""
+    async def retry(self) -> None:
+        """Poll once more where the last poll failed. Raises BackendError."""
         if isinstance(self._poller, FilteredPoller):
-            await self._poller.try_again(self.queue)
+            await self._poller.retry(self.queue)
 
-    def begin_anew(self) -> None:
-        """Forget all that is believed of the table and of who waits, and look."""
+    def reset(self) -> None:
+        """Forget all that is known of the table and of waiting receivers, and poll."""
         self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
         self._added.take()
         self._cache.clear()
@@ -232,27 +233,27 @@ class ReceiverSet:
         self._pause.clear()
         self._on(Event.LOST)
         if self._subscriptions:
-            self._poller.want()
+            self._poller.request_poll()
 
     def failed(self) -> None:
         """The database failed the queue's work."""
         self._on(Event.LOST)
         if self._subscriptions:
-            self._poller.want()
+            self._poller.request_poll()
 
     # --- a step
 
     def rests_until(self, now: float) -> float:
-        """Until when there is nothing to do in a pass but to wait until its accounts may be looked for again; in the
-        past where there is. It has to cost little: one account may have many receiver sets."""
+        """Until when a pass can only wait until its accounts may be polled for again; a time in the past means that
+        there is something to do. It has to cost little: one account may have many receiver sets."""
         if self._cache or not isinstance(self._poller, FilteredPoller):
             return 0.0
-        return self._poller.share.ready_at(self._poller.under_way, now)
+        return self._poller.share.ready_at(self._poller.in_progress, now)
 
     def begin_pass(self) -> None:
-        """All receiver sets that may be looked for now may be so in this pass."""
+        """All receiver sets that may be polled for now may be so until the end of this pass."""
         if isinstance(self._poller, FilteredPoller):
-            self._poller.share.begin_turn(self._poller.under_way)
+            self._poller.share.begin_turn(self._poller.in_progress)
 
     def end_pass(self) -> None:
         """See `begin_pass`."""
@@ -260,189 +261,190 @@ class ReceiverSet:
             self._poller.share.end_turn()
 
     async def step(self, result: PassResult) -> None:
-        """Look if that is due, claim and hand out what can be. Raises BackendError."""
+        """Poll if that is due, claim and hand out what can be. Raises BackendError."""
         if not self._subscriptions or self.queue.options.paused:
             return
         if self._added:
             if not (room := self._room()):
                 return
             fits = room >= len(self._added) and len(self._ack_waits) == 1
-            if fits and self._all_handed_out and not self._look_due(room):
+            if fits and self._all_handed_out and not self._poll_due(room):
                 await self._claim_added(result)
                 return
-            self._look_for_added()
+            self._poll_for_added()
         if self._pause.active:
-            if self._looks_ahead:
-                await self._look(result)
-        elif self._looks_and_claims:
-            await self._look_and_send(result)
+            if self._polls_ahead:
+                await self._poll(result)
+        elif self._poll_and_claim_due:
+            await self._poll_and_send(result)
         else:
-            await self._look(result)
+            await self._poll(result)
             await self._send(result)
 
-    def _look_for_added(self) -> None:
+    def _poll_for_added(self) -> None:
         self._added.take()
         self.touched()
 
     async def _claim_added(self, result: PassResult) -> None:
-        queue, ids, first = self.queue, self._added.take(), self._sender.first_takers(self._waiting)
+        queue, ids, first = self.queue, self._added.take(), self._sender.first_receivers(self._waiting)
         result.claimed = True
         try:
-            leased, whole = await self._sender.claim_added(queue, first, ids)
+            leased, complete = await self._sender.claim_added(queue, first, ids)
         except BaseException:
             self._on(Event.LOST)
             raise
-        self._added.proved(right=whole)
-        self._gave(result, self._sender.hand_out(queue, self._waiting, first, leased))
+        self._added.record_outcome(correct=complete)
+        self._on_sent(result, self._sender.hand_out(queue, self._waiting, first, leased))
         if self.mode is Mode.IDLE:
-            self._forget()  # the last receiver left meanwhile
-        elif whole:
+            self._clear()  # the last receiver left meanwhile
+        elif complete:
             self._poller.note_due(self._clock.monotonic() + CONFIRM_SECONDS)
         else:
-            self._look_for_added()
+            self._poll_for_added()
 
     @property
-    def _looks_ahead(self) -> bool:
-        """Whether to look although nothing may be claimed yet. Under a condition it may take many pages to find the
-        first message: a receiver set that looked only while nothing is paused would never have one when it opens."""
+    def _polls_ahead(self) -> bool:
+        """Whether to poll although nothing may be claimed yet. With a condition it may take many pages to find the
+        first message: a receiver set that polled only while nothing is paused would never have one when the pause
+        ends."""
         return self.condition is not None and not self._cache
 
-    async def _look(self, result: PassResult) -> None:
+    async def _poll(self, result: PassResult) -> None:
         room = self._room()
-        if not room or not self._look_due(room):
+        if not room or not self._poll_due(room):
             return
-        if not self._under_way:
-            self._asked = self._bounded.asking()
-        result.looked = True
-        looked = await self._poller.run_once(self.queue, room)
-        self._looked(looked, [] if self._under_way else self._asked)
+        if not self._in_progress:
+            self._awaiting_poll = self._bounded.awaiting_poll()
+        result.polled = True
+        outcome = await self._poller.run_once(self.queue, room)
+        self._on_polled(outcome, [] if self._in_progress else self._awaiting_poll)
 
     @property
-    def _under_way(self) -> bool:
-        """Whether a look has begun that takes several steps."""
-        return isinstance(self._poller, FilteredPoller) and self._poller.under_way
+    def _in_progress(self) -> bool:
+        """Whether a poll has begun that takes several steps."""
+        return isinstance(self._poller, FilteredPoller) and self._poller.in_progress
 
     @property
-    def _looks_and_claims(self) -> bool:
-        """Whether a look is due that a claim for the receivers, all of one ack_wait, follows at once.
+    def _poll_and_claim_due(self) -> bool:
+        """Whether a poll is due that a claim for the receivers, all of one ack_wait, follows at once.
 
-        Not where the cache holds messages that come first, nor in a backlog: there a look takes long enough for
-        further receivers to come to wait, and one claim after it serves them all. But what is fed to a consumer group
-        is leased without a look.
+        Not where the cache has messages that come first, nor in a backlog: there a poll takes so long that further
+        receivers begin to wait meanwhile, and one claim after it is for all of them. But the messages that are fed to a
+        consumer group are leased without a poll.
         """
         room, together = self._room(), not self._poller.backlog or self.queue.takes_directly
-        if self.condition is not None or self._cache or not together or not room or not self._look_due(room):
+        if self.condition is not None or self._cache or not together or not room or not self._poll_due(room):
             return False
         return len(self._ack_waits) == 1
 
-    async def _look_and_send(self, result: PassResult) -> None:
-        queue, asking = self.queue, self._bounded.asking()
+    async def _poll_and_send(self, result: PassResult) -> None:
+        queue, awaiting_poll = self.queue, self._bounded.awaiting_poll()
         assert isinstance(self._poller, Poller)
-        result.looked = True
-        first = self._sender.first_takers(self._waiting)
+        result.polled = True
+        first = self._sender.first_receivers(self._waiting)
         limit = self._poller.start(sum(capacity for _, capacity in first))
         try:
-            found = await self._sender.look_and_claim(queue, first, limit)
+            claimed = await self._sender.poll_and_claim(queue, first, limit)
         except BaseException:
             self._poller.failed()
             self._on(Event.LOST)
             raise
-        result.claimed = result.claimed or bool(found.leased)
-        known = self._added.discard({key.id for key in found.look.keys})
-        looked = self._poller.finish(found.look, found.gone)
+        result.claimed = result.claimed or bool(claimed.leased)
+        known = self._added.discard({key.id for key in claimed.poll.keys})
+        outcome = self._poller.finish(claimed.poll, claimed.removed)
         if known:
             self._poller.note_due(self._clock.monotonic() + CONFIRM_SECONDS)
-        self._gave(result, self._sender.hand_out(queue, self._waiting, first, found.leased))
-        self._looked(looked, asking)
+        self._on_sent(result, self._sender.hand_out(queue, self._waiting, first, claimed.leased))
+        self._on_polled(outcome, awaiting_poll)
 
-    def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
-        for subscription in asking:
-            subscription.needs_look = False
-        self._on(Event.LOOKED_ALL if looked.complete else Event.LOOKED_PART)
+    def _on_polled(self, outcome: PollOutcome, awaiting_poll: Iterable[Subscription]) -> None:
+        for subscription in awaiting_poll:
+            subscription.needs_poll = False
+        self._on(Event.POLLED_ALL if outcome.complete else Event.POLLED_PART)
         if self.mode is Mode.IDLE:
-            self._forget()  # the last receiver left meanwhile
+            self._clear()  # the last receiver left meanwhile
 
     def _room(self, enough: int = CLAIM_MAX) -> int:
-        """How many messages the waiting receivers can take together with others, counted up to what is enough."""
+        """How many messages the waiting receivers can take that get several at once, counted up to `enough`."""
         room = 0
-        for subscription in self._parting().others(self._waiting):
+        for subscription in self._receiver_split().others(self._waiting):
             room += subscription.capacity()
             if room >= enough:
                 break
         return room
 
-    def _parting(self) -> Parting:
-        """Who gets a message alone, and who is kept free for one."""
+    def _receiver_split(self) -> ReceiverSplit:
+        """Which receivers get a message alone, and which are reserved for one."""
         if not self._cache.alone:
-            return NO_PARTING
-        return self._company.part(self._cache, tuple(self._waiting), len(self._subscriptions))
+            return NO_SPLIT
+        return self._isolated_delivery.split(self._cache, tuple(self._waiting), len(self._subscriptions))
 
     def _can_send(self, room: int) -> bool:
-        """Whether anything in the cache can go to anybody now. `room`: see `_room`."""
-        return bool(self._cache) and (bool(room and self._cache.together) or bool(self._parting().alone))
+        """Whether a message of the cache can go to a receiver now. `room`: see `_room`."""
+        return bool(self._cache) and (bool(room and self._cache.together) or bool(self._receiver_split().alone))
 
     @property
-    def waits_for_free(self) -> bool:
-        """Whether messages wait for a receiver that holds nothing."""
+    def waits_for_idle_receiver(self) -> bool:
+        """Whether messages wait for a receiver that has none."""
         return self._cache.alone > 0
 
-    def _look_due(self, room: int) -> bool:
-        return self._poller.look_due(self.queue, hungry=self._hungry(room))
+    def _poll_due(self, room: int) -> bool:
+        return self._poller.poll_due(self.queue, needs_more=self._needs_more(room))
 
-    def _hungry(self, room: int) -> bool:
+    def _needs_more(self, room: int) -> bool:
         return self.mode is Mode.PENDING and self._cache.together < room
 
     async def _send(self, result: PassResult) -> None:
         if not self._can_send(self._room()):
             return
-        result.claimed, parting = True, self._parting()
+        result.claimed, split = True, self._receiver_split()
         try:
-            sent = await self._sender.run_once(self.queue, parting.others(self._waiting), parting.alone)
+            sent = await self._sender.run_once(self.queue, split.others(self._waiting), split.alone)
         except BaseException:
             self._on(Event.LOST)
             raise
-        self._gave(result, sent)
+        self._on_sent(result, sent)
 
-    def _gave(self, result: PassResult, sent: Sent) -> None:
+    def _on_sent(self, result: PassResult, sent: SendResult) -> None:
         result.sent += sent.handed_out
-        self._orphaned(sent.orphans)
-        for subscription in sent.served:
+        self._on_orphaned(sent.orphans)
+        for subscription in sent.receivers:
             if not subscription.waiting:
                 self._waiting.pop(subscription, None)
 
-    # --- results that end by themselves
+    # --- bounded results
 
     def end_drained(self) -> None:
         """End the bounded results for which nothing is left."""
-        for subscription in [one for one in self._bounded.draining() if self._nothing_for(one)]:
+        for subscription in [one for one in self._bounded.draining() if self._is_drained(one)]:
             subscription.finish()
 
-    def end_drained_by(self, error: EngineError) -> None:
+    def end_drained_with(self, error: EngineError) -> None:
         """End the bounded results that have to end now, in an outage."""
-        self._bounded.end_by(error)
+        self._bounded.end_with(error)
 
     @property
-    def _stopped(self) -> bool:
+    def _paused(self) -> bool:
         """Whether nothing at all may be handed out now."""
         return self.queue.options.paused or self._pause.active
 
-    def _nothing_for(self, subscription: Subscription) -> bool:
-        parting = self._parting()
-        if self._stopped or subscription.window_full or subscription in parting.kept_free:
+    def _is_drained(self, subscription: Subscription) -> bool:
+        split = self._receiver_split()
+        if self._paused or subscription.window_full or subscription in split.reserved:
             return True
-        waits = self._cache.together > 0 or subscription in parting.alone
+        waits = self._cache.together > 0 or subscription in split.alone
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
             return not waits  # its time is over: a scan may go on for longer
-        if subscription.needs_look or waits or self._added or self._may_bring_more:
+        if subscription.needs_poll or waits or self._added or self._more_may_be_due:
             return False
         if self.condition is not None:
-            return True  # the whole has been examined since it asked; with commits all the time that never ends
-        return self._poller.next_look(self.queue) > self._clock.monotonic()
+            return True  # all messages were examined since it began; with commits all the time that never ends
+        return self._poller.next_poll(self.queue) > self._clock.monotonic()
 
     @property
-    def _may_bring_more(self) -> bool:
-        """Whether the table may hold due messages that the cache does not, and is looked at for them."""
-        return self.mode is Mode.PENDING and not (self.waits_for_free and not self._look_due(1))
+    def _more_may_be_due(self) -> bool:
+        """Whether the table may have due messages that the cache does not have, and is polled for them."""
+        return self.mode is Mode.PENDING and not (self.waits_for_idle_receiver and not self._poll_due(1))
 
     # --- modes and time
 
@@ -451,7 +453,7 @@ class ReceiverSet:
         """Whether there is, or may be, something to hand out."""
         if self._cache or self._added or self.mode is Mode.PENDING:
             return True
-        return self._poller.next_look(self.queue) <= self._clock.monotonic()
+        return self._poller.next_poll(self.queue) <= self._clock.monotonic()
 
     def next_time(self, now: float) -> float | None:
         """When there is something to do without being woken; None: nothing."""
@@ -462,11 +464,11 @@ class ReceiverSet:
         if self.queue.options.paused or not (room or self._can_send(room)):
             return None
         ends_at = self._pause.ends_at
-        if ends_at is not None and not self._looks_ahead:
+        if ends_at is not None and not self._polls_ahead:
             return ends_at
         if self._added or self._can_send(room):
             return 0.0  # the pause ended since the last step
-        time = self._poller.next_time(self.queue, hungry=self._hungry(room))
+        time = self._poller.next_time(self.queue, needs_more=self._needs_more(room))
         if ends_at is not None:
             return min(time, ends_at)
         return None if time == float("inf") else time
@@ -479,13 +481,13 @@ class ReceiverSet:
         if at is None or at <= now:
             return at is not None
         if self.condition is not None:
-            return False  # between two pages it rests, whatever it has found
+            return False  # between two pages it rests, whatever the last one returned
         waits = self._cache.together > 0 or (self.mode is Mode.PENDING and not self._cache.alone)
-        return waits and at == self._poller.next_look(self.queue)
+        return waits and at == self._poller.next_poll(self.queue)
 
     def describe(self, now: float) -> str:
-        """What it believes, for a log."""
-        at = self._poller.next_look(self.queue)
+        """Its state, for a log."""
+        at = self._poller.next_poll(self.queue)
         return (
             f"{self.mode.value}: {len(self._subscriptions)} receivers, {len(self._waiting)} of them waiting with room"
             f" for {self._room()}, {self.cached} messages cached, {len(self._conflicts)} not to be had,"

@@ -1,7 +1,7 @@
-"""RecentReceivers: who receives from a queue, also between two results. Pure; time is given.
+"""RecentReceivers: how many clients receive from a queue, also between two results. Pure; time is an argument.
 
-A worker that polls has no open stream while it handles what it was sent. It is a receiver all the same: it holds a
-lease, or has asked a moment ago.
+A worker that polls has no open stream while it handles its messages. It still counts as a receiver: it has a lease, or
+has polled a moment ago.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ RECENT_SECONDS = 60.0
 """For so long after its last result a connection counts as a receiver. An idle worker polls every 30 s."""
 
 CONNECTIONS_MAX = 10_000
-"""Connections that are remembered, those whose results ended last: 1 MB."""
+"""Connections that are stored, those whose results ended last: 1 MB."""
 
 
 class RecentReceivers:
@@ -33,7 +33,7 @@ class RecentReceivers:
         self._ended.pop(connection_id, None)
 
     def count(self, active: Iterable[int], now: float) -> int:
-        """How many receive now. `active`: connections that have a stream open, or hold a message."""
+        """How many receive now. `active`: connections that have a stream open, or a message."""
         for connection_id, ended in list(self._ended.items()):
             if ended > now - RECENT_SECONDS:
                 break

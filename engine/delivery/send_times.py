@@ -1,7 +1,7 @@
-"""SendTimes: whether what a receiver was given may still be sent to it, at the moment in which it is.
+"""SendTimes: whether the messages of a receiver may still be sent to it, checked right before they are sent.
 
-A batch may wait between its hand-out and the socket: for a reader that is slow, or because this process or its machine
-stood still. A lease that ends meanwhile makes its message another's. No await here.
+A batch may wait between its hand-out and the socket: because the reader is slow, or because this process or its machine
+was suspended. If a lease ends meanwhile, another receiver may get its message. No await here.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ class SendTimes:
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of the batch ends, renewals aside."""
-        return min(batch.ends) - self._clock.passed() if batch.ends else math.inf
+        return min(batch.ends) - self._clock.boottime() if batch.ends else math.inf
 
-    def take_over(self, holder: Hashable, batch: Batch) -> Sequence[int]:
-        """Where in a batch of this holder messages stand whose leases have no time left. They are given back,
-        uncounted, unless they are another's by now."""
-        if not batch.ends or self._clock.passed() < min(batch.ends):
+    def drop_expired(self, holder: Hashable, batch: Batch) -> Sequence[int]:
+        """The positions in a batch of this holder of messages whose leases have no time left. They are released,
+        uncounted, unless another receiver has them by now."""
+        if not batch.ends or self._clock.boottime() < min(batch.ends):
             return ()
-        over = [at for at in range(len(batch.messages)) if self._is_over(holder, batch, at)]
-        if over:
-            messages, common = [batch.messages[at] for at in over], self._context.common
-            self._context.orphaned(messages)
+        expired = [at for at in range(len(batch.messages)) if self._is_expired(holder, batch, at)]
+        if expired:
+            messages, common = [batch.messages[at] for at in expired], self._context.common
+            self._context.on_orphaned(messages)
             self._context.wake()
-            common.logger.info("%d messages were not sent, their leases were over", len(over))
-        return over
+            common.logger.info("%d messages were not sent, their leases were over", len(expired))
+        return expired
 
-    def _is_over(self, holder: Hashable, batch: Batch, at: int) -> bool:
+    def _is_expired(self, holder: Hashable, batch: Batch, at: int) -> bool:
         message, ends = batch.messages[at], batch.ends[at]
         lease = self._context.in_flight.lease(message.id)
         own = lease is not None and lease.holder is holder and _is_of(lease.release, message)
         if own and lease is not None:
-            # Its receiver may have renewed it, by a WHERE, before it had it.
+            # Its receiver may have renewed it, by a WHERE, before it received it.
             ends += (lease.until_ns - message.lease_until_ns) / NS_PER_SECOND
-        over = ends <= self._clock.passed()
-        if over and own:
+        expired = ends <= self._clock.boottime()
+        if expired and own:
             self._context.in_flight.settle((message.id,))
-        return over
+        return expired
 
 
 def _is_of(lease: Release, message: Message) -> bool:
-    """Whether a lease is the one that a message was handed out with. The next may have its epoch."""
+    """Whether this is the lease with which the message was handed out. The next one may have the same epoch."""
     return (lease.epoch, lease.token) == (message.epoch, message.token)

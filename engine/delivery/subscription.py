@@ -2,11 +2,11 @@
 
 Rules
 - It takes messages only while its consumer waits in `__anext__`. A reader that stops reading is at most one batch
-  ahead, and delays nobody.
+  ahead, and delays no other receiver.
 - How it ends: LIMIT reached, WAIT ran out, nothing due for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
-- Whoever opened it must `close` it, saying whether its unacked messages go back at once.
-- Before rows of a batch go to the client they are held against `drop_over`: a lease may have ended since they were
-  given, while they waited for a reader that is slow, or while this process stood still.
+- The code that opened it must `close` it, and decides there whether its unacked messages are released at once.
+- Before rows of a batch go to the client, `drop_expired` checks them: a lease may have ended since the hand-out, while
+  the batch waited for a slow reader, or while this process was suspended.
 
 Phases of a bounded result: NOWAIT drains from the start; WAIT waits for its first batch (or its time), then drains what
 else is due, up to the limit.
@@ -37,21 +37,23 @@ from engine.model.queue import (
 )
 
 _ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
-_LATE_SECONDS = 1.0  # beyond WAIT's time, for what is under way; then a result ends though the database is silent
+_LATE_SECONDS = (
+    1.0  # beyond WAIT's time, for calls in progress; then a result ends although the database does not answer
+)
 _NOT_KNOWN = (
     "Lock wait timeout exceeded; the database has not told in time whether messages are due, perhaps because another"
     " session holds the table locked: ask again"
 )
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
-_FILTER_SHOWN_MAX = 4096  # of a WHERE, to those who look
+_FILTER_SHOWN_MAX = 4096  # characters of a WHERE in SHOW SUBSCRIPTIONS
 _PREFETCH_MAX = 1_000_000  # as for the queue's option
 
 
 class Unread(Protocol):
-    """Tells which messages of a stream, that were taken for its client, have surely not reached it."""
+    """Returns the messages of a stream that were taken for its client and certainly have not reached it."""
 
     def __call__(self, *, cut: bool) -> Collection[MessageId]:
-        """Those messages. `cut`: others get them now, and the client must not read them any more."""
+        """`cut`: other receivers get them now, and the client must not read them any more."""
         ...
 
 
@@ -60,38 +62,38 @@ def _all_read(*, cut: bool) -> Collection[MessageId]:
 
 
 class SubscriptionHost(Protocol):
-    """What a subscription tells its queue's manager, and asks of it."""
+    """The queue's manager, as a subscription calls it."""
 
     def unacked(self, subscription: Subscription) -> int:
         """How many of its messages are in flight."""
         ...
 
-    def wants(self, subscription: Subscription) -> None:
+    def on_waiting(self, subscription: Subscription) -> None:
         """Its consumer waits for a batch."""
         ...
 
-    def ended(self, subscription: Subscription) -> None:
+    def on_ended(self, subscription: Subscription) -> None:
         """It takes no more messages."""
         ...
 
-    def closed_to_more(self, subscription: Subscription) -> bool:
-        """Whether its receiver holds a message that it was handed alone."""
+    def has_isolated_message(self, subscription: Subscription) -> bool:
+        """Whether its receiver has a message that it got alone."""
         ...
 
-    async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
-        """Its consumer is gone for good."""
+    async def on_closed(self, subscription: Subscription, *, release: bool) -> None:
+        """Its consumer does not come back."""
         ...
 
 
 class LeaseTimes(Protocol):
-    """What time is left of leases (engine.delivery.send_times)."""
+    """How much time is left of leases (engine.delivery.send_times)."""
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of a batch ends."""
         ...
 
-    def take_over(self, holder: Subscription, batch: Batch) -> Sequence[int]:
-        """Where in a batch of this holder messages stand whose leases have no time left. They are given back."""
+    def drop_expired(self, holder: Subscription, batch: Batch) -> Sequence[int]:
+        """The positions in a batch of this holder of messages whose leases have no time left. They are released."""
         ...
 
 
@@ -113,10 +115,10 @@ Row = tuple[TextValue, ...]
 def project(
     source: QueueSpec | TopicSpec, names: tuple[str, ...] | None
 ) -> tuple[Callable[[Row], Row], tuple[ColumnMeta, ...]]:
-    """What makes a stream's row of one with all columns of a queue or topic; and the metadata of those that the stream
-    names (None: `*`).
+    """A function from a row with all columns of a queue or topic to a row of the stream; and the metadata of the
+    columns that the stream names (None: `*`).
 
-    A column is called what the statement called it, in its own case, as in MySQL.
+    A column has the name that it has in the statement, in that case, as in MySQL.
     """
     positions = {column.name.lower(): index for index, column in enumerate(source.columns)}
     chosen: list[int] = []
@@ -139,7 +141,7 @@ class Subscription:
         check_request(request)
         self._pick, self.columns = project(queue, request.columns)
         self.receiver: Hashable = request.connection_id or self
-        """Who holds what it is given: its connection, where that is known."""
+        """The holder of its messages: its connection, where that is known."""
         self.process: Hashable = (request.host.rsplit(":", 1)[0], request.pid) if request.pid else self.receiver
         """The receiver's process, where that is known."""
         self.queue = queue
@@ -147,21 +149,21 @@ class Subscription:
         self.bounded = request.wait_mode is not WaitMode.ENDLESS
         self._window = self._window_of(queue)
         self.draining = request.wait_mode is WaitMode.NOWAIT
-        self.needs_look = self.draining  # NOWAIT answers from a look made after it was asked
+        self.needs_poll = self.draining  # NOWAIT is answered from a poll that begins after the request
         self.sent = 0
         self.since_ns = 0
         self.unread: Unread = _all_read
-        """Set by who sends it to a client."""
+        """Set by the code that sends it to a client."""
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
         self._host, self._times = host, times
         self._waiter: asyncio.Future[Batch] | None = None
         self._ready: Batch | None = None
-        self._over = False
+        self._has_ended = False
         self._error: EngineError | None = None
         self._closed = False
 
     def __repr__(self) -> str:
-        state = "ended" if self._over else "waiting" if self.waiting else "reading"
+        state = "ended" if self._has_ended else "waiting" if self.waiting else "reading"
         limit = "" if self._limit is None else f" limit={self._limit}"
         mode = self.request.wait_mode.value
         return f"<Subscription {self.queue.name} {mode} {state} sent={self.sent} unacked={self.unacked}{limit}>"
@@ -199,32 +201,32 @@ class Subscription:
             return batch
         if self.remaining == 0:
             self.finish()
-        self._raise_if_over()
+        self._raise_if_ended()
         return await self._wait()
 
     async def _wait(self) -> Batch:
         waiter: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
-        self._host.wants(self)
+        self._host.on_waiting(self)
         try:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._ready = waiter.result()  # came in the same moment; the next call returns it
             raise
-        except _Over:
-            self._raise_if_over()
+        except _Ended:
+            self._raise_if_ended()
             raise AssertionError("woken as over, yet not over") from None
         finally:
             self._waiter = None
 
-    def drop_over(self, batch: Batch) -> Sequence[int]:
-        """What of the batch, or of a part of it, must not be sent, by its position. It is given back, as never sent; a
-        result from which nothing is left ends with an error, for it was not that nothing was due."""
-        if dropped := self._times.take_over(self, batch):
+    def drop_expired(self, batch: Batch) -> Sequence[int]:
+        """The positions in the batch, or in a part of it, of messages that must not be sent. They are released, as
+        never sent; a result from which nothing is left ends with an error, because messages were due."""
+        if dropped := self._times.drop_expired(self, batch):
             self.sent -= len(dropped)
-            self.needs_look = self.bounded
-            if self._over and self._error is None and not self.sent:
+            self.needs_poll = self.bounded
+            if self._has_ended and self._error is None and not self.sent:
                 self._error = LockWaitTimeout("the leases ended before the messages could be sent; ask again")
         return dropped
 
@@ -232,39 +234,39 @@ class Subscription:
         """Until the first lease of the batch ends."""
         return self._times.seconds_left(batch)
 
-    def _raise_if_over(self) -> None:
+    def _raise_if_ended(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._over:
+        if self._has_ended:
             raise StopAsyncIteration
 
     def end(self, error: EngineError) -> None:
         """End it from outside; a waiting `__anext__` raises the error. Later calls change nothing."""
-        if not self._over:
+        if not self._has_ended:
             self._error = error
             self._stop()
 
-    async def close(self, *, give_back: bool) -> None:
+    async def close(self, *, release: bool) -> None:
         """The consumer is done. May be called twice; the first call decides.
 
-        `give_back`: unacked messages are due again at once, first in line, counted as an attempt. Otherwise (a bounded
-        result that ended normally) its leases stand until acked or run out.
+        `release`: unacked messages are due again at once, before others, counted as an attempt. Otherwise (a bounded
+        result that ended normally) its leases last until they are acked or run out.
         """
         if self._closed:
             return
         self._closed = True
         self.finish()
-        await self._host.closed(self, give_back=give_back)
+        await self._host.on_closed(self, release=release)
 
-    async def let_go(self) -> None:
-        """Its connection ends, which held on to what is unacked of this result (`request.by_connection`)."""
-        await self._host.closed(self, give_back=True)
+    async def release_leases(self) -> None:
+        """Its connection ends, to which the unacked messages of this result were leased (`request.by_connection`)."""
+        await self._host.on_closed(self, release=True)
 
     # --- the manager's side
 
     @property
-    def over(self) -> bool:
-        return self._over
+    def has_ended(self) -> bool:
+        return self._has_ended
 
     @property
     def unacked(self) -> int:
@@ -272,7 +274,7 @@ class Subscription:
 
     @property
     def waiting(self) -> bool:
-        """A consumer waits in `__anext__`, and nothing has been given to it yet."""
+        """A consumer waits in `__anext__`, and has no batch yet."""
         return self._waiter is not None and not self._waiter.done()
 
     @property
@@ -282,14 +284,14 @@ class Subscription:
 
     @property
     def window_full(self) -> bool:
-        """Waits, but may hold no more unacked messages."""
-        if not self.waiting or self._over:
+        """It waits, but can have no more unacked messages."""
+        if not self.waiting or self._has_ended:
             return False
-        return self._window.free(self.unacked) <= 0 or self._host.closed_to_more(self)
+        return self._window.free(self.unacked) <= 0 or self._host.has_isolated_message(self)
 
     def capacity(self) -> int:
-        """How many messages it may be given now."""
-        if self._over or not self.waiting or self._host.closed_to_more(self):
+        """How many messages it can get now."""
+        if self._has_ended or not self.waiting or self._host.has_isolated_message(self):
             return 0
         room = self._window.room(self.unacked)
         return room if self.remaining is None else max(0, min(room, self.remaining))
@@ -300,10 +302,10 @@ class Subscription:
             queue.options, request.prefetch, bounded=self.bounded, by_connection=bool(request.by_connection)
         )
 
-    def give(self, messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
-        """Hand over leased messages; `ends` as in a Batch. The consumer may have turned away meanwhile: then they wait
-        for its return."""
-        assert messages and not self._over and self._ready is None
+    def deliver(self, messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
+        """Hand over leased messages; `ends` as in a Batch. If the consumer does not wait any more, they are stored
+        until it does."""
+        assert messages and not self._has_ended and self._ready is None
         pick = self._pick
         batch = Batch(tuple(messages), tuple([pick(message.values) for message in messages]), tuple(ends))
         self.sent += len(messages)
@@ -316,17 +318,17 @@ class Subscription:
         if self.remaining == 0:
             self.finish()
 
-    def take_untaken(self) -> tuple[Message, ...]:
-        """Messages that were given but never reached the consumer."""
+    def take_undelivered(self) -> tuple[Message, ...]:
+        """Messages that were handed over but never reached the consumer."""
         batch, self._ready = self._ready, None
         return batch.messages if batch is not None else ()
 
     def finish(self) -> None:
-        """End it normally. Messages it was given before are still delivered."""
-        if not self._over:
+        """End it normally. Messages that were handed over before are still delivered."""
+        if not self._has_ended:
             self._stop()
 
-    def retune(self, queue: QueueSpec) -> None:
+    def reconfigure(self, queue: QueueSpec) -> None:
         """The queue's table or options changed; the stream goes on with the columns it announced."""
         names = tuple(column.name for column in self.columns)
         try:
@@ -337,19 +339,19 @@ class Subscription:
         self._window = self._window_of(queue)
 
     def _stop(self) -> None:
-        self._over = True
+        self._has_ended = True
         if self.waiting:
             assert self._waiter is not None
-            self._waiter.set_exception(_Over())
-        self._host.ended(self)
+            self._waiter.set_exception(_Ended())
+        self._host.on_ended(self)
 
 
-class _Over(Exception):
+class _Ended(Exception):
     """Wakes a waiting consumer of a subscription that ended."""
 
 
 class BoundedResults:
-    """Those of a receiver set that end by themselves, and when. `wake`: the time of one is over."""
+    """The bounded results of a receiver set, and when they end. `wake`: called when the time of one is over."""
 
     def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
         self._clock, self._wake = clock, wake
@@ -371,17 +373,17 @@ class BoundedResults:
         if timer := self._timers.pop(subscription, None):
             timer.cancel()
 
-    def asking(self) -> list[Subscription]:
-        """Those that have to be answered from a look that begins now, or later."""
-        return [subscription for subscription in self._timers if subscription.needs_look]
+    def awaiting_poll(self) -> list[Subscription]:
+        """Those that have to be answered from a poll that begins now, or later."""
+        return [subscription for subscription in self._timers if subscription.needs_poll]
 
     def draining(self) -> list[Subscription]:
         """Those that wait, and are to end as soon as nothing is left for them."""
         return [subscription for subscription in self._timers if subscription.draining and subscription.waiting]
 
-    def end_by(self, error: EngineError) -> None:
-        """A result that has to end now, in an outage or for a lock that another holds, must not end as if nothing had
-        been due."""
+    def end_with(self, error: EngineError) -> None:
+        """End results that cannot go on, in an outage or because of another session's lock. One without messages ends
+        with the error, not as if nothing had been due."""
         for subscription in self.draining():
             if subscription.sent:
                 subscription.finish()
@@ -395,8 +397,8 @@ class BoundedResults:
         self._timers[subscription] = late
 
     def _end_late(self, subscription: Subscription) -> None:
-        """Its time is over, and we still wait for the database, as for a lock that another holds: so it is not known
-        whether anything is due."""
+        """Its time is over, and the database has not answered, for example because of another session's lock: so it is
+        not known whether anything is due."""
         if subscription.waiting and subscription.sent:
             subscription.finish()
         elif subscription.waiting:

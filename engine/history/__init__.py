@@ -1,5 +1,5 @@
 """The history of topics that outlives the process: the option trace_keep.
 
-`writer` writes what is recorded to a table of the database, `cleaner` deletes there what is old, `history` is both of
-them, and what is asked of the table. Nothing here is needed for delivery.
+`writer` writes recorded events to a table of the database, `cleaner` deletes old ones, `history` combines both with the
+queries of the table. Nothing here is needed for delivery.
 """

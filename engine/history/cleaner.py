@@ -1,14 +1,15 @@
-"""HistoryCleaner: deletes of the kept history what is older than its topic's trace_keep, in small batches.
+"""HistoryCleaner: deletes stored events that are older than their topic's trace_keep, in small batches.
 
-The table says of which queues it holds something. What is of a consumer group or topic that is gone goes at once, or
-nearly so; what is of a topic whose history is not kept any more, too. Nothing is deleted while a topic cannot be read.
+The table itself lists the queues that have events. Events of a dropped consumer group or topic are deleted almost
+immediately, and so are those of a topic whose history is no longer stored. Nothing is deleted while a topic cannot be
+read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from engine.duties.pace import DeletingPace
+from engine.background.pace import DeletingPace
 from engine.history.writer import HistoryContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
@@ -16,20 +17,20 @@ from engine.model.queue import QueueCatalog, QueueName
 from engine.service import Service
 
 GONE_NS = 60 * NS_PER_SECOND
-"""How long the history of what is gone stays: another engine may know a new group a moment earlier than we do."""
+"""How long the history of what was dropped stays: another engine may learn of a new group a moment earlier."""
 
-_LOOK_AGAIN_SECONDS = 3600.0  # a topic may have been kept, and not any more, before we heard of it
+_RECHECK_SECONDS = 3600.0  # a topic may have had the option for a while before this engine read the catalog
 
 
-def keep_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
-    """How long the history of a queue or topic is kept; None: not known now, so that nothing may be deleted."""
+def retention_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
+    """How long the history of a queue or topic is stored; None: not known now, so that nothing may be deleted."""
     spec, topic = catalog.get(queue), queue
     if spec is not None:
         if spec.options.topic is None:
-            return GONE_NS  # a topic was called so before
+            return GONE_NS  # a topic had this name before
         topic = QueueName(queue.database, spec.options.topic)
-    if (found := catalog.topics.get(topic)) is not None:
-        return found.options.trace_keep_ns or 0
+    if (topic_spec := catalog.topics.get(topic)) is not None:
+        return topic_spec.options.trace_keep_ns or 0
     if topic in catalog.rejected or queue in catalog.rejected or spec is not None:
         return None
     return GONE_NS
@@ -48,7 +49,7 @@ class HistoryCleaner(Service):
         super().__init__("cleaner of histories", context.logger)
         self._context, self._catalog, self._leads = context, catalog, leads
         self._period = period_seconds
-        self._empty: dict[str, float] = {}  # when a database was found to have nothing, and none is written there
+        self._empty: dict[str, float] = {}  # when a database had no events, while none are written there
         self._pace = DeletingPace()
         self._problems: dict[str, str] = {}
 
@@ -57,32 +58,32 @@ class HistoryCleaner(Service):
         return self._problems.get(database, "")
 
     async def run_once(self) -> int:
-        """Delete what is old. Returns how many events went."""
+        """Delete old events. Returns how many were deleted."""
         topics, now = self._catalog().topics.values(), self._context.clock.monotonic()
-        self._empty = {database: at for database, at in self._empty.items() if now - at < _LOOK_AGAIN_SECONDS}
-        keeping = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
+        self._empty = {database: at for database, at in self._empty.items() if now - at < _RECHECK_SECONDS}
+        recorded = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
         deleted = 0
         for database in {topic.name.database for topic in topics} - self._empty.keys():
             try:
                 queues = await self._context.work.run(self._context.store.traces.queues(database))
-                if not queues and database not in keeping:
+                if not queues and database not in recorded:
                     self._empty[database] = now
                 for queue in queues:
                     deleted += await self._clean(queue)
             except BackendError as error:
-                self._failed(database, error, keeps=database in keeping)
+                self._failed(database, error, recorded=database in recorded)
             else:
                 self._problems.pop(database, None)
         return deleted
 
     def expect(self, databases: Iterable[str]) -> None:
-        """In these there is something, or will be."""
+        """These have events, or will have."""
         for database in databases:
             self._empty.pop(database, None)
 
     async def _clean(self, queue: QueueName) -> int:
         context, deleted = self._context, 0
-        while (older_ns := keep_ns(queue, self._catalog())) is not None and not self._stopping.is_set():
+        while (older_ns := retention_ns(queue, self._catalog())) is not None and not self._stopping.is_set():
             began = context.clock.monotonic()
             step = await context.work.run(context.store.traces.clean(queue, older_ns, self._pace.batch))
             deleted += step.deleted
@@ -91,10 +92,10 @@ class HistoryCleaner(Service):
             await self._pause(self._pace.rest(context.clock.monotonic() - began))
         return deleted
 
-    def _failed(self, database: str, error: BackendError, *, keeps: bool) -> None:
+    def _failed(self, database: str, error: BackendError, *, recorded: bool) -> None:
         if isinstance(error, BackendUnavailable):
             return
-        if not keeps:  # a server may deny what is not there
+        if not recorded:  # a server may deny what is not there
             self._empty[database] = self._context.clock.monotonic()
             return
         if database not in self._problems:  # once, until it is cleaned again

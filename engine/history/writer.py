@@ -1,12 +1,12 @@
 """HistoryWriter: writes records of topics with trace_keep to a table, in batches and away from the path of delivery.
 
 Rules
-- `take` is called where the thing happens. It appends to a buffer, and never waits.
-- A database has a buffer of its own, with a bound. What finds no room is dropped and counted.
-- A batch is written as a whole. While the database is away or locked, the same batch is tried again. A batch that the
-  database refuses is dropped, counted and told; the next one is tried after a pause that doubles.
-- What has not been written when the process is killed is lost: what happened in the last second, or in the time for
-  which the database could not be written.
+- `take` is called where the event happens. It appends to a buffer, and never waits.
+- Each database has a bounded buffer of its own. Events beyond the bound are dropped and counted.
+- A batch is written as a whole. While the database is unreachable or locked, the same batch is retried. A batch that
+  the database refuses is dropped, counted and logged; the next one is tried after a pause that doubles.
+- Events that are not written when the process is killed are lost: those of the last second, or of the time in which the
+  database could not be written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import BackendError, passes
+from engine.model.errors import BackendError, is_transient
 from engine.model.queue import QueueName
-from engine.model.traced import Traced, TraceRecord
+from engine.model.trace_event import TraceEvent, TraceRecord
 from engine.service import Service
 from engine.store.base import MessageStore
 
@@ -35,10 +35,10 @@ BATCH_MAX = 1000
 """Events in one transaction, unless a record has more: some ten milliseconds."""
 
 GATHER_SECONDS = 0.5
-"""For which events are gathered, so that a topic at rest costs few commits and a busy one large batches."""
+"""For which events are gathered, so that an idle topic costs few commits and a busy one has large batches."""
 
-TOLD_SECONDS = 3600.0
-"""For which it is told that events were dropped."""
+RECENT_SECONDS = 3600.0
+"""For which dropped events are reported as recent."""
 
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # after the database refused
 
@@ -50,8 +50,8 @@ def own_place() -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """How the history of a topic fares at one process. `dropped`: events, since it started; `recently`: some of them
-    within TOLD_SECONDS. `problem`: why it is not written now, or not cleaned; empty without."""
+    """The state of a topic's history at one process. `dropped`: events, since it started; `recently`: some of them
+    within RECENT_SECONDS. `problem`: why it is not written now, or not cleaned; empty without one."""
 
     dropped: int = 0
     recently: bool = False
@@ -60,11 +60,11 @@ class HistoryState:
 
 @dataclass(slots=True)
 class _Buffer:
-    """What waits for one database. `batch`: what is being written; whether it was is perhaps unknown."""
+    """The waiting events of one database. `batch`: those being written; the outcome may be unknown."""
 
     records: deque[TraceRecord] = field(default_factory=deque)
     waiting: int = 0
-    batch: tuple[Traced, ...] = ()
+    batch: tuple[TraceEvent, ...] = ()
     pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE))
     retry_at: float = 0.0
     problem: str = ""
@@ -72,7 +72,7 @@ class _Buffer:
 
 @dataclass(frozen=True, slots=True)
 class HistoryContext:
-    """What the history needs of its engine. `process`: a name that no other process has, nor had."""
+    """What the history needs from its engine. `process`: a name that no other process has or had."""
 
     store: MessageStore
     work: DatabaseWork
@@ -88,17 +88,17 @@ class HistoryWriter(Service):
         super().__init__("writer of histories", context.logger)
         self._context = context
         self._buffers: dict[str, _Buffer] = {}
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._topics: Mapping[QueueName, QueueName] = {}
         self._dropped: Counter[QueueName] = Counter()
         self._dropped_at: dict[QueueName, float] = {}
 
     def tune(self, topics: Mapping[QueueName, QueueName]) -> None:
-        """Of which topic the queues of groups, and topics themselves, are whose history is kept."""
+        """Set the topic of each queue or topic whose history is stored."""
         self._topics = topics
 
     def take(self, record: TraceRecord) -> None:
-        """Keep a record. Cheap; never waits, never raises."""
+        """Buffer a record. Cheap; never waits, never raises."""
         database, count = record.queue.database, len(record.ids)
         buffer = self._buffers.get(database)
         if buffer is None:
@@ -108,7 +108,7 @@ class HistoryWriter(Service):
             return
         buffer.records.append(record)
         buffer.waiting += count
-        self._news.set()
+        self._wakeup.set()
 
     def _drop(self, queue: QueueName, count: int) -> None:
         topic = self._topics.get(queue, queue)
@@ -116,13 +116,13 @@ class HistoryWriter(Service):
         self._dropped_at[topic] = self._context.clock.monotonic()
 
     def state(self, topic: QueueName) -> HistoryState:
-        """How the history of a topic fares here."""
+        """The state of a topic's history at this process."""
         buffer, at = self._buffers.get(topic.database), self._dropped_at.get(topic)
-        recently = at is not None and self._context.clock.monotonic() - at < TOLD_SECONDS
+        recently = at is not None and self._context.clock.monotonic() - at < RECENT_SECONDS
         return HistoryState(self._dropped[topic], recently, "" if buffer is None else buffer.problem)
 
     async def run_once(self) -> int:
-        """Write what waits, unless its database is to be left alone for now. Returns how many events were written."""
+        """Write the waiting events, except those of databases in a pause. Returns how many events were written."""
         written, more = 0, True
         while more:  # a batch of each in turn
             more = False
@@ -133,10 +133,10 @@ class HistoryWriter(Service):
         return written
 
     def _fill(self, buffer: _Buffer) -> bool:
-        """Whether there is a batch to be written: the one that was not, or a new one."""
+        """Whether there is a batch to write: the one that failed, or a new one."""
         if not buffer.batch and buffer.records:
             place, process = own_place(), self._context.process
-            batch: list[Traced] = []
+            batch: list[TraceEvent] = []
             while buffer.records and len(batch) < BATCH_MAX:
                 record = buffer.records.popleft()
                 batch += [record.of(index, process, place) for index in range(len(record.ids))]
@@ -163,8 +163,8 @@ class HistoryWriter(Service):
 
     def _failed(self, database: str, buffer: _Buffer, error: BackendError) -> None:
         buffer.retry_at = self._context.clock.monotonic() + buffer.pause.take()
-        if passes(error):
-            return  # the same batch again; that the database is away is told already
+        if is_transient(error):
+            return  # the same batch again; an unreachable database is logged elsewhere
         for event in buffer.batch:
             self._drop(event.queue, 1)
         self._done(buffer)
@@ -175,7 +175,7 @@ class HistoryWriter(Service):
         buffer.problem = f"the history is not written: {error.message}"
 
     def _wake(self) -> None:
-        self._news.set()
+        self._wakeup.set()
 
     def _waits_until(self) -> float | None:
         """When there is something to try again; None: nothing waits."""
@@ -186,11 +186,11 @@ class HistoryWriter(Service):
             again_at = self._waits_until()
             seconds = None if again_at is None else max(0.0, again_at - self._context.clock.monotonic())
             try:
-                await asyncio.wait_for(self._news.wait(), seconds)
+                await asyncio.wait_for(self._wakeup.wait(), seconds)
             except TimeoutError:
                 pass
             await self._pause(GATHER_SECONDS)
-            self._news.clear()
+            self._wakeup.clear()
             await self.run_once()
         for buffer in self._buffers.values():
             buffer.retry_at = 0.0  # the last try

@@ -1,5 +1,5 @@
-"""Leases that are watched beside delivery: `lease_alarms`, those that last for too long, and `lapses`, those of results
-that have ended, whose end the history tells.
+"""Leases that are watched alongside delivery: `lease_alarms`, those that last for too long, and `expired_leases`, those
+of results that have ended, whose end is recorded in the history.
 
-Lies below delivery, which says what was leased and what was settled. No await here.
+This room is below delivery, which reports what was leased and what was settled. No await here.
 """

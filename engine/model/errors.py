@@ -1,6 +1,6 @@
 """Every error the engine raises, each with the MySQL error number a client shall see.
 
-The docstring of a class says what happened; `errno` is MySQL's own, and its SQLSTATE stands in engine.model.sqlstates.
+The docstring of a class describes what happened; `errno` is MySQL's own; its SQLSTATE is in engine.model.sqlstates.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 from engine.model.sqlstates import sqlstate_of
 
 READ_ONLY = frozenset((1290, 1836, 3100))
-"""A server that lets itself be read only: for a moment, or because another one writes by now (failover)."""
+"""The server is read-only: for a moment, or because another one is the primary by now (failover)."""
 
-TRANSIENT = frozenset((1020, 1213))
-"""A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
+ROLLED_BACK = frozenset((1020, 1213))
+"""A transaction was rolled back because of another one (deadlock, changed row): a retry may well succeed."""
 
 _LOCK_WAIT = 1205
 
 LOCKED = frozenset((_LOCK_WAIT, 3572))
-"""Another transaction has a row, and whoever asked did not want to wait, or no longer."""
+"""Another transaction has locked a row, and the statement did not wait, or no longer."""
 
 INTERRUPTED = frozenset((1317, 1969, 3024))
-"""A statement was ended by an administrator or a limit of time; what was done before it in the same packet holds."""
+"""A statement was ended by an administrator or a time limit; earlier statements of the same packet stay in effect."""
 
-_PASSING = READ_ONLY | TRANSIENT | {_LOCK_WAIT}
+_TRANSIENT = READ_ONLY | ROLLED_BACK | {_LOCK_WAIT}
 
 
 _SERVER_NAMES_ONLY = (
@@ -31,15 +31,15 @@ _SERVER_NAMES_ONLY = (
     " 1205 1213 1226 1227 1231 1235 1264 1267 1290 1305 1347 1364 1370 1406 1451 1452 1698 1836 3024 3100 3819 4025"
 )
 _NAMES_ONLY = frozenset((*map(int, _SERVER_NAMES_ONLY.split()), *range(2000, 3000)))
-"""Errors whose texts quote names, of tables, columns and accounts; most others quote values."""
+"""Errors whose texts quote names of tables, columns and accounts; most others quote values."""
 
-_SIGNAL = 1644  # its text is made by a trigger, of whatever the row holds
+_SIGNAL = 1644  # its text comes from a trigger, and may contain values of the row
 _QUOTED = re.compile(r"'.*'", re.DOTALL)
 _AFTER_VALUE = re.compile(r"' (for (?:key|column) [`'\w.$-]+(?: at row \d+)?)\Z")
 
 
 def _without_values(message: str, errno: int) -> str:
-    """A database's text with what may be a value of a row left out. A value may hold quotes, too."""
+    """A database's text without what may be a value of a row. A value may contain quotes, too."""
     if errno in _NAMES_ONLY:
         return message
     if errno == _SIGNAL:
@@ -51,7 +51,7 @@ def _without_values(message: str, errno: int) -> str:
 
 
 class ClientError(Exception):
-    """What a client is sent as an ERR packet: a number, its SQLSTATE and a text."""
+    """An error that a client gets as an ERR packet: a number, its SQLSTATE and a text."""
 
     errno = 1105
 
@@ -86,7 +86,7 @@ class InvalidOption(EngineError):
 
 
 class InvalidQueueTable(EngineError):
-    """A table says it is a queue but lacks a column or key that a queue needs."""
+    """A table is marked as a queue but lacks a column or key that a queue needs."""
 
     errno = 1231
 
@@ -118,7 +118,7 @@ class ShuttingDown(EngineError):
 class BackendError(EngineError):
     """The database refused a statement. Carries the database's own number, SQLSTATE and text.
 
-    `message` is for the client whose statement it was. As a string, which is what logs get, it holds no values of rows.
+    `message` is for the client whose statement it was. As a string, as in logs, it contains no values of rows.
     """
 
     def __init__(self, message: str, errno: int = 1105, sqlstate: str | None = None) -> None:
@@ -134,7 +134,7 @@ class BackendUnavailable(BackendError):
 
 
 class CommitUnknown(BackendUnavailable):
-    """The connection broke in a COMMIT; `result` is what the transaction came to, if it was committed."""
+    """The connection broke in a COMMIT; `result` is the transaction's result, if it was committed."""
 
     def __init__(self, error: BackendUnavailable, result: object) -> None:
         super().__init__(error.message, error.errno, error.sqlstate)
@@ -142,13 +142,13 @@ class CommitUnknown(BackendUnavailable):
 
 
 class LockWaitTimeout(BackendError):
-    """The bounded wait for a lock ran out; nothing was changed."""
+    """The bounded wait for a lock timed out; nothing was changed."""
 
     def __init__(self, message: str = "Lock wait timeout exceeded; try restarting transaction") -> None:
         super().__init__(message, _LOCK_WAIT)
 
 
-def passes(error: BackendError) -> bool:
-    """Whether the same may succeed later: the database is away, is read only for a moment, or another transaction was
-    in the way."""
-    return isinstance(error, BackendUnavailable) or error.errno in _PASSING
+def is_transient(error: BackendError) -> bool:
+    """Whether a retry may succeed later: the database is unreachable, read-only for a moment, or another transaction
+    conflicted."""
+    return isinstance(error, BackendUnavailable) or error.errno in _TRANSIENT

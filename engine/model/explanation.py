@@ -1,7 +1,7 @@
-"""Why a message is not out, in words. Pure: what its row says and what is known of its queue in, an explanation out.
+"""Why a message is not delivered, as text. Pure: from its row and the facts about its queue.
 
-A message may be held back for several reasons at once: all are given, the state is that of the first. The order is that
-in which the engine would meet them.
+A message may be blocked for several reasons at once: all are listed, the state is that of the first. The order is that
+in which the engine would check them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from engine.model.epochs import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
-from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_beside, is_lease_end
+from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside, is_lease_end
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """What the table says. `earlier`, `held`: other messages of the same order key; see
+    """A message's row. `earlier`, `key_in_flight`: other messages of the same order key; see
     rewriter.plans.explain_delivery."""
 
     id: str
@@ -28,15 +28,15 @@ class MessageRow:
     time_acked_ns: int | None
     last_error: str | None = None
     earlier: str | None = None
-    held: str | None = None
+    key_in_flight: str | None = None
     failed_attempts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What is known of the queue: its open streams, on all workers, and who holds which message; None: somebody of whom
-    the account that asks may not know. `fitting`: the messages that fit the WHERE of at least one of the streams; None
-    where there is one without WHERE."""
+    """What is known of the queue: its open streams, on all workers, and the receiver of each message; None: one that
+    the requesting account may not see. `fitting`: the messages that match the WHERE of at least one stream; None where
+    a stream has no WHERE."""
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
@@ -56,7 +56,7 @@ class Explanation:
 
 
 Reason = tuple[str, str]
-"""A state and the words for it."""
+"""A state and its description."""
 
 
 def explain(row: MessageRow, facts: QueueFacts) -> Explanation:
@@ -133,8 +133,8 @@ def _holder(row: MessageRow, facts: QueueFacts) -> str:
 
 
 def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
-    """Due: everything that keeps it from going out; if nothing does, it is about to."""
-    reasons = [*_held_back(row, facts), *_no_taker(row, facts), *_alone(row, facts)]
+    """Due: all reasons that prevent its delivery; without any, it is about to be delivered."""
+    reasons = [*_blocking_reasons(row, facts), *_no_taker(row, facts), *_alone(row, facts)]
     if reasons:
         return reasons
     since = "" if not row.time_next_ns else f" since {moment(row.time_next_ns)} UTC"
@@ -143,8 +143,8 @@ def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
 
 def _attempts(row: MessageRow, facts: QueueFacts) -> int:
     """How many of its deliveries count."""
-    beside = facts.queue.options.tries_alone and is_beside(row.time_next_ns or 0)
-    return row.epoch - 1 if beside and row.epoch > 0 else row.epoch
+    alongside = facts.queue.options.tries_alone and is_alongside(row.time_next_ns or 0)
+    return row.epoch - 1 if alongside and row.epoch > 0 else row.epoch
 
 
 def _alone(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
@@ -155,15 +155,15 @@ def _alone(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
         )
 
 
-def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
+def _blocking_reasons(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     options = facts.queue.options
     if options.paused:
         yield "paused", "the queue is paused; ALTER QUEUE ... RESUME goes on"
     if 0 < (last := last_epoch(facts.queue, options.attempts_max)) <= _attempts(row, facts):
         text = f"has had its {_deliveries(last)} and goes to the dead-letter queue at the next look"
         yield "exhausted", text + _error(row)
-    if row.held is not None:
-        yield "blocked", f"key blocked by {row.held}, which is in flight"
+    if row.key_in_flight is not None:
+        yield "blocked", f"key blocked by {row.key_in_flight}, which is in flight"
     elif row.earlier is not None and options.on_failure != "skip":
         yield "blocked", f"key blocked by {row.earlier}, which comes first and is not acked"
     if options.max_concurrency is not None and (facts.in_flight or 0) >= options.max_concurrency:
@@ -173,7 +173,7 @@ def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
 
 
 def _rate_waits(facts: QueueFacts) -> float:
-    return max((stream.held_back for stream in facts.subscriptions), default=0.0)
+    return max((stream.rate_limited_seconds for stream in facts.subscriptions), default=0.0)
 
 
 def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:

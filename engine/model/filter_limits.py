@@ -8,7 +8,7 @@ from engine.model.errors import TooManyFilters
 from engine.model.queue import QueueName
 
 FILTERS_MAX = 32
-"""Different conditions of one queue's streams: each has looks of its own, and a cache."""
+"""Different conditions of one queue's streams: each is polled separately, and has a cache."""
 
 FILTERS_PER_ACCOUNT_MAX = 24
 """Of these, those that one account's streams may add: a quarter is left to others."""

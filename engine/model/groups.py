@@ -1,10 +1,10 @@
 """Event groups: messages that share the value of a column, and what is to be sent when all of them are done.
 
-A follow-up is an ordinary message, enqueued at once and held: its time_next is PARKED_NS, so that nothing sends it. A
-row of GROUPS_TABLE, in the database of the group's queue, says which group it waits for. Whoever ends the last message
-of the group makes it due and deletes that row, in the transaction that ends the message. The row is the group's lock:
-it is taken before the messages are ended and kept until COMMIT, so of two transactions that end the last two messages
-one sees the other's work.
+A follow-up is an ordinary message, enqueued immediately and parked: its time_next is PARKED_NS, so that it is not sent.
+A row of GROUPS_TABLE, in the database of the group's queue, has the group that it waits for. The transaction that
+settles the last message of the group makes the follow-up due and deletes that row. The row is the group's lock: it is
+locked before the messages are settled until COMMIT, so of two transactions that settle the last two messages one sees
+the other's work.
 
 A group is done when no unacked message of it is in its queue, nor in the queue's dead-letter queue: what was rejected
 or has failed too often is not done until it is acked or deleted there.
@@ -19,7 +19,7 @@ from engine.model.identity import IdKind, id_kind, is_integer
 from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName, QueueSpec
 
 GROUPS_TABLE = "queuegate_groups"
-"""Which messages are held for which group."""
+"""Which messages are parked for which group."""
 
 GROUP_VALUE_MAX = 255
 """Characters of a group's value, and of a follow-up's id."""
@@ -28,7 +28,7 @@ FindQueue = Callable[[QueueName], QueueSpec | None]
 """Looks a queue up in the catalog."""
 
 _NO_SUCH_TABLE = 1146
-_NOT_OURS = frozenset((1054, 1142, 1143, 1176, 1347))  # no such column, table or column denied, no table at all
+_INACCESSIBLE = frozenset((1054, 1142, 1143, 1176, 1347))  # no such column, table or column denied, no table at all
 _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 
 
@@ -36,8 +36,8 @@ _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 class GroupKey:
     """A queue whose messages form groups: by which column, and whether that holds numbers.
 
-    `dead` is its dead-letter queue, which need not be there; `dead_known`: the catalog has it. `indexes` are those
-    of the two tables, as far as they are known.
+    `dead` is its dead-letter queue, which may not exist; `dead_known`: the catalog has it. `indexes` are those of the
+    two tables, as far as they are known.
     """
 
     queue: QueueName
@@ -49,17 +49,17 @@ class GroupKey:
     dead_indexes: tuple[IndexInfo, ...] = field(default=(), compare=False)
 
     def misses(self, errno: int) -> bool:
-        """Whether an error of a question to the dead-letter queue says that it holds none of ours.
+        """Whether an error of a query of the dead-letter queue means that it has none of the group's messages.
 
-        It may have been made a moment ago, so it is asked though the catalog does not have it; and who has no right to
-        a table that is not there is denied.
+        It may have been created a moment ago, so it is queried even if the catalog does not have it; and without
+        privileges a query of a missing table is denied.
         """
-        return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _NOT_OURS)
+        return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _INACCESSIBLE)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """Some of the groups that something is held for. `last`: where the next page begins; None: there is none."""
+    """Some of the groups that have parked messages. `last`: where the next page begins; None: there is none."""
 
     done: list[str] = field(default_factory=list)
     last: str | None = None

@@ -51,7 +51,7 @@ def numbers_itself(queue: QueueSpec) -> bool:
     return column is not None and is_integer(column) and bool(column.flags & _AUTO_INCREMENT)
 
 
-def highest_given(queue: QueueSpec) -> int | None:
+def highest_explicit_id(queue: QueueSpec) -> int | None:
     """The highest id that may be given by hand, half of those that there are: the database goes on from there. None
     where it gives none itself."""
     column = queue.column("id")

@@ -1,12 +1,12 @@
-"""The name of a delivery: a number in the column lease_token that never comes twice for an id.
+"""The identity of a delivery: a number in the column lease_token that is never used twice for an id.
 
-A lease writes what is greater, one more than the number was or the database's time in microseconds. So it grows from
-delivery to delivery of a row, and a new row with an old id (after a TRUNCATE, DROP and CREATE, a seek, REDRIVE, or at
-another server that has lost the last rows) gets a later time. Whatever else ends a lease but an ack, a NACK, RELEASE,
-REJECT or a give-back, adds one: nobody holds that number. A lease that merely ran out keeps its own until the next.
+A lease writes the greater of the old number plus one and the database's time in microseconds. So it grows from delivery
+to delivery of a row, and a new row with an old id (after a TRUNCATE, DROP and CREATE, a seek, REDRIVE, or at another
+server that has lost the last rows) gets a later time. A NACK, RELEASE, REJECT or the engine's release of a lease adds
+one: no receiver has that number. A lease that only expired has its number until the next lease.
 
-Every number is below 2^53, so that clients whose numbers are floating-point read it exactly. What a client has written
-into the column beyond that gives way to the time; an overflow there is not possible. Pure.
+Every number is below 2^53, so that clients with floating-point numbers read it exactly. A larger value that a client
+has written into the column is replaced by the time; an overflow is not possible. Pure.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ GROWN = f"CASE WHEN {TOKEN_COLUMN} >= ? AND {TOKEN_COLUMN} < {TOKEN_MAX} THEN {T
 """As SQL, what a lease makes of it. Parameters: the time, twice (LeaseTimes)."""
 
 VOID = f"CASE WHEN {TOKEN_COLUMN} < {TOKEN_MAX} THEN {TOKEN_COLUMN} + 1 ELSE {TOKEN_MAX + 1} END"
-"""As SQL, what becomes of it when a lease is given up."""
+"""As SQL, its value after a lease is released."""
 
 VOID_BY_CLIENT = f"LEAST({TOKEN_COLUMN}, {TOKEN_MAX}) + 1"
-"""The same, in words that a limited account may use."""
+"""The same, in syntax that a restricted account may use."""
 
 
-def grown(token: int, time_us: int) -> int:
+def next_token(token: int, time_us: int) -> int:
     """What GROWN makes of it."""
     return token + 1 if time_us <= token < TOKEN_MAX else time_us
 

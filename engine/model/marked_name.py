@@ -1,10 +1,9 @@
-"""Whose mark it is: the comment that makes a table a queue or a topic names the table.
+"""The owner of a mark: the comment that makes a table a queue or a topic contains the table's name.
 
-CREATE TABLE ... LIKE, and tools that change a table by way of a copy, copy the comment too. A table whose comment names
-another one is a copy, or was renamed, and is no queue until somebody says so: ALTER QUEUE writes the name anew. A
-comment without a name, of an earlier version or written by hand, is that of any table. Where a client's statement has
-renamed a queue, its name is written anew at once; a tool that puts a copy in the place of a queue leaves what was the
-queue without a mark of its own.
+CREATE TABLE ... LIKE, and tools that change a table through a copy, copy the comment too. A table whose comment names
+another one is a copy, or was renamed, and is no queue until ALTER QUEUE writes its name again. A comment without a
+name, from an earlier version or written manually, is valid for any table. When a client's statement renames a queue,
+its name is updated immediately; a tool that replaces a queue by a copy leaves the old table without a mark of its own.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def copied_from(comment: str, table: str) -> str | None:
 
 
 def renamed(before: QueueCatalog, after: QueueCatalog) -> list[QueueSpec | TopicSpec]:
-    """What a statement between these two has only given another name: of the tables that it brought, whose marks are
-    another's, those whose namesake it took away."""
+    """The tables that a statement between these two catalogs has only renamed: new tables with the mark of a table that
+    is gone."""
     gone = [name for name in (*before.queues, *before.topics) if not _is_there(after, name)]
     new = [copy for name, copy in after.copies.items() if name not in before.copies]
-    found = [[copy for copy in new if not is_copied(copy.comment, name.table)] for name in gone]
-    return [copies[0] for copies in found if len(copies) == 1]
+    copies_of_gone = [[copy for copy in new if not is_copied(copy.comment, name.table)] for name in gone]
+    return [copies[0] for copies in copies_of_gone if len(copies) == 1]
 
 
 def _is_there(catalog: QueueCatalog, name: QueueName) -> bool:
@@ -60,10 +59,10 @@ def _is_there(catalog: QueueCatalog, name: QueueName) -> bool:
 
 
 def _named(comment: str) -> str | None:
-    found = [
+    names = [
         value for key, _, value in (piece.strip().partition("=") for piece in comment.split(",")) if key == NAME_KEY
     ]
-    return found[-1] if found else None
+    return names[-1] if names else None
 
 
 def _written(table: str) -> str:

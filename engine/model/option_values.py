@@ -69,8 +69,8 @@ def parse_wait(name: str, value: OptionValue) -> int:
 
 
 def check_receivers_wait(name: str, nanoseconds: int, own_ns: int) -> None:
-    """That a receiver may hold messages for so long: half a day, or as long as the queue itself says. Else nobody would
-    have them before. Raises InvalidOption."""
+    """Check how long a receiver may lease messages: half a day, or the queue's own time. Otherwise no other receiver
+    could get them for longer. Raises InvalidOption."""
     if nanoseconds > max(_RECEIVERS_WAIT_MAX_NS, own_ns):
         raise InvalidOption(
             f"{name}: a receiver may hold messages for at most 12h, or the queue's ack_wait where that is longer"

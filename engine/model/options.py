@@ -1,7 +1,7 @@
-"""Queue options: their names, bounds, and the table COMMENT that keeps them.
+"""Queue options: their names, bounds, and the table COMMENT that stores them.
 
 The COMMENT is `vitess_message,key=value,...` with Vitess's own keys and units (seconds) where Vitess has the
-option, so the table alone is the whole truth about a queue. Reading is the exact inverse of writing.
+option, so the table is the only source of truth about a queue. Reading is the exact inverse of writing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNTIL_CONSUMED = "until_consumed"
 """The value of a group's `retain` with which its topic keeps what the group has not done."""
 
 KEEP_ATTEMPTS = 10
-"""How many of a message's failed attempts are kept where the queue does not say."""
+"""The default number of a message's failed attempts that are stored."""
 
 KEEP_ATTEMPTS_MAX = 100
 """100 failures of at most 7 KB: a NACK writes all of them, and the column holds 16 MB."""
@@ -93,7 +93,7 @@ class QueueOptions:
     @property
     def tries_alone(self) -> bool:
         """Whether a delivery that ends without a word counts as an attempt only where its receiver held nothing else:
-        else the message is handed out alone (engine.delivery.company)."""
+        else the message is handed out alone (engine.delivery.isolated_delivery)."""
         return self.max_attempts > 0 and not self.fails_at_once
 
     @property
@@ -187,7 +187,7 @@ INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_
 """The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
 
 OF_GROUPS = ("topic", "consumer_group")
-"""Options that CREATE GROUP gives the queue that it makes, and nobody else."""
+"""Options that only CREATE GROUP sets, on the queue that it creates."""
 
 GROUPS_ONLY = ("retain", "filter")
 """Options that WITH gives a consumer group, and no queue."""
@@ -214,7 +214,7 @@ REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_ca
 
 
 def parse_options(
-    given: Mapping[str, OptionValue],
+    explicit: Mapping[str, OptionValue],
     base: QueueOptions | None = None,
     *,
     altered: QueueOptions | None = None,
@@ -222,19 +222,19 @@ def parse_options(
 ) -> QueueOptions:
     """Options from a WITH list, over `base`: the configured defaults, or those of a queue that is `altered`.
 
-    `stretch`: the base's bounds of the backoff are defaults, which give way to what is given.
+    `stretch`: the base's bounds of the backoff are defaults, which explicit values override.
 
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
     """
     values: dict[str, object] = {}
-    for raw_name, value in given.items():
+    for raw_name, value in explicit.items():
         option = _option(raw_name)
         values[option.field] = option.read(raw_name.lower(), value)
     options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
     if altered is not None and _waits(options) == _waits(altered):
         return _narrowed(options)  # an adopted table may hold waits that contradict each other, as Vitess's may
-    # A default gives way to what is given; only two values that were both given can contradict.
+    # An explicit value overrides a default; only two explicit values can contradict.
     if stretch and "max_backoff_ns" not in values:
         options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
     elif stretch and "min_backoff_ns" not in values and options.min_backoff_ns is not None:
@@ -278,19 +278,19 @@ def _narrowed(options: QueueOptions) -> QueueOptions:
 
 
 def to_comment(options: QueueOptions) -> str:
-    """The table COMMENT that keeps these options. `from_comment` reads it back unchanged."""
+    """The table COMMENT that stores these options. `from_comment` reads it back unchanged."""
     parts = ["vitess_message"]
     default = QueueOptions()
     for name, option in OPTIONS.items():
         value = getattr(options, option.field)
-        told = name not in _ONLY_IF_SET or value != getattr(default, option.field)
-        if value is not None and value != () and told:
+        written = name not in _ONLY_IF_SET or value != getattr(default, option.field)
+        if value is not None and value != () and written:
             parts.append(f"{option.key}={option.write(value)}")
     return ",".join(parts)
 
 
 def changed_comment(comment: str, options: QueueOptions) -> str:
-    """A queue table's comment with these options in place of its own; what else it holds is kept, at its end."""
+    """A queue table's comment with these options in place of its own; its other text stays, at the end."""
     keys = {option.key for option in OPTIONS.values()}
     pieces = [piece.strip() for piece in comment.split(",")]
     foreign = [p for p in pieces if p and p != "vitess_message" and not (p.count("=") == 1 and p.split("=")[0] in keys)]
@@ -336,7 +336,7 @@ def _from_comment(option: _Option, text: str) -> object:
 
 
 def from_comment_text(name: str, text: str) -> str:
-    """The value of an option as WITH takes it, from how a comment holds it."""
+    """The value of an option as WITH takes it, from the form in a comment."""
     return unquote(text) if OPTIONS[name].write in (escaped, joined, order_key_text) else text
 
 

@@ -1,4 +1,4 @@
-"""Pins: which settings of a client's session a statement of ours must not depend on."""
+"""Pins: which settings of a client's session a statement of queuegate must not depend on."""
 
 from __future__ import annotations
 

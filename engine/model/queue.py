@@ -1,4 +1,4 @@
-"""The engine's words as frozen values: queue, message, batch, catalog, report. No behaviour beyond themselves.
+"""The engine's data types as frozen values: queue, message, batch, catalog, report. No behaviour of their own.
 
 Times are nanoseconds since the Unix epoch by the database's clock; durations are nanoseconds. Row values are
 `bytes | None` in the MySQL text protocol's form (what `SELECT` sends on the wire), whatever the backend.
@@ -40,26 +40,26 @@ SYSTEM_COLUMNS = (
 """Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
 
 ERROR_COLUMNS = ("first_error", "last_error")
-"""What NACK and REJECT note their reason in; an adopted table may lack them."""
+"""The columns for the reason of NACK and REJECT; an adopted table may lack them."""
 
 ERROR_CHARACTERS = 1000
-"""How much of a reason is kept."""
+"""How much of a reason is stored."""
 
 ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
-"""What they are made as: a reason may be in any language, whatever the database's own character set."""
+"""Their type: a reason may be in any language, whatever the database's own character set."""
 
 ATTEMPTS_COLUMN = "failed_attempts"
-"""What is kept of failed attempts (engine.model.attempts); an adopted table may lack it."""
+"""The record of failed attempts (engine.model.attempts); an adopted table may lack it."""
 
 SOURCE_ID_COLUMN = "source_id"
-"""Of a dead letter: the id that its message had, where another dead letter has that id here."""
+"""The column of a dead letter for its message's id, where another dead letter has that id."""
 
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
 _BIGINT = 8  # the protocol's code
 
 TIMESTAMP_TYPE = 7
-"""The protocol's code of a moment: what it shows depends on the session's time zone. In rows for receivers its values
-are seconds since the epoch, with the decimals that there are; 0 is the zero date."""
+"""The protocol's code of TIMESTAMP: its text depends on the session's time zone. In rows for receivers its values are
+seconds since the epoch, with the column's decimals; 0 is the zero date."""
 
 _NOT_NULL, _UNSIGNED, _NO_DEFAULT = 0x1, 0x20, 0x1000  # the protocol's flags of a column
 
@@ -73,11 +73,11 @@ TOPIC_COLUMNS = ("id", "time_scheduled", "time_created")
 """Columns that CREATE TOPIC adds, in table order. All but `id` are hidden from `*`."""
 
 SEQUENCE_COLUMN = "queuegate_seq"
-"""Of a topic with the option `sequence`: the number that a message is given once it is committed. Invisible, and hidden
+"""For a topic with the option `sequence`: the number that a message gets once it is committed. Invisible, and hidden
 from `*`."""
 
 SOUGHT_COLUMN = "queuegate_sought"
-"""Of a consumer group's queue: 1 where the group had read beyond the message before a seek. Hidden from `*`."""
+"""For a consumer group's queue: 1 where the group had read beyond the message before a seek. Hidden from `*`."""
 
 
 def quoted(name: str) -> str:
@@ -106,23 +106,23 @@ _DIGEST_CHARACTERS = 8
 
 
 def default_dead_letter(table: str) -> str:
-    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` after the queue's own."""
+    """The table of a queue's dead letters without the option `dead_letter`: the queue's name and `_dead`."""
     return derived_name(table, "_dead")
 
 
 def derived_name(table: str, ending: str) -> str:
     """The name of a table that belongs to another: its name and this ending, in ASCII and shorter than half a name.
 
-    Where that is too long for a name, or for a file, part of the name gives way to its digest.
+    Where that is too long for a name, or for a file, part of the name is replaced by its digest.
     """
     name = f"{table}{ending}"
     if len(name) <= NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
         return name
     ending = f"_{hashlib.sha256(table.encode()).hexdigest()[:_DIGEST_CHARACTERS]}{ending}"
-    kept = table[: NAME_CHARACTERS - len(ending)]
-    while _file_bytes(kept + ending) > _FILE_BYTES_MAX:
-        kept = kept[:-1]
-    return kept + ending
+    prefix = table[: NAME_CHARACTERS - len(ending)]
+    while _file_bytes(prefix + ending) > _FILE_BYTES_MAX:
+        prefix = prefix[:-1]
+    return prefix + ending
 
 
 def _file_bytes(name: str) -> int:
@@ -158,7 +158,7 @@ class ColumnMeta:
 
 
 class Layout(Enum):
-    """Which generation of queue table this is; decides the retry delay."""
+    """The generation of the queue table; decides the retry delay."""
 
     CURRENT = "current"
     LEGACY = "legacy"
@@ -177,10 +177,10 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """All that is known of a queue: the table alone is the truth, this is a reading of it.
+    """A queue as read from its table, which is the only source of truth.
 
     `columns` are all of the table's columns in table order; `message_columns` the names that `*` streams, `id` first.
-    `comment` is the table's own, which holds the options.
+    `comment` is the table's own, which contains the options.
     """
 
     name: QueueName
@@ -191,35 +191,35 @@ class QueueSpec:
     indexes: tuple[IndexInfo, ...] = ()
     comment: str = ""
     generated: frozenset[str] = frozenset()
-    """Names, in lower case, of the columns that the database computes: nobody writes them."""
+    """Names, in lower case, of the generated columns, which are never written."""
     narrow: frozenset[tuple[str, str]] = frozenset()
-    """Of ERROR_COLUMNS and ATTEMPTS_COLUMN those that do not hold all of Unicode: name in lower case, character set."""
+    """Those of ERROR_COLUMNS and ATTEMPTS_COLUMN that cannot store all of Unicode: lower-case name, character set."""
 
     @property
     def takes_directly(self) -> bool:
-        """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts, and
-        which gets all of its topic."""
+        """Whether fed messages can be leased at once: the queue of a consumer group without limits that gets all of its
+        topic."""
         return self.options.topic is not None and not self.options.limited and self.options.filter is None
 
     @property
     def takes_added(self) -> bool:
-        """Whether messages that a commit has just added can be leased without a look: nothing restricts its claims, and
-        a row tells when it was due."""
+        """Whether messages that a commit has just added can be leased without a poll: it has no limits, and a row has
+        the time at which it became due."""
         alone = self.options.topic is None and not self.options.limited
         return alone and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
 
     @property
-    def attempts_kept(self) -> int:
-        """How many failed attempts of a message are kept; 0 where the table has no column that they fit into."""
+    def attempts_stored(self) -> int:
+        """How many failed attempts of a message are stored; 0 where the table has no suitable column."""
         column = self.column(ATTEMPTS_COLUMN)
-        fits = column is not None and holds_attempts(column) and ATTEMPTS_COLUMN not in dict(self.narrow)
+        fits = column is not None and can_store_attempts(column) and ATTEMPTS_COLUMN not in dict(self.narrow)
         return self.options.keep_attempts if fits else 0
 
     @property
     def has_tokens(self) -> bool:
         """Whether each delivery has a number of its own (engine.model.lease_token)."""
         column = self.column(TOKEN_COLUMN)
-        return column is not None and TOKEN_COLUMN not in self.generated and holds_tokens(column)
+        return column is not None and TOKEN_COLUMN not in self.generated and can_store_tokens(column)
 
     @property
     def dead_letter(self) -> QueueName:
@@ -231,12 +231,12 @@ class QueueSpec:
         return _column(self.columns, name)
 
 
-def may_be_anothers(queue: QueueName, dead: QueueName, found: QueueSpec | None) -> bool:
-    """Whether a queue's dead-letter queue, `found` or still to be made, may be another's: neither made for this queue
-    nor to be made under its own name."""
-    if found is None:
+def may_belong_to_another(queue: QueueName, dead: QueueName, existing: QueueSpec | None) -> bool:
+    """Whether a queue's dead-letter queue, `existing` or still to be created, may belong to another queue: it was not
+    created for this one, and does not have its default name."""
+    if existing is None:
         return dead.table != default_dead_letter(queue.table)
-    return found.options.dead_letter_of != queue.table
+    return existing.options.dead_letter_of != queue.table
 
 
 def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
@@ -244,20 +244,20 @@ def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
     return next((column for column in columns if column.name.lower() == lowered), None)
 
 
-def holds_attempts(column: ColumnMeta) -> bool:
-    """Whether a column called as ATTEMPTS_COLUMN can be that one. Else it is the user's own."""
+def can_store_attempts(column: ColumnMeta) -> bool:
+    """Whether a column with the name ATTEMPTS_COLUMN is suitable. Otherwise it is the user's own."""
     return column.type in _TEXTS_OF_ANY_LENGTH and column.length >= (1 << 24) - 1
 
 
-def holds_tokens(column: ColumnMeta) -> bool:
-    """Whether a column called as TOKEN_COLUMN can be that one. Else it is the user's own."""
+def can_store_tokens(column: ColumnMeta) -> bool:
+    """Whether a column with the name TOKEN_COLUMN is suitable. Otherwise it is the user's own."""
     flags = column.flags & (_NOT_NULL | _UNSIGNED | _NO_DEFAULT)
     return column.type == _BIGINT and flags == _NOT_NULL
 
 
 def lacks_tokens(queue: QueueSpec) -> bool:
-    """Whether CREATE QUEUE of an earlier version has made its table: all of the queue's own columns are there but that
-    of tokens. An adopted table is its owner's, and served without."""
+    """Whether CREATE QUEUE of an earlier version created its table: all of the queue's own columns exist except that of
+    tokens. An adopted table belongs to its owner, and is served without tokens."""
     missing = [name for name in SYSTEM_COLUMNS if queue.column(name) is None]
     return missing == [TOKEN_COLUMN] and "state" in queue.generated
 
@@ -301,7 +301,7 @@ def _unindexable(option: str, column: str, types: Mapping[str, int]) -> str | No
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """All that is known of a topic: a log table that consumer groups read. `columns` are all of its columns."""
+    """A topic: a log table that consumer groups read. `columns` are all of its columns."""
 
     name: QueueName
     columns: tuple[ColumnMeta, ...]
@@ -315,20 +315,20 @@ class TopicSpec:
 
     @property
     def compact_index(self) -> IndexInfo | None:
-        """The index in which the messages of one value of `compact` follow one another by offset; None where there is
-        none. A table's primary key, which is the id, is the end of its every index."""
+        """The index that has the messages of one value of `compact` in the order of their offsets; None where there is
+        none. A table's primary key, which is the id, is the last part of every index."""
         name = (self.options.compact or "").lower()
         wanted = ((name, SEQUENCE_COLUMN),) if self.sequenced else ((name,), (name, "id"))
         return next((index for index in self.indexes if index.whole and index.columns in wanted), None)
 
     @property
     def sequenced(self) -> bool:
-        """Whether a message's offset is the number that it is given after its commit, and not its id."""
+        """Whether a message's offset is the number that it gets after its commit, and not its id."""
         return self.options.sequence
 
     @property
     def unsequenced(self) -> str | None:
-        """Why `sequence` cannot have its effect; None where it has, or is not asked for."""
+        """Why `sequence` has no effect; None where it has, or is not set."""
         if not self.options.sequence or (
             self.column(SEQUENCE_COLUMN) is not None
             and any(index.unique and index.columns == (SEQUENCE_COLUMN,) for index in self.indexes)
@@ -341,7 +341,7 @@ class TopicSpec:
 
     @property
     def uncompacted(self) -> str | None:
-        """Why `compact` has no effect; None where it has, or is not asked for."""
+        """Why `compact` has no effect; None where it has, or is not set."""
         column = self.options.compact
         if reason := unfit_compact_column(column, {c.name.lower(): c.type for c in self.columns}):
             return reason
@@ -396,9 +396,10 @@ class QueueCatalog:
 
 
 class MessageKey(NamedTuple):
-    """What the cache holds of a waiting message. The order of the fields is the order of delivery.
+    """What the cache stores of a waiting message. The order of the fields is the order of delivery.
 
-    This and what else is made for each delivery are named tuples: made in a third of the time of a frozen dataclass.
+    This and the other objects that are made for each delivery are named tuples, which are made in a third of the time
+    of a frozen dataclass.
     """
 
     priority: int
@@ -407,8 +408,8 @@ class MessageKey(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A leased message. `values` follow the queue's `columns`; `due_ns` is when it fell due before the lease; `token`:
-    the number of this delivery, NO_TOKEN where the queue has none."""
+    """A leased message. `values` are in the order of the queue's `columns`; `due_ns` is when it became due before the
+    lease; `token`: the number of this delivery, NO_TOKEN where the queue has none."""
 
     id: MessageId
     epoch: int
@@ -422,7 +423,7 @@ class Message(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Messages for one receiver; `rows` are projected to the subscription's columns, one per message. `ends`: when
-    their leases end at the earliest, by Clock.passed. What a broadcast reads is not leased: it has rows alone."""
+    their leases end at the earliest, by Clock.boottime. Messages of a broadcast are not leased: they have only rows."""
 
     messages: tuple[Message, ...]
     rows: tuple[tuple[TextValue, ...], ...]
@@ -434,7 +435,7 @@ class Batch:
 
 
 class WaitMode(Enum):
-    """When a result set ends by itself (besides LIMIT)."""
+    """When a result set ends without an error (besides LIMIT)."""
 
     ENDLESS = "endless"
     WAIT = "wait"
@@ -445,8 +446,8 @@ class WaitMode(Enum):
 class Condition:
     """The WHERE of a stream: SQL of the backend, without parameters, that names columns of the queue.
 
-    `settings`: the session's settings that say how it is read, by name. `text`: as the client wrote it; two that differ
-    in nothing else are one condition.
+    `settings`: the session's settings that decide how it is read, by name. `text`: as the client wrote it; two
+    conditions that differ only in it are equal.
     """
 
     sql: str
@@ -455,7 +456,7 @@ class Condition:
 
 
 class Start(Enum):
-    """From where a reader begins."""
+    """The kinds of start of a reader."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -473,7 +474,7 @@ class StartAt:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """What a SELECT ... FROM STREAM asks for. `columns` None means `*`; `condition` None: every message."""
+    """What a SELECT ... FROM STREAM requests. `columns` None means `*`; `condition` None: every message."""
 
     queue: QueueName
     columns: tuple[str, ...] | None = None
@@ -489,16 +490,17 @@ class SubscribeRequest:
     consumer: str = ""
     pid: int | None = None
     by_connection: bool | None = None
-    """Whether what is unacked when the result ends goes back when its connection ends, not by time; None: unsaid."""
+    """Whether messages that are unacked when the result ends are released when its connection ends, not by time; None:
+    not specified."""
     start: StartAt | None = None
-    """Of a topic that is read by itself: from where. None: `queue` is a queue."""
+    """Where to start, if a topic is read directly. None: `queue` is a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStatus:
-    """An open stream. `waiting`: it would take a message now, its window included; `window_full`: it may hold no more
-    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one. `consumer` and `pid`: what its
-    client calls itself, and its process, as far as it says so."""
+    """An open stream. `waiting`: it would take a message now, within its window; `window_full`: it may have no more
+    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one. `consumer` and `pid`: the name
+    and the process that its client reports."""
 
     queue: QueueName
     connection_id: int
@@ -512,8 +514,8 @@ class SubscriptionStatus:
     waiting: bool
     window_full: bool
     since_ns: int
-    held_back: float = 0.0
-    """Seconds for which the queue's max_rate lets nothing go to it."""
+    rate_limited_seconds: float = 0.0
+    """Seconds for which the queue's max_rate allows no delivery to it."""
     consumer: str = ""
     pid: int | None = None
 
@@ -528,9 +530,9 @@ class QueueStatus:
     in_flight: int
     counters: Mapping[str, int]
     delays: tuple[int, ...] = ()
-    """First deliveries by how long they had waited (engine.delivery.metrics), and those seconds together."""
+    """First deliveries by how long they had waited (engine.delivery.metrics), and the sum of these seconds."""
     delay_seconds: float = 0.0
     receivers: int = 0
-    """Connections that have a stream open, hold a message, or have had a result within the last minute."""
+    """Connections that have an open stream or a message, or had a result within the last minute."""
     alarms: int = 0
-    """Messages handed out here that have been leased for longer than alarm_after."""
+    """Messages delivered here that have been leased for longer than alarm_after."""

@@ -1,7 +1,7 @@
-"""Schedules: messages that recur. What a row of SCHEDULES_TABLE holds, as frozen values, and how its texts are read.
+"""Schedules: recurring messages. The content of a row of SCHEDULES_TABLE, as frozen values, and how it is parsed.
 
-Each database has a table of its own, in which anybody may write who has the right to: nothing of a row is trusted. The
-values of a message are kept as data, never as SQL, and become SQL by the functions that quote.
+Each database has its own table, and any account with the privilege may write to it: nothing in a row is trusted. The
+values of a message are stored as data, never as SQL, and become SQL by the functions that quote.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 class Missed(Enum):
-    """What becomes of ticks that nobody sent in time: no message, one for all of them, or one for each."""
+    """How missed ticks are handled: no message, one for all of them, or one for each."""
 
     SKIP = "skip"
     ONCE = "once"
     ALL = "all"
 
 
-class Word(Enum):
-    """Words that stand for a value: the column's default, and the time of the tick in nanoseconds."""
+class SpecialValue(Enum):
+    """Keywords for a value: the column's default, and the time of the tick in nanoseconds."""
 
     DEFAULT = "DEFAULT"
     TICK = "TICK"
@@ -73,7 +73,7 @@ class Number:
             raise ValueError("a value is no number")
 
 
-Value = str | bytes | bool | Number | Word | None
+Value = str | bytes | bool | Number | SpecialValue | None
 """A value of a message."""
 
 
@@ -153,7 +153,7 @@ class Unreadable:
 
 
 class InvalidSchedule(EngineError):
-    """A row of the table that is no schedule, or a schedule whose message cannot be made."""
+    """A row of the table that is no schedule, or a schedule whose message cannot be built."""
 
     errno = 1231
 
@@ -175,7 +175,7 @@ MakeInsert = Callable[[Insertion], Awaitable[Callable[[Any], object]]]
 
 
 def values_text(values: tuple[Value, ...]) -> str:
-    """The values as the table holds them: JSON, in ASCII."""
+    """The values as stored in the table: JSON, in ASCII."""
     return json.dumps([_as_json(value) for value in values], separators=(",", ":"))
 
 
@@ -189,7 +189,7 @@ def _as_json(value: Value) -> object:
             return {"x": value.hex()}
         case Number(text):
             return {"n": text}
-        case Word():
+        case SpecialValue():
             return {"w": value.value}
 
 
@@ -205,23 +205,23 @@ def _value(item: Any) -> Value:
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, dict) and len(item) == 1:
-        ((kind, given),) = item.items()
-        if isinstance(given, str):
+        ((kind, content),) = item.items()
+        if isinstance(content, str):
             match kind:
                 case "s":
-                    given.encode()  # half a character is none
-                    return given
+                    content.encode()  # half a character is none
+                    return content
                 case "x":
-                    return bytes.fromhex(given)
+                    return bytes.fromhex(content)
                 case "n":
-                    return Number(given)
+                    return Number(content)
                 case "w":
-                    return Word(given)
+                    return SpecialValue(content)
     raise ValueError("a value is of no known kind")
 
 
 def columns_text(columns: tuple[str, ...]) -> str:
-    """Names of columns as the table holds them."""
+    """Names of columns as stored in the table."""
     return json.dumps(columns, separators=(",", ":"))
 
 
@@ -233,7 +233,7 @@ def read_columns(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-# --- rules and options as they are given
+# --- parsing of rules and options
 
 
 def read_every(value: OptionValue) -> Every:

@@ -1,7 +1,7 @@
-"""Sequence numbers of topics: whether a database can have them, and what a step that gives them comes to.
+"""Sequence numbers of topics: whether a database supports them, and the result of a numbering step.
 
-Where several servers give ids, ids tell no order. There a message is given a number once it is committed, and readers
-go by the numbers: ADR 13 has the protocol and the proof.
+Where several servers assign ids, ids have no order. There a message gets a number once it is committed, and readers use
+the numbers: ADR 13 has the protocol and the proof.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Sequencing(Enum):
-    """What a database says to the option `sequence` of a topic."""
+    """How a database supports the option `sequence` of a topic."""
 
     NEEDED = "several servers give ids: without it a topic has no consumer groups and no broadcasts"
     POSSIBLE = "one server gives ids"
@@ -28,9 +28,9 @@ class Sequencing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """What one step came to. `count`: messages that were given a number. `more`: others can be given one now.
-    `waiting`: others are there that cannot, for a client has locked them, or another proxy was faster."""
+class NumberingResult:
+    """The result of one step. `count`: messages that got a number. `more`: others can get one now. `waiting`: others
+    cannot, for a client has locked them, or another proxy was faster."""
 
     count: int = 0
     more: bool = False

@@ -1,4 +1,4 @@
-"""The options of a topic: what it keeps of its messages, and how many it traces; in its COMMENT, after TOPIC_MARK."""
+"""The options of a topic: its retention, and how many messages it traces; in its COMMENT, after TOPIC_MARK."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SIZE = re.compile(r"\s*\+?((?>\d+)(?:\.(?>\d*))?)\s*(b|k|kb|m|mb|g|gb|t|tb)?\s*
 _UNIT_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BYTES_MAX = 1 << 50
 _ROWS_MAX = 10**15
-_TRACE_WORDS = {0: "off", 100: "on"}
+_TRACE_NAMES = {0: "off", 100: "on"}
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%", re.ASCII)
 
 _PARTITION_NS_MIN = 60 * NS_PER_SECOND
@@ -36,7 +36,7 @@ PARTITIONS_MAX = 1000
 """As many as a topic shall have, about. Servers have up to 8,192, and each costs an open file."""
 
 COMPACT_AFTER_NS = 60 * NS_PER_SECOND
-"""What `compact_after` is where it is not given: a reader that is not behind by a minute gets every message."""
+"""The default of `compact_after`: a reader that is not behind by a minute gets every message."""
 
 COMPACT_INDEX = "queuegate_compact"
 """The index that the proxy makes on the column of `compact`."""
@@ -82,7 +82,7 @@ class TopicOptions:
             "retain": _duration_text(self.retain_ns),
             "retain_rows": None if self.retain_rows is None else str(self.retain_rows),
             "retain_bytes": None if self.retain_bytes is None else str(self.retain_bytes),
-            "trace": None if self.trace is None else _TRACE_WORDS.get(self.trace, f"{self.trace}%"),
+            "trace": None if self.trace is None else _TRACE_NAMES.get(self.trace, f"{self.trace}%"),
             "trace_keep": _duration_text(self.trace_keep_ns),
             "compact": self.compact,
             "compact_after": _duration_text(self.compact_after_ns),
@@ -125,7 +125,7 @@ def parse_size(name: str, value: OptionValue) -> int:
 
 def _trace(name: str, value: OptionValue) -> int:
     text = str(value).strip().lower()
-    for percent, word in _TRACE_WORDS.items():
+    for percent, word in _TRACE_NAMES.items():
         if text == word:
             return percent
     if (match := _PERCENT.fullmatch(text)) is None or not 1 <= int(match[1]) <= 100:
@@ -168,14 +168,14 @@ TOPIC_OPTIONS = tuple(_FIELDS)
 """Their names."""
 
 
-def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOptions | None = None) -> TopicOptions:
+def parse_topic_options(explicit: Mapping[str, OptionValue | None], base: TopicOptions | None = None) -> TopicOptions:
     """Options from a WITH list, or over `base` from ALTER TOPIC; a value of None stands for none.
 
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
     """
     values: dict[str, int | str | None] = {}
-    for raw, value in given.items():
+    for raw, value in explicit.items():
         name = raw.lower()
         if name not in _FIELDS:
             near = difflib.get_close_matches(name, _FIELDS, n=1)
@@ -206,13 +206,13 @@ def _check_partition(options: TopicOptions) -> None:
 
 
 def topic_comment(options: TopicOptions, foreign: Iterable[str] = ()) -> str:
-    """The table COMMENT that keeps these options; `foreign`: what else it holds."""
+    """The table COMMENT that stores these options; `foreign`: its other text."""
     items = {name: escaped(text) if name == "compact" else text for name, text in options.items.items()}
     return ",".join((TOPIC_MARK, *(f"{name}={text}" for name, text in items.items()), *foreign))
 
 
 def changed_topic_comment(comment: str, options: TopicOptions) -> str:
-    """A topic's comment with these options in place of its own; what else it holds is kept, at its end."""
+    """A topic's comment with these options in place of its own; its other text stays, at the end."""
     pieces = [piece.strip() for piece in comment.removeprefix(TOPIC_MARK).split(",")]
     return topic_comment(options, (p for p in pieces if p and p.partition("=")[0] not in _FIELDS))
 

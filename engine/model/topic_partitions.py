@@ -1,8 +1,8 @@
-"""The partitions of a topic, by RANGE of its id: which are to be made, and what a dropped one means for a group. Pure.
+"""The partitions of a topic, by RANGE of its id: which to create, and what a dropped one means for a group. Pure.
 
-The last partition is MAXVALUE, so that each id has a place. It is kept empty, for only what is empty is divided without
-a copy. Four partitions are made ahead, each for as many ids as the last interval took. Behind them come wider ones, of
-4 to 1,024 times as many. They are a reserve for a jump of the rate, and are divided themselves while they are empty.
+The last partition is MAXVALUE, so that each id has a partition. It stays empty, because only an empty partition is
+divided without a copy. Four partitions are created ahead, each for as many ids as the last interval took. After them
+are wider ones, of 4 to 1,024 times as many. They are a reserve for a jump of the rate, and are divided while empty.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def first_partitions() -> tuple[Partition, ...]:
     return _named(new_bounds(0, WIDTH_MIN), Partition("pmax", None), ())
 
 
-def wanted_width(taken: int, held: int) -> int:
-    """Ids of a partition that is made now. `taken`: by the last interval; `held`: from the topic's first to its last,
+def wanted_width(taken: int, total: int) -> int:
+    """Ids of a partition that is created now. `taken`: in the last interval; `total`: from the first to the last,
     so that there are not too many partitions, however the rate has changed."""
-    return max(WIDTH_MIN, taken, held // PARTITIONS_MAX)
+    return max(WIDTH_MIN, taken, total // PARTITIONS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def current(partitions: Sequence[Partition], next_id: int) -> int | None:
 
 
 def division(partitions: Sequence[Partition], next_id: int, width: int) -> Division | None:
-    """How what lies before a topic's next id is to be divided; None where that is not needed, or the next message comes
+    """How to divide the partitions ahead of a topic's next id; None where that is not needed, or the next message goes
     into the last partition, which is not empty then."""
     place = current(partitions, next_id)
     last = partitions[-1]
@@ -152,9 +152,9 @@ def _fit(start: int, ahead: Sequence[Partition], width: int) -> int:
     return count
 
 
-def _named(bounds: Sequence[int], last: Partition, kept: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Partitions with these bounds, and the last one; no name is one of the `kept` ones."""
-    taken = {one.name.lower() for one in kept}
+def _named(bounds: Sequence[int], last: Partition, existing: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Partitions with these bounds, and the last one; no name is one of the `existing` ones."""
+    taken = {one.name.lower() for one in existing}
     named: list[Partition] = []
     for partition in (*(Partition(f"p{bound}", bound) for bound in bounds), last):
         name = partition.name
@@ -187,15 +187,15 @@ class CountedPage:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What a group has not read of the messages of a partition: `counted` of whole pages; beside these, the ranges in
-    which messages are still to be counted: the rest of the page that its offset is in, and its holes."""
+    """The messages of a partition that a group has not read: `counted` in whole pages; and the ranges in which messages
+    must still be counted: the rest of the page that its offset is in, and its holes."""
 
     counted: int
     ranges: tuple[IdRange, ...]
 
 
 def unread(pages: Sequence[CountedPage], position: GroupPosition, bound: int) -> Unread:
-    """What a group has not read of the partition below `bound` that has these pages."""
+    """What a group has not read in the partition below `bound` with these pages."""
     counted, ranges = 0, list[IdRange]()
     for page in pages:
         if page.first > position.offset:
@@ -210,7 +210,7 @@ def unread(pages: Sequence[CountedPage], position: GroupPosition, bound: int) ->
 
 
 def moved_past(position: GroupPosition, bound: int) -> GroupPosition:
-    """The position of a group once all below `bound` is gone, and no more comes there."""
+    """The position of a group once all ids below `bound` are deleted, and none can appear there."""
     holes = tuple(replace(hole, first=max(hole.first, bound)) for hole in position.holes if hole.last >= bound)
     offset = max(position.offset, bound - 1)
     return GroupPosition(offset, max(position.highest, offset), holes)

@@ -1,12 +1,13 @@
 """Topics and their consumer groups: names, where a group begins, and how far it has read.
 
 A topic is a log table; its messages are rows that stay. A consumer group is a queue of its own, fed from the topic on
-demand: what its members can take is copied from the topic into the group's queue, in the order of the offsets, and the
-group's position says up to where. From there on a message is like any other message of a queue; its ack deletes it.
+demand: messages that its members can take are copied from the topic into the group's queue, in the order of the
+offsets, and the group's position records how far. After that a message is like any other message of a queue; its ack
+deletes it.
 
 Offsets are AUTO_INCREMENT ids, which become visible out of order: a transaction that took a smaller id may commit
-later. So the position passes an id that is missing, but keeps it as a hole, and each feeding looks for it again. A
-hole is given up once no transaction can be open that began before it was seen.
+later. So the position passes a missing id, but stores it as a hole, and each feed checks it again. A hole is dropped
+once no transaction can be open that began before the hole was seen.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ POSITIONS_TABLE = "queuegate_positions"
 """How far each consumer group of a database has read."""
 
 HOLES_MAX = 1000
-"""Ranges of missing ids that a group keeps; one more, and it reads no further until one is closed."""
+"""Ranges of missing ids that a group stores; with one more it reads no further until one is closed."""
 
-HELD_NS = NS_PER_SECOND
-"""After which a group is looked at again that reads no further for its holes. Nobody tells when one can be closed."""
+HOLE_RETRY_NS = NS_PER_SECOND
+"""After which a group that is blocked by its holes is polled again. There is no event for a hole that can be closed."""
 
 FED_PRIORITY = 50
-"""The priority of what is fed into a group's queue: a log has no priorities."""
+"""The priority of messages that are fed into a group's queue: a log has no priorities."""
 
 _GROUP_NAME_MAX = 20
 
@@ -49,13 +50,13 @@ def group_table(topic: QueueName, group: str) -> QueueName:
 
 
 def may_be_group_of(topic: QueueName, table: QueueName) -> bool:
-    """Whether a table is called as the queue of one of the topic's consumer groups would be."""
+    """Whether a table has the name of a queue of one of the topic's consumer groups."""
     pieces = table.table.split("_group_")
     return any(group_table(topic, "_group_".join(pieces[first:])) == table for first in range(1, len(pieces)))
 
 
 def is_group_name(name: str) -> bool:
-    """Whether a consumer group can be called so: 1 to 20 of a-z, A-Z, 0-9 and _."""
+    """Whether it is a valid name of a consumer group: 1 to 20 of a-z, A-Z, 0-9 and _."""
     return 1 <= len(name) <= _GROUP_NAME_MAX and name.isascii() and name.replace("_", "a").isalnum()
 
 
@@ -63,8 +64,8 @@ def is_group_name(name: str) -> bool:
 class Hole:
     """Ids from `first` to `last` that were taken before `seen_ns`, by the database's clock, and were not visible.
 
-    `newest`: the number of the newest transaction that was open some seconds later; 0: not asked yet. Whoever took one
-    of the ids has that number or a smaller one.
+    `newest`: the number of the newest transaction that was open some seconds later; 0: not read yet. A transaction that
+    took one of the ids has that number or a smaller one.
     """
 
     first: int
@@ -74,7 +75,7 @@ class Hole:
 
 
 NO_OFFSET = (1 << 63) - 1
-"""Where a message stands that has no number yet: beyond all offsets."""
+"""The offset of a message that has no number yet: beyond all others."""
 
 
 class Entry(NamedTuple):
@@ -85,7 +86,7 @@ class Entry(NamedTuple):
 
 
 class Place(Enum):
-    """Where a message stands to the position of a group: beyond it, in one of its holes, or read."""
+    """A message relative to the position of a group: beyond it, in one of its holes, or read."""
 
     UNREAD = "unread"
     AWAITED = "awaited"
@@ -94,7 +95,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """How far a group has read: all up to `offset` but for the `holes`.
+    """How far a group has read: all up to `offset` except the `holes`.
 
     `highest`: the largest offset it ever had; what is fed again up to there has been `sought`.
     """
@@ -117,13 +118,13 @@ class GroupPosition:
         return GroupPosition(before, max(before, self.highest), tuple(holes))
 
     def place_of(self, id_: int) -> Place:
-        """Where a message stands to this position."""
+        """A message relative to this position."""
         if id_ > self.offset:
             return Place.UNREAD
         return Place.AWAITED if any(hole.first <= id_ <= hole.last for hole in self.holes) else Place.READ
 
     def room(self, fresh: Sequence[Entry], *, complete: int = 0) -> int:
-        """How many of these messages may be fed, so that the holes stay as few as they may be. `complete`: see fed."""
+        """How many of these messages may be fed without exceeding HOLES_MAX. `complete`: see fed."""
         left, before = HOLES_MAX - len(self.holes), self.offset
         for count, entry in enumerate(fresh):
             left -= entry.id > max(before + 1, complete)
@@ -143,7 +144,7 @@ class GroupPosition:
 
     @property
     def holes_text(self) -> str:
-        """The holes as POSITIONS_TABLE keeps them."""
+        """The holes as POSITIONS_TABLE stores them."""
         return json.dumps(
             [[hole.first, hole.last, hole.seen_ns, hole.newest] for hole in self.holes], separators=(",", ":")
         )
@@ -155,28 +156,28 @@ def read_holes(text: str) -> tuple[Hole, ...]:
 
 
 SETTLED_IDS = 1000
-"""A message so many ids below the topic's end is as old as it says: it cannot have been written just now."""
+"""A message that many ids below the topic's end is as old as its time: it cannot have been written just now."""
 
 SETTLE_NS = 5 * NS_PER_SECOND
-"""How old a hole is when it is first asked which transactions are open. A transaction takes an id and its own number
-within one statement, so by then one that has taken the id has its number."""
+"""How old a hole is when the open transactions are first read for it. A transaction takes an id and its own number
+within one statement, so by then a transaction that has taken the id has its number."""
 
 GAP_WAIT_NS = 3600 * NS_PER_SECOND
-"""How long a hole is looked for where the server does not show us its transactions."""
+"""How long a hole is checked where the engine may not see the server's transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """Those that have written something. `first` and `last`: the smallest and the largest of their numbers, which are
-    given in order; None where there are no such transactions."""
+    """The open transactions that have written something. `first` and `last`: the smallest and the largest of their
+    numbers, which are assigned in order; None where there are no such transactions."""
 
     first: int | None = None
     last: int | None = None
 
 
 def entries(rows: Sequence[tuple[int, int]], last: int, now_ns: int) -> list[Entry]:
-    """Messages from their ids and times of creation. Those near the `last` id of the topic are taken to be of now, for
-    the time of creation is what the application says it is."""
+    """Messages from their ids and times of creation. Those near the `last` id of the topic get the current time, for
+    the application may set the time of creation."""
     return [Entry(id_, min(created, now_ns) if last - id_ > SETTLED_IDS else now_ns) for id_, created in rows]
 
 
@@ -190,16 +191,16 @@ def to_check(holes: Sequence[Hole], checked_ns: int, now_ns: int) -> bool:
 
 
 def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransactions | None) -> tuple[Hole, ...]:
-    """The holes that somebody may fill yet.
+    """The holes that may still be filled.
 
     A hole that is old enough is marked with the number of the newest transaction then open. Its ids were taken by that
-    one or by older ones; when none of those is open any more, nobody will fill it. A mark beyond the newest number that
-    is open now is another server's, in whose place this one came: the hole is marked anew.
+    one or by older ones; when none of those is open any more, it will not be filled. A mark beyond the newest open
+    number is another server's, which this one has replaced: the hole is marked again.
 
     Args:
         holes: what is missing.
         now_ns: the database's time.
-        transactions: those that are open. None: they are not shown to us, and a hole is given up by its age alone.
+        transactions: those that are open. None: the engine may not see them, and a hole is dropped only by its age.
     """
     if transactions is None:
         return tuple(hole for hole in holes if hole.seen_ns > now_ns - GAP_WAIT_NS)
@@ -215,41 +216,45 @@ def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransact
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Ids of a topic up to `offset` were taken before `seen_ns`, and those of them that are missing do not come any
-    more. `asked`: the ids from there to the topic's end, for which that is being found out.
+    """Ids of a topic up to `offset` were taken before `seen_ns`, and the missing ones among them cannot appear any
+    more. `candidates`: the ids from there to the topic's end, which are being checked.
 
-    What is known of a whole range of ids spares each reader the holes in it: a topic from whose midst messages were
-    deleted has more of them than a reader may keep.
+    Knowledge of a whole range of ids saves each reader its holes: a topic with many messages deleted in the middle has
+    more of them than a reader may store.
     """
 
     offset: int = 0
     seen_ns: int = 0
-    asked: Hole | None = None
+    candidates: Hole | None = None
     compared_ns: int = 0
 
     def to_compare(self, last: int, now_ns: int) -> bool:
-        """Whether more may be settled, once what is asked for is compared with the open transactions."""
-        return self.asked is not None and last >= self.offset and to_check((self.asked,), self.compared_ns, now_ns)
+        """Whether more may be settled, once the candidates are compared with the open transactions."""
+        return (
+            self.candidates is not None
+            and last >= self.offset
+            and to_check((self.candidates,), self.compared_ns, now_ns)
+        )
 
     def further(self, last: int, now_ns: int, compared_ns: int, transactions: OpenTransactions | None) -> Settled:
         """Once the open transactions, as of `compared_ns`, and then the `last` id, as of `now_ns`, were read."""
-        if last < self.offset or (self.asked is not None and last < self.asked.last):
-            return NOTHING_SETTLED  # it is another topic of that name, or its end was deleted
+        if last < self.offset or (self.candidates is not None and last < self.candidates.last):
+            return NOTHING_SETTLED  # it is another topic with that name, or its end was deleted
         settled = self
-        if self.asked is not None:
-            left = still_awaited((self.asked,), compared_ns, transactions)
+        if self.candidates is not None:
+            left = still_awaited((self.candidates,), compared_ns, transactions)
             if left:
-                return replace(self, asked=left[0], compared_ns=compared_ns)
-            settled = Settled(self.asked.last, self.asked.seen_ns)
+                return replace(self, candidates=left[0], compared_ns=compared_ns)
+            settled = Settled(self.candidates.last, self.candidates.seen_ns)
         if last == settled.offset:
             return settled
-        return replace(settled, asked=Hole(settled.offset + 1, last, now_ns))
+        return replace(settled, candidates=Hole(settled.offset + 1, last, now_ns))
 
     def complete(self, rows: Iterable[tuple[int, int]], last: int) -> int:
-        """Of messages by their ids and times of creation: below which id nothing that is missing comes any more.
+        """From messages by their ids and times of creation: the id below which no missing id can appear any more.
 
-        It is the largest id whose message is as old as what is settled. So nothing is taken for settled in a topic that
-        was made anew under its name.
+        It is the largest id whose message is as old as the settled ids. So nothing counts as settled in a topic that
+        was dropped and created again.
         """
         old = (id_ for id_, created in rows if created <= self.seen_ns and last - id_ > SETTLED_IDS)
         return max((id_ for id_ in old if id_ <= self.offset + 1), default=0)
@@ -258,41 +263,41 @@ class Settled:
 NOTHING_SETTLED = Settled()
 
 IN_ORDER = (1 << 63) - 1
-"""As GroupPosition.fed's `complete`: ids become visible in their order, so that one that is missing does not come."""
+"""For GroupPosition.fed's `complete`: ids become visible in order, so a missing id cannot appear."""
 
 
 def _without(holes: Iterable[Hole], ids: set[int]) -> list[Hole]:
     """The holes without these ids."""
     if not ids:
         return list(holes)
-    rest: list[Hole] = []
+    left: list[Hole] = []
     for hole in holes:
         first = hole.first
         for id_ in sorted(id_ for id_ in ids if hole.first <= id_ <= hole.last):
             if id_ > first:
-                rest.append(replace(hole, first=first, last=id_ - 1))
+                left.append(replace(hole, first=first, last=id_ - 1))
             first = id_ + 1
         if first <= hole.last:
-            rest.append(replace(hole, first=first))
-    return rest
+            left.append(replace(hole, first=first))
+    return left
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
-    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read and may read now.
-    `check`: the group's holes are to be compared with the open transactions. `held`: it has as many as it may keep, and
-    none of them has been filled."""
+class FeedResult:
+    """The result of a feed. `more`: the topic has more messages, which the group has not read and may read now.
+    `check`: the group's holes must be compared with the open transactions. `blocked`: it has as many holes as it may
+    store, and none of them has been filled."""
 
     messages: int
     more: bool
     check: bool = False
-    held: bool = False
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
-    """What a step of retention came to. `more`: there is more to delete. `lost`: of each group's queue, how many of the
-    messages it had not read."""
+class RetentionResult:
+    """The result of a retention step. `more`: there is more to delete. `lost`: by group queue, how many of the messages
+    the group had not read."""
 
     deleted: int
     more: bool
@@ -300,9 +305,8 @@ class Retained:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What a step of compaction came to. `place`: up to which id the messages have been looked at. `more`: there is
-    more to look at."""
+class CompactionResult:
+    """The result of a compaction step. `place`: up to which id the messages are examined. `more`: there are more."""
 
     deleted: int
     place: int
@@ -310,9 +314,9 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What a seek came to. `position` is the offset up to which the group now counts as having read; `dropped`: of
-    messages that the group had in its queue."""
+class SeekResult:
+    """The result of a seek. `position` is the offset up to which the group now counts as having read; `dropped`: how
+    many messages were deleted from its queue."""
 
     position: int
     dropped: int
@@ -322,11 +326,11 @@ class Sought:
 class GroupLag:
     """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound, or, where they
     are not counted, the ids beyond it; `exact` whether that is all of them, and no more. `holes`: ranges of ids that it
-    waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic of that name, or its end
-    was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
+    waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic with that name, or its
+    end was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
     `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none.
-    `unfiltered`: why the group's filter cannot be told of what it reads next, so that it reads no further.
-    `refused`: why this server cannot have groups read."""
+    `unfiltered`: why the group's filter cannot be evaluated for what it reads next, so that it reads no further.
+    `refused`: why groups cannot be read at this server."""
 
     offset: int
     unread: int
@@ -341,9 +345,9 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True)
 class TopicExtent:
-    """What a topic has. `first` and `last` offset: None where it is empty. `messages`: counted up to a bound, and
-    beyond it the ids from first to last, which may be more. `size`: in bytes, where the database says it.
-    `last_minute`: the ids that were given in the last minute."""
+    """The extent of a topic. `first` and `last` offset: None where it is empty. `messages`: counted up to a bound;
+    beyond it the number of ids from first to last, which may be more. `size`: in bytes, where the database reports it.
+    `last_minute`: the number of ids assigned in the last minute."""
 
     first: int | None
     last: int | None

@@ -1,6 +1,6 @@
-"""Messages that recur: `ticks` says when a schedule ticks and what becomes of missed ticks, `messages` what is sent
-then, `scheduler` sends it, within `bounds`. `schedules` is what the rest of the proxy asks.
+"""Recurring messages: `ticks` computes when a schedule ticks and how missed ticks are handled, `messages` builds the
+messages, `scheduler` sends them, within `bounds`. `schedules` is the interface for the rest of the proxy.
 
 A tick is a guarded UPDATE of the schedule's row and the INSERT of its message, in one transaction: of several proxies
-that try, one changes the row. Between ticks nothing is asked of the database.
+that try, only one changes the row. Between ticks the database is not queried.
 """

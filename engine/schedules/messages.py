@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, SYSTEM_COLUMNS, Layout, QueueSpec, TopicSpec
-from engine.model.schedules import Insertion, InvalidSchedule, Number, Schedule, Value, Word
+from engine.model.schedules import Insertion, InvalidSchedule, Number, Schedule, SpecialValue, Value
 
-_OURS = (*(name for name in SYSTEM_COLUMNS if name != "priority"), SEQUENCE_COLUMN, SOUGHT_COLUMN)
+_RESERVED_COLUMNS = (*(name for name in SYSTEM_COLUMNS if name != "priority"), SEQUENCE_COLUMN, SOUGHT_COLUMN)
 """Columns that no schedule gives: the database or the proxy does."""
 
 
 def own_columns(target: QueueSpec | TopicSpec) -> tuple[str, ...]:
     """The columns that VALUES without a list of columns is for: the user's own, in the table's order."""
     names = (column.name for column in target.columns)
-    return tuple(n for n in names if n.lower() not in (*_OURS, "priority") and n.lower() not in target.generated)
+    return tuple(
+        n for n in names if n.lower() not in (*_RESERVED_COLUMNS, "priority") and n.lower() not in target.generated
+    )
 
 
 def check_columns(columns: Sequence[str], values: Sequence[Value]) -> None:
@@ -22,7 +24,7 @@ def check_columns(columns: Sequence[str], values: Sequence[Value]) -> None:
     if len(columns) != len(values):
         raise InvalidSchedule("Column count doesn't match value count at row 1", 1136)
     for column in columns:
-        if column.lower() in _OURS:
+        if column.lower() in _RESERVED_COLUMNS:
             raise InvalidSchedule(f"a schedule cannot give {column}: leave it out", 1235)
 
 
@@ -31,15 +33,15 @@ def insertion(schedule: Schedule, target: QueueSpec | TopicSpec, ticks: Sequence
     check_columns(schedule.columns, schedule.values)
     has = {column.name.lower() for column in target.columns}
     times = [name for name in ("time_scheduled", "time_next") if name in has]
-    rest: dict[str, Value] = {}
+    system_values: dict[str, Value] = {}
     if isinstance(target, QueueSpec) and target.layout is Layout.LEGACY:
-        rest = {"epoch": Number("0"), "time_created": Number(str(now_ns))}
+        system_values = {"epoch": Number("0"), "time_created": Number(str(now_ns))}
     rows = tuple(
-        (*(_at(value, tick) for value in schedule.values), *(Number(str(tick)) for _ in times), *rest.values())
+        (*(_at(value, tick) for value in schedule.values), *(Number(str(tick)) for _ in times), *system_values.values())
         for tick in ticks
     )
-    return Insertion(target.name, (*schedule.columns, *times, *rest), rows)
+    return Insertion(target.name, (*schedule.columns, *times, *system_values), rows)
 
 
 def _at(value: Value, tick_ns: int) -> Value:
-    return Number(str(tick_ns)) if value is Word.TICK else value
+    return Number(str(tick_ns)) if value is SpecialValue.TICK else value

@@ -2,17 +2,17 @@
 
 Rules
 - A tick is one transaction of the engine's account: a guarded UPDATE of the schedule's row, and the INSERT of its
-  message. Correctness rests on that guard alone, however many try at once.
-- Of the proxies that are linked the leading one sends. The others come BACKUP_SECONDS later, read the table once, and
-  send what is still due: so a leader that was killed costs a tick two seconds.
-- The next tick of each schedule is in memory. The table is read when a change was told (a client's commit), at the
-  engine's periodic look, and at ticks; never between.
-- Schedules that are due together go in one transaction. Where that fails, one by one: a schedule whose message the
-  database refuses holds up no other. Its problem is kept in its row, told in the log once, and its tick is tried again
-  after a pause that doubles, up to a minute.
-- Whoever may write in the table may write any rows. Ticks that were missed are made up for at a bounded rate in each
-  database, after what is in time, and the log has a few lines a minute of them, and of schedules that fail.
-- Times are the database's. Where its clock has not come to a tick yet, the tick waits.
+  message. Correctness depends only on that guard, however many try at the same time.
+- Of the connected proxies the leader sends. The others wait BACKUP_SECONDS longer, read the table once, and send what
+  is still due: so a leader that was killed delays a tick by two seconds.
+- The next tick of each schedule is in memory. The table is read after a reported change (a client's commit), at the
+  engine's periodic poll, and at ticks; never between.
+- Schedules that are due together are sent in one transaction. If that fails, one by one: a schedule whose message the
+  database refuses delays no other. Its problem is stored in its row and logged once, and its tick is retried after a
+  pause that doubles, up to a minute.
+- Any rows may be written to the table. Missed ticks are made up for at a bounded rate in each database, after those in
+  time, and the log has a few lines a minute about them, and about schedules that fail.
+- Times are the database's. A tick waits until the database's clock has reached it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.clock import Clock, DatabaseTime
 from engine.database_work import DatabaseWork
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, EngineError, passes
+from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
@@ -37,14 +37,14 @@ from engine.model.schedules import (
     Unreadable,
     values_text,
 )
-from engine.schedules.bounds import FewLines, Room
+from engine.schedules.bounds import LogRateLimiter, TokenBucket
 from engine.schedules.messages import insertion
 from engine.schedules.ticks import due
 from engine.service import Service
 from engine.store.schedule_store import ScheduleStore, Step, WaitingSchedule
 
 BACKUP_SECONDS = 2.0
-"""How much later than the leading proxy the others come: longer than a tick takes on a busy database."""
+"""How much later than the leader the others send: longer than a tick takes on a busy database."""
 
 TOGETHER_MAX = 50
 """Schedules in one transaction: short locks, and a thousand that tick at once take some ten commits."""
@@ -60,15 +60,15 @@ MADE_UP_IN_TURN = 100
 """Of one schedule, before the next one that has missed ticks has its turn."""
 
 _MORE_ROOM_SECONDS = 1.0
-_TOLD_MAX = 5  # lines of the log in a minute, of each database and kind; the others are counted
-_TELL_SECONDS = 60.0
+_LOGGED_MAX = 5  # lines of the log in a minute, for each database and kind; the others are counted
+_LOG_SECONDS = 60.0
 _SOON = 0.001  # the shortest wait: the database's clock has steps of a millisecond
 _NO_SUCH_TABLE = 1146
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerContext:
-    """What the scheduler needs of its engine. `leads`: whether this one of several engines sends; `sent` hears of
+    """What the scheduler needs from its engine. `leads`: whether this engine, of several, sends; `sent` is called for
     messages that were added."""
 
     store: ScheduleStore
@@ -82,15 +82,15 @@ class SchedulerContext:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A schedule in memory. `pause` and `retry_at`: of one whose tick failed, or was locked. `told`: its problem, as
-    the log has it. `served`: when it last made up for something; who waits longest is first."""
+    """A schedule in memory. `pause` and `retry_at`: after its tick failed, or its row was locked. `logged_problem`: its
+    problem as logged. `made_up_at`: when it last made up for a missed tick; the longest wait is first."""
 
     next_ns: int
     troubled: bool
     pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(0.25, 60.0))
     retry_at: float = float("-inf")
-    told: str = ""
-    served: float = float("-inf")
+    logged_problem: str = ""
+    made_up_at: float = float("-inf")
 
     def late(self, now_ns: int) -> bool:
         """Whether its tick was missed."""
@@ -99,19 +99,19 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Database:
-    """The schedules of one database. `stale`: its table is to be read. `told`: what the log has of
-    it. `room`: for messages of missed ticks; there is none before `late_at`."""
+    """The schedules of one database. `stale`: its table must be read. `logged_problem`: its problem as logged.
+    `bucket`: for messages of missed ticks; it is empty until `late_at`."""
 
     time: DatabaseTime
-    room: Room
-    missed: FewLines
-    failed: FewLines
+    bucket: TokenBucket
+    missed: LogRateLimiter
+    failed: LogRateLimiter
     late_at: float = float("-inf")
     stale: bool = True
     schedules: dict[str, _Waiting] = field(default_factory=dict)
     pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(1.0, 30.0))
     retry_at: float = float("-inf")
-    told: str = ""
+    logged_problem: str = ""
 
 
 class Scheduler(Service):
@@ -121,21 +121,21 @@ class Scheduler(Service):
         super().__init__("scheduler", context.logger)
         self._context = context
         self._databases: dict[str, _Database] = {}
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
-    # --- what is told
+    # --- notifications
 
     def changed(self, database: str) -> None:
-        """Schedules of that database may have been made, changed or dropped."""
+        """Schedules of that database may have been created, changed or dropped."""
         if (known := self._databases.get(database)) is None:
-            room = Room(MADE_UP_AT_ONCE, MADE_UP_PER_SECOND, self._now)
-            lines = (FewLines(_TOLD_MAX, _TELL_SECONDS), FewLines(_TOLD_MAX, _TELL_SECONDS))
-            known = self._databases[database] = _Database(DatabaseTime(self._context.clock), room, *lines)
+            room = TokenBucket(MADE_UP_AT_ONCE, MADE_UP_PER_SECOND, self._now)
+            logs = (LogRateLimiter(_LOGGED_MAX, _LOG_SECONDS), LogRateLimiter(_LOGGED_MAX, _LOG_SECONDS))
+            known = self._databases[database] = _Database(DatabaseTime(self._context.clock), room, *logs)
         known.stale = True
-        self._news.set()
+        self._wakeup.set()
 
-    def look(self, databases: Iterable[str]) -> None:
-        """The periodic look: these databases have schedules, and no others."""
+    def reload(self, databases: Iterable[str]) -> None:
+        """The periodic poll: only these databases have schedules."""
         known = set(databases)
         for gone in self._databases.keys() - known:
             if not self._databases[gone].stale:
@@ -144,21 +144,21 @@ class Scheduler(Service):
             self.changed(database)
 
     def overdue(self) -> dict[str, float]:
-        """By database, for how many seconds the tick that waits longest is due; 0 where none is.
+        """By database, for how many seconds the longest waiting tick is due; 0 where none is.
 
         A database whose clock is not known yet is left out.
         """
-        found: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for name, database in self._databases.items():
             if (now_ns := database.time.now_ns()) is not None:
                 first_ns = min((waiting.next_ns for waiting in database.schedules.values()), default=now_ns)
-                found[name] = max(now_ns - first_ns, 0) / NS_PER_SECOND
-        return found
+                seconds[name] = max(now_ns - first_ns, 0) / NS_PER_SECOND
+        return seconds
 
     # --- one pass
 
     async def run_once(self) -> float | None:
-        """Read what is to be read, and send what is due. Seconds until there is something to do; None: nothing is."""
+        """Read stale tables, and send what is due. Returns the seconds until the next run; None: nothing waits."""
         for name, database in list(self._databases.items()):
             if database.stale and self._now >= database.retry_at:
                 await self._read(name, database)
@@ -178,18 +178,18 @@ class Scheduler(Service):
         except BackendError as error:
             self._unread(name, database, error)
             return
-        database.time.heard(read.now_ns)
+        database.time.observe_time(read.now_ns)
         database.pause.reset()
         before = database.schedules
-        database.schedules = {key: _kept(before.get(key), found) for key, found in read.schedules.items()}
+        database.schedules = {key: _merged(before.get(key), row) for key, row in read.schedules.items()}
 
     def _unread(self, name: str, database: _Database, error: BackendError) -> None:
         if error.errno == _NO_SUCH_TABLE:
             database.schedules.clear()
             return
         database.stale, database.retry_at = True, self._now + database.pause.take()
-        if not passes(error) and database.told != str(error):
-            database.told = str(error)
+        if not is_transient(error) and database.logged_problem != str(error):
+            database.logged_problem = str(error)
             self._logger.error("the schedules of database '%s' cannot be read, so they do not tick: %s", name, error)
 
     async def _send_due(self, name: str, database: _Database) -> None:
@@ -205,34 +205,34 @@ class Scheduler(Service):
             if not self._free(database, part):
                 break
             await self._send(name, database, part)
-        self._say(name, database)
+        self._log_suppressed(name, database)
 
     def _free(self, database: _Database, part: Sequence[str]) -> bool:
-        """Whether any of them can be sent now, or there is only room for later."""
+        """Whether any of them can be sent now; late ones must wait for the bucket."""
         now_ns = database.time.now_ns() or 0
         return self._now >= database.late_at or not all(database.schedules[name].late(now_ns) for name in part)
 
-    def _say(self, name: str, database: _Database) -> None:
-        """How much more than the log has."""
-        if count := database.missed.rest(self._now):
+    def _log_suppressed(self, name: str, database: _Database) -> None:
+        """Log the number of suppressed lines."""
+        if count := database.missed.take_suppressed(self._now):
             self._logger.warning("schedules of database '%s': ticks were missed %d times more", name, count)
-        if count := database.failed.rest(self._now):
+        if count := database.failed.take_suppressed(self._now):
             text = "schedules of database '%s': the messages of %d more cannot be sent; queuegate.schedules says why"
             self._logger.error(text, name, count)
 
     def _due(self, database: _Database, leads: bool) -> list[str]:
-        """The names of what is due for this proxy, what is due first first; what was missed or has failed is last."""
+        """The names of the schedules due for this proxy, by due time; missed and failed ones last."""
         now_ns = database.time.now_ns()
         if now_ns is None:
             return []
         now, limit_ns = self._now, now_ns - self._later_ns(leads)
-        found = [
-            (bool(waiting.told), waiting.late(now_ns), waiting.served, waiting.next_ns, name)
+        candidates = [
+            (bool(waiting.logged_problem), waiting.late(now_ns), waiting.made_up_at, waiting.next_ns, name)
             for name, waiting in database.schedules.items()
             if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.troubled)
             if now >= database.late_at or not waiting.late(now_ns)
         ]
-        return [name for *_, name in sorted(found)]
+        return [name for *_, name in sorted(candidates)]
 
     def _later_ns(self, leads: bool) -> int:
         return 0 if leads else int(BACKUP_SECONDS * NS_PER_SECOND)
@@ -241,19 +241,19 @@ class Scheduler(Service):
         """Send these, in one transaction if that is possible."""
         context = self._context
         try:
-            found = await context.work.run(context.store.due(name, names))
+            read = await context.work.run(context.store.due(name, names))
         except BackendError as error:
             self._postpone(database, names)
             self._unread(name, database, error)
             return
-        database.time.heard(found.now_ns)
+        database.time.observe_time(read.now_ns)
         gone = set(names)
         steps: list[Step] = []
-        for schedule in found.schedules:
+        for schedule in read.schedules:
             if schedule.name.name not in gone:
-                continue  # the table was made by hand, and compares names otherwise
+                continue  # the table was created manually, and compares names in another way
             gone.discard(schedule.name.name)
-            step = await self._step(database, schedule, found.now_ns)
+            step = await self._step(database, schedule, read.now_ns)
             steps += [] if step is None else [step]
         if gone:  # advanced by another, paused, dropped, or not due yet by the database's clock
             self._postpone(database, gone)
@@ -265,24 +265,24 @@ class Scheduler(Service):
             await self._failed(database, schedule.name, InvalidSchedule(schedule.reason))
             return None
         late = schedule.next_ns <= now_ns - LATE_NS
-        free = min(database.room.left(self._now), MADE_UP_IN_TURN) if late else MADE_UP_AT_ONCE
+        free = min(database.bucket.available(self._now), MADE_UP_IN_TURN) if late else MADE_UP_AT_ONCE
         if not free:
             database.late_at = self._now + _MORE_ROOM_SECONDS
             return None
         try:
             ticks = due(schedule.rule, schedule.missed, schedule.next_ns, now_ns)
             room = max(1, min(free, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100)))
-            sent, rest = ticks.ticks[:room], ticks.ticks[room:]
-            next_ns = rest[0] if rest else ticks.next_ns
+            sent, remaining = ticks.ticks[:room], ticks.ticks[room:]
+            next_ns = remaining[0] if remaining else ticks.next_ns
             target = self._target(schedule.queue) if sent else None
             messages = None if target is None else insertion(schedule, target, sent, now_ns)
         except EngineError as error:
             await self._failed(database, schedule.name, error)
             return None
         if late:
-            database.room.take(len(sent))
-            database.schedules[schedule.name.name].served = self._now
-        if ticks.missed and database.missed.add(self._now):
+            database.bucket.take(len(sent))
+            database.schedules[schedule.name.name].made_up_at = self._now
+        if ticks.missed and database.missed.allow(self._now):
             text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages are sent now"
             self._logger.warning(text, schedule.name, ticks.missed, schedule.missed.value, len(sent))
         return Step(schedule, next_ns, sent[-1] if sent else None, messages, target)
@@ -301,7 +301,7 @@ class Scheduler(Service):
         try:
             advanced = await context.work.run(context.store.step(name, steps))
         except BackendError as error:
-            if passes(error):
+            if is_transient(error):
                 self._postpone(database, [step.schedule.name.name for step in steps])
             elif len(steps) == 1:
                 await self._failed(database, steps[0].schedule.name, error)
@@ -309,24 +309,24 @@ class Scheduler(Service):
                 for step in steps:
                     await self._take(name, database, (step,))
             return
-        database.told = ""
+        database.logged_problem = ""
         done = [step for step in steps if step.schedule.name.name in advanced]
         for step in done:
             self._advanced(database, step)
         left = {step.schedule.name.name for step in steps} - advanced
         if left:  # another was faster, or a client has them locked
             self._postpone(database, left)
-        self._tell(step for step in done if step.messages is not None)
+        self._report_sent(step for step in done if step.messages is not None)
 
     def _advanced(self, database: _Database, step: Step) -> None:
         waiting = database.schedules[step.schedule.name.name]
-        if waiting.told:
+        if waiting.logged_problem:
             self._logger.info("schedule %s: its messages are sent again", step.schedule.name)
-        waiting.next_ns, waiting.troubled, waiting.told = step.next_ns, False, ""
+        waiting.next_ns, waiting.troubled, waiting.logged_problem = step.next_ns, False, ""
         waiting.retry_at = float("-inf")
         waiting.pause.reset()
 
-    def _tell(self, sent: Iterable[Step]) -> None:
+    def _report_sent(self, sent: Iterable[Step]) -> None:
         counts: dict[QueueName, int] = {}
         for step in sent:
             assert step.messages is not None
@@ -336,30 +336,30 @@ class Scheduler(Service):
             self._context.sent(CommitReport(touched=frozenset(counts), counted=counted))
 
     def _postpone(self, database: _Database, names: Iterable[str]) -> None:
-        """Try these again later, as the table then has them."""
+        """Try these again later, with the rows of that time."""
         for name in names:
             waiting = database.schedules[name]
             waiting.retry_at = self._now + waiting.pause.take()
         database.stale = True
 
     async def _failed(self, database: _Database, name: ScheduleName, error: EngineError) -> None:
-        """A schedule's tick cannot be sent: say so once, and try again later."""
+        """A schedule's tick cannot be sent: log it once, and try again later."""
         waiting, problem = database.schedules[name.name], str(error)
         waiting.retry_at, waiting.troubled = self._now + waiting.pause.take(), True
-        if waiting.told == problem:
+        if waiting.logged_problem == problem:
             return
-        waiting.told = problem
-        if database.failed.add(self._now):
+        waiting.logged_problem = problem
+        if database.failed.allow(self._now):
             self._logger.error("schedule %s: its message cannot be sent, it is tried again: %s", name, error)
         try:
             await self._context.work.run(self._context.store.note(name, problem))
         except BackendError:
-            waiting.told = ""  # the database is away, or the table: the next try says so
+            waiting.logged_problem = ""  # the database is unreachable, or the table missing: the next try logs it
 
     def _wait(self, database: _Database) -> float | None:
-        """Seconds until there is something to do for a database."""
+        """Seconds until the next work for a database."""
         now, waits = self._now, list[float]()
-        waits += [wait for lines in (database.missed, database.failed) if (wait := lines.wait(self._now)) is not None]
+        waits += [wait for log in (database.missed, database.failed) if (wait := log.wait(self._now)) is not None]
         if database.stale:
             waits.append(database.retry_at - now)
         now_ns, leads = database.time.now_ns(), self._context.leads()
@@ -379,23 +379,23 @@ class Scheduler(Service):
     # --- the service
 
     def _wake(self) -> None:
-        self._news.set()
+        self._wakeup.set()
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            self._news.clear()
+            self._wakeup.clear()
             seconds = await self.run_once()
             try:
-                await asyncio.wait_for(self._news.wait(), seconds)
+                await asyncio.wait_for(self._wakeup.wait(), seconds)
             except TimeoutError:
                 pass
 
 
-def _kept(before: _Waiting | None, found: WaitingSchedule) -> _Waiting:
-    """A schedule as it was read. What is known of failures is kept as long as it waits for the same tick."""
+def _merged(before: _Waiting | None, row: WaitingSchedule) -> _Waiting:
+    """A schedule as it was read. The record of failures stays while it waits for the same tick."""
     if before is None:
-        return _Waiting(found.next_ns, found.troubled)
-    if before.next_ns != found.next_ns:
-        return _Waiting(found.next_ns, found.troubled, told=before.told if found.troubled else "")
-    before.troubled = found.troubled
+        return _Waiting(row.next_ns, row.troubled)
+    if before.next_ns != row.next_ns:
+        return _Waiting(row.next_ns, row.troubled, logged_problem=before.logged_problem if row.troubled else "")
+    before.troubled = row.troubled
     return before

@@ -1,5 +1,5 @@
-"""Schedules: what the rest of the proxy asks of the schedules of a server's databases, and the service that sends their
-messages."""
+"""Schedules: the interface to the schedules of a server's databases for the rest of the proxy, and the service that
+sends their messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, passes
+from engine.model.errors import BackendError, is_transient
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import SCHEDULES_TABLE, Schedule, ScheduleName, Unreadable, schedules_table
 from engine.schedules.scheduler import Scheduler, SchedulerContext
@@ -19,8 +19,8 @@ from engine.store.schedule_store import ScheduleStore
 
 @dataclass(frozen=True, slots=True)
 class SchedulesContext:
-    """What schedules need of their engine. `sends`: whether this process sends at all; another one of the same proxy
-    may do so. `refresh`: reads the catalog again, here and at the neighbours'."""
+    """What schedules need from their engine. `sends`: whether this process sends at all; another process of the same
+    proxy may do so. `refresh`: reads the catalog again, here and at the other processes."""
 
     scheduler: SchedulerContext
     sends: bool
@@ -48,7 +48,7 @@ class Schedules:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """What runs."""
+        """The services that run."""
         return () if self._scheduler is None else (self._scheduler,)
 
     async def open(self) -> None:
@@ -61,10 +61,10 @@ class Schedules:
         for service in self.services:
             await service.close(grace_seconds=grace_seconds)
 
-    def look(self) -> None:
-        """Read all schedules again, as something may have changed them unseen."""
+    def reload(self) -> None:
+        """Read all schedules again, because changes may have gone unnoticed."""
         if self._scheduler is not None:
-            self._scheduler.look(self._catalog.schedules)
+            self._scheduler.reload(self._catalog.schedules)
 
     def overdue(self) -> dict[str, float]:
         """By database, see Scheduler; nothing where another process sends."""
@@ -89,22 +89,24 @@ class Schedules:
         await self._context.refresh()
 
     async def listed(self) -> list[Schedule | Unreadable]:
-        """The schedules of all databases. Of a table that cannot be read there is one line, which says why. Raises
-        BackendError: the database is away."""
+        """The schedules of all databases. A table that cannot be read has one row with the reason. Raises BackendError:
+        the database is unreachable."""
         context = self._context
-        found: list[Schedule | Unreadable] = []
+        schedules: list[Schedule | Unreadable] = []
         for database in sorted(self._catalog.schedules):
             try:
-                found += await context.work.run(context.store.listed(database))
+                schedules += await context.work.run(context.store.listed(database))
             except BackendError as error:
-                if passes(error):
+                if is_transient(error):
                     raise
-                found.append(Unreadable(ScheduleName(database, ""), 0, f"{SCHEDULES_TABLE} cannot be read: {error}"))
-        return found
+                schedules.append(
+                    Unreadable(ScheduleName(database, ""), 0, f"{SCHEDULES_TABLE} cannot be read: {error}")
+                )
+        return schedules
 
     async def queue_dropped(self, queue: QueueName) -> None:
-        """Delete the schedules of a queue or topic that was dropped. What cannot be deleted says why in the log, and
-        keeps telling of its problem."""
+        """Delete the schedules of a queue or topic that was dropped. If that fails, the reason is logged, and the
+        schedules still report their problem."""
         context = self._context
         if queue.database not in self._catalog.schedules:
             return

@@ -29,7 +29,7 @@ MADE_UP_MAX = 1000
 _COUNTED = 10  # missed ticks that are looked for where one message or none is sent for them
 _FIELDS = 5
 _CRON = re.compile(r"[0-9A-Za-z*,/#\- \t]+", re.ASCII)
-_WORDS = {
+_MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@midnight": "0 0 * * *",
@@ -67,10 +67,10 @@ def next_tick(rule: Rule, after_ns: int) -> int:
             return (after_ns // ns + 1) * ns
         case Cron(text, zone):
             moment = datetime.fromtimestamp(after_ns // NS_PER_SECOND, UTC)
-            found = next(_moments(_fields(text), _zone(zone), moment), None)
-            if found is None:
+            tick = next(_moments(_fields(text), _zone(zone), moment), None)
+            if tick is None:
                 raise InvalidOption(f"CRON: '{text}' names no time in the next 50 years")
-            return int(found.timestamp()) * NS_PER_SECOND
+            return int(tick.timestamp()) * NS_PER_SECOND
 
 
 def due(rule: Rule, missed: Missed, next_ns: int, now_ns: int) -> Due:
@@ -97,8 +97,8 @@ def _last_ticks(rule: Rule, first_ns: int, now_ns: int, wanted: int) -> tuple[in
         enough = wanted + LATE_NS // NS_PER_SECOND
         begin = max(first_ns, (now_ns // rule.ns - enough) * rule.ns)
         start = begin if begin == first_ns else next_tick(rule, begin - 1)
-        rest = range(next_tick(rule, start), now_ns + 1, rule.ns)
-        return (start, *rest)
+        later = range(next_tick(rule, start), now_ns + 1, rule.ns)
+        return (start, *later)
     window = _FIRST_WINDOW_NS
     while (start := now_ns - window) > first_ns:
         ticks = tuple(_ticks(rule, start, now_ns))
@@ -118,7 +118,7 @@ def _ticks(rule: Cron, after_ns: int, until_ns: int) -> Iterator[int]:
 
 def _fields(text: str) -> str:
     """The five fields. Raises InvalidOption: they are something else."""
-    fields = _WORDS.get(text.strip().lower(), text)
+    fields = _MACROS.get(text.strip().lower(), text)
     parts = fields.split()
     if len(parts) == _FIELDS + 1:
         raise InvalidOption(f"CRON: '{text}' has six fields; seconds are not supported, say EVERY '10s'")
@@ -149,12 +149,12 @@ def _moments(fields: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]
     shift = abs(_offset(after + _CHANGE, zone) - _offset(after - _CHANGE, zone))
     wall = after.astimezone(zone).replace(tzinfo=None)
     # Where the clocks are changed about now, times on the wall may be out of their order.
-    end, found = wall + 2 * shift, list[datetime]()
+    end, ticks = wall + 2 * shift, list[datetime]()
     for time, moments in _walls(fields, zone, wall - shift):
-        found += [moment for moment in moments if moment > after]
-        if found and (not shift or time > end):
+        ticks += [moment for moment in moments if moment > after]
+        if ticks and (not shift or time > end):
             break
-    yield from sorted(found)
+    yield from sorted(ticks)
 
 
 def _walls(fields: str, zone: ZoneInfo, wall: datetime) -> Iterator[tuple[datetime, tuple[datetime, ...]]]:

@@ -1,5 +1,5 @@
-"""The queue's table behind a seam: MessageStore, in the engine's words.
+"""The queue's table behind an interface: MessageStore, in the engine's terms.
 
-`base` is the contract; `sql_store` fulfils it for every dialect, with the steps in `operations` and the SQL in
+`base` is the interface; `sql_store` implements it for every dialect, with the steps in `operations` and the SQL in
 `statements`. `catalog` reads which tables are queues, `proxy_directory` which proxies there are.
 """

@@ -1,8 +1,8 @@
-"""MessageStore: what the engine asks of a database, in the engine's words. Implemented by sql_store.
+"""MessageStore: the operations that the engine needs from a database. Implemented by sql_store.
 
-Every method is one transaction or one read, `look_and_claim` a read and then a transaction. A method that raises
-BackendUnavailable leaves the outcome unknown; the caller must then treat a settlement as not counted and a claim as not
-made, give back the leases that it may have made (LeaseUnknown), and look at the table again.
+Every method is one transaction or one read; `poll_and_claim` is a read and then a transaction. When a method raises
+BackendUnavailable, the outcome is unknown. The caller must then treat a settlement as not counted and a claim as not
+made, release the leases that may exist (LeaseUnknown), and poll the table again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,19 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.sequence import Numbered, Sequencing
+from engine.model.sequence import NumberingResult, Sequencing
 from engine.model.states import goes_alone, is_lease_end
 from engine.model.topic_partitions import NO_GRACE, Grace
-from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
-from engine.model.traced import Traced
+from engine.model.topics import (
+    CompactionResult,
+    GroupLag,
+    GroupPosition,
+    Hole,
+    RetentionResult,
+    SeekResult,
+    TopicExtent,
+)
+from engine.model.trace_event import TraceEvent
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
 from engine.store.schedule_store import ScheduleStore
@@ -41,11 +49,11 @@ from engine.store.zones import Zones
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a look at a queue found: due messages in delivery order, and when to look next.
+class PollResult:
+    """The result of polling a queue: due messages in delivery order, and when to poll next.
 
-    `more`: further messages are due than were asked for. `next_due_ns`: when the first message not yet due falls due,
-    None when none waits. `now_ns`: the database's time of the look.
+    `more`: more messages are due than were requested. `next_due_ns`: when the next message becomes due; None: no
+    message waits. `now_ns`: the database's time of the poll.
     """
 
     now_ns: int
@@ -55,31 +63,32 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Why a queue's limits let no more be claimed now, and for how long. `for_places`: all places of max_concurrency
-    are taken, and the first of their leases ends by then; otherwise the rate is used up until then."""
+class LimitWait:
+    """Why a queue's limits allow no further claim now, and for how long. `for_concurrency`: max_concurrency is reached,
+    and the first of those leases ends by then; otherwise max_rate is used up until then."""
 
     wait_ns: int
-    for_places: bool
+    for_concurrency: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim leased. Keys asked for and missing here were settled, rescheduled, leased elsewhere or locked, but
-    for those in `held_back`: these wait for the queue's limits, and `hold` tells how long, if they let nothing pass."""
+    """The messages that a claim leased. Requested keys that are missing here were settled, rescheduled, leased
+    elsewhere or locked. Those in `deferred` wait for the queue's limits; `limit_wait` is for how long, if the limits
+    allow nothing now."""
 
     now_ns: int
     messages: tuple[Message, ...]
-    held_back: tuple[MessageId, ...] = ()
-    hold: Hold | None = None
+    deferred: tuple[MessageId, ...] = ()
+    limit_wait: LimitWait | None = None
     rejected: tuple[MessageId, ...] = ()
-    """These had been delivered as often as they may be: they are set aside now, for the dead-letter queue."""
+    """These have used up their deliveries. They are now set aside for the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeseenLease:
-    """A lease that ends at `until_ns`, by the database's clock as the caller believes it to be. It is only made if that
-    clock says a time from `earliest_ns` to `latest_ns`."""
+    """A lease that ends at `until_ns`, by the caller's estimate of the database's clock. It is only made if that clock
+    is between `earliest_ns` and `latest_ns`."""
 
     until_ns: int
     earliest_ns: int
@@ -87,18 +96,18 @@ class ForeseenLease:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAndClaim:
-    """A look, and what was leased of it at once. `asked`: the ids that were to be; `claim` is None where none were."""
+class PollAndClaim:
+    """A poll, and the claim that followed. `requested`: the ids to be claimed; `claim` is None where there are none."""
 
-    look: Look
-    asked: tuple[MessageId, ...]
+    poll: PollResult
+    requested: tuple[MessageId, ...]
     claim: Claim | None
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a scan has come: in the level of that priority (None: messages without one), after the message of that
-    due time (None: without one) and id. `id` None: at the level's beginning."""
+    """How far a scan has come: within the messages of that priority (None: without one), after the message of that
+    due time (None: without one) and id. `id` None: at the start of that priority."""
 
     priority: int | None
     due_ns: int | None = None
@@ -107,8 +116,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one step of a scan may do: examine about `span` due messages `after` that position, and find up to `limit`
-    that fit. `floor_ns`: leave out what fell due before, but for messages without a due time."""
+    """What one step of a scan may do: examine about `span` due messages `after` that position, and return up to
+    `limit` that match. `floor_ns`: skip messages that became due earlier, except those without a due time."""
 
     limit: int
     span: int
@@ -117,31 +126,31 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """A step of a scan. `position`: where to go on, with which the look says `more`; None when nothing due is left."""
+class ScanResult:
+    """One step of a scan. `position`: where to continue, and then `poll.more` is true; None: nothing due is left."""
 
-    look: Look
+    poll: PollResult
     position: Position | None
 
 
 def first_free(
-    look: Look, count: int, blocked: Collection[MessageId], sharing: Sharing = UNMARKED
+    poll: PollResult, count: int, blocked: Collection[MessageId], sharing: Sharing = UNMARKED
 ) -> tuple[MessageId, ...]:
-    """The first ids in delivery order of what a look found, but for the blocked ones; only those before the first that
-    is to be handed out alone."""
-    keys: Iterable[MessageKey] = look.keys
+    """The first ids of a poll in delivery order, without the blocked ones, and only those before the first message that
+    must be delivered alone."""
+    keys: Iterable[MessageKey] = poll.keys
     if sharing.marks:
         keys = takewhile(lambda key: not goes_alone(key.due_ns), keys)
     return tuple(islice((key.id for key in keys if key.id not in blocked), count))
 
 
 RENEWED = 0
-"""In place of the end of a lease: it was renewed, and until when is not known yet."""
+"""In place of the end of a lease: it was renewed, and its new end is not known yet."""
 
 
 class Release(NamedTuple):
-    """A lease to hand back: undone only where the row still holds this very lease. By its `token` it is known, renewed
-    or not; without one, by its end, or where that is RENEWED, as a lease of this epoch."""
+    """A lease to release, only if the row still has exactly this lease. It is identified by its `token`, renewed or
+    not; without a token by its end; if the end is RENEWED, by its epoch."""
 
     id: MessageId
     due_ns: int
@@ -150,30 +159,30 @@ class Release(NamedTuple):
     token: int = NO_TOKEN
 
 
-def same_delivery(lease: Release, standing: LeaseStanding) -> bool:
-    """Whether a row is leased, or was last, as that lease has it: if it is leased with another end, it was renewed. Of
-    a lease without a token, another of the same epoch may have come after it."""
+def same_delivery(lease: Release, state: LeaseState) -> bool:
+    """Whether the row's current or last lease is this one: if its end differs, it was renewed. Without a token, another
+    lease of the same epoch may have followed."""
     # The epoch, too: a proxy of an older version leases without a new token.
-    return standing.epoch == lease.epoch and (lease.token == NO_TOKEN or standing.token == lease.token)
+    return state.epoch == lease.epoch and (lease.token == NO_TOKEN or state.token == lease.token)
 
 
-def holds(lease: Release, standing: LeaseStanding) -> bool:
-    """Whether a row that stands so still holds that lease."""
-    until_ns = standing.time_next_ns
-    if until_ns is None or not same_delivery(lease, standing):
+def lease_is_current(lease: Release, state: LeaseState) -> bool:
+    """Whether a row in this state still has that lease."""
+    until_ns = state.time_next_ns
+    if until_ns is None or not same_delivery(lease, state):
         return False
     known = lease.token != NO_TOKEN or lease.lease_until_ns == RENEWED
     return is_lease_end(until_ns) if known else until_ns == lease.lease_until_ns
 
 
 def release_of(message: Message) -> Release:
-    """What undoes a message's lease."""
+    """The Release for a message's lease."""
     return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch, message.token)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A message in flight, as its row says; `seconds_left`: until its lease runs out, when it was read."""
+class LeasedMessage:
+    """A message in flight, as in its row; `seconds_left`: until its lease expires, as of the read."""
 
     id: MessageId
     priority: int
@@ -182,8 +191,8 @@ class Held:
     seconds_left: float
 
 
-class LeaseStanding(NamedTuple):
-    """How an unacked message stands in the table; `time_next_ns` None is "now"."""
+class LeaseState(NamedTuple):
+    """The lease columns of an unacked message; `time_next_ns` None is "now"."""
 
     epoch: int
     time_next_ns: int | None
@@ -191,8 +200,8 @@ class LeaseStanding(NamedTuple):
 
 
 class LeaseUnknown(BackendUnavailable):
-    """The connection, or the answer, was lost while `leases` were written and committed: they may hold, and nobody has
-    the messages."""
+    """The connection or the answer was lost while `leases` were written and committed. They may exist, and no receiver
+    has the messages."""
 
     def __init__(self, error: BackendError, leases: Sequence[Release]) -> None:
         super().__init__(error.message, error.errno, error.sqlstate)
@@ -201,11 +210,12 @@ class LeaseUnknown(BackendUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class PartitionPurge:
-    """What a purge by partitions came to: about how many messages went with those that were dropped; those that hold
-    messages old enough and could not be; until which time_acked it goes; and why the database refused, if it did."""
+    """The result of a purge by partitions: about how many messages were dropped with their partitions; the partitions
+    that have old enough messages and could not be dropped; up to which time_acked; and why the database refused, if it
+    did."""
 
     messages: int
-    kept: tuple[str, ...]
+    retained: tuple[str, ...]
     cutoff_ns: int
     refused: str = ""
 
@@ -220,47 +230,47 @@ class LogPage:
     now_ns: int
 
 
-class CleanedTraces(NamedTuple):
-    """What a step of cleaning the kept history came to. `more`: there is more to delete."""
+class CleanupResult(NamedTuple):
+    """The result of one step of cleaning the stored history. `more`: there is more to delete."""
 
     deleted: int
     more: bool
 
 
 class TraceStore(Protocol):
-    """The history of messages that outlives the process: a table in each database that has topics with the option."""
+    """The stored history of messages: a table in each database that has topics with the option."""
 
-    async def write(self, database: str, events: Sequence[Traced]) -> None:
-        """Write events of messages of that database's topics, all or none; the table is made when it is not there.
-        What has been written before may be written again."""
+    async def write(self, database: str, events: Sequence[TraceEvent]) -> None:
+        """Write events of messages of that database's topics, all or none; the table is created when it is missing.
+        Events may be written again."""
         ...
 
-    async def of(self, queue: QueueName, id_: MessageId, limit: int) -> list[Traced]:
-        """What happened last to a message, up to so much of it."""
+    async def of(self, queue: QueueName, id_: MessageId, limit: int) -> list[TraceEvent]:
+        """The last events of a message, at most `limit`."""
         ...
 
-    async def newest(self, queue: QueueName, since_ns: int, limit: int) -> list[Traced]:
-        """What happened last to messages of a queue or topic, and since a time, up to so much of it."""
+    async def newest(self, queue: QueueName, since_ns: int, limit: int) -> list[TraceEvent]:
+        """The last events of a queue or topic since a time, at most `limit`."""
         ...
 
     async def queues(self, database: str) -> list[QueueName]:
-        """The queues and topics of which there is something, perhaps gone by now."""
+        """The queues and topics that have events; some may be dropped by now."""
         ...
 
-    async def clean(self, queue: QueueName, older_ns: int, limit: int) -> CleanedTraces:
-        """Delete a queue's events that are older than so much, about `limit` of them."""
+    async def clean(self, queue: QueueName, older_ns: int, limit: int) -> CleanupResult:
+        """Delete about `limit` of a queue's events that are older than `older_ns`."""
         ...
 
     async def ids_follow(self) -> bool:
-        """Whether the database gives the rows of one INSERT ids that follow one another."""
+        """Whether the database gives the rows of one INSERT consecutive ids."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
-    """A look at a topic's partitions. `whole`: its first messages go with a whole partition; else row by row. `width`:
-    about how many ids a partition has that is made now. `problem`: what keeps it from being divided ahead. `waits`: it
-    was to be divided, and others used the table for too long."""
+class DivideResult:
+    """The state of a topic's partitions. `whole`: its first messages are deleted with a whole partition; otherwise row
+    by row. `width`: about how many ids a new partition has. `problem`: why it cannot be divided ahead. `waits`: it was
+    to be divided, and other sessions used the table for too long."""
 
     whole: bool
     width: int
@@ -269,10 +279,10 @@ class Divided:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """What dropping a topic's first partition came to. `partition`: its name; None: none was dropped. `messages`: in
-    it. `lost`: of each group's queue, how many of these it had not read. `waits`: others used the table, or the groups,
-    for too long. `more`: what is in it is not counted to its end; ask again."""
+class DropResult:
+    """The result of dropping a topic's first partition. `partition`: its name; None: none was dropped. `messages`: how
+    many it had. `lost`: by group queue, how many of these the group had not read. `waits`: other sessions used the
+    table, or the groups, for too long. `more`: its messages are not all counted yet; call again."""
 
     partition: str | None = None
     messages: int = 0
@@ -284,63 +294,63 @@ class Dropped:
 class PartitionStore(Protocol):
     """The partitions of topics, by RANGE of their ids."""
 
-    async def divide(self, topic: TopicSpec) -> Divided:
-        """Make partitions ahead of a topic's ids, where they are needed. Raises BackendError: no right to it."""
+    async def divide(self, topic: TopicSpec) -> DivideResult:
+        """Create partitions ahead of a topic's ids, where needed. Raises BackendError: the privilege is missing."""
         ...
 
-    async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> Dropped:
-        """Drop a topic's first partition, if nothing in it is to be kept. `groups`: all of its consumer groups. Raises
-        BackendError: no right to it, or the database failed."""
+    async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> DropResult:
+        """Drop a topic's first partition, if nothing in it must be retained. `groups`: all of its consumer groups.
+        Raises BackendError: the privilege is missing, or the database failed."""
         ...
 
 
 class TopicStore(Protocol):
-    """Topics, and how far their consumer groups have read. The queue of a group is a queue as any other, but that a
-    look at it feeds it first."""
+    """Topics, and how far their consumer groups have read. The queue of a group is like any other queue, but each poll
+    feeds it first."""
 
     @property
     def partitions(self) -> PartitionStore:
-        """What is asked of the partitions of topics."""
+        """The operations on partitions of topics."""
         ...
 
     async def sequencing(self) -> Sequencing:
         """Whether topics can have the option `sequence` in this database, or have to."""
         ...
 
-    async def number(self, topic: TopicSpec) -> Numbered:
-        """Give the next messages of a topic with the option `sequence` their numbers, if it has some without."""
+    async def number(self, topic: TopicSpec) -> NumberingResult:
+        """Assign numbers to the next messages of a topic with the option `sequence` that have none."""
         ...
 
     async def number_all(self, topic: TopicSpec) -> None:
-        """The same for all messages that are committed now, but for those that clients have locked."""
+        """The same for all messages that are committed now, except those that clients have locked."""
         ...
 
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
-        """Write the position of a new group. Raises InvalidOption where that lies beyond the topic's end."""
+        """Write the position of a new group. Raises InvalidOption where that is beyond the topic's end."""
         ...
 
     async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
         """The position of a reader that begins there. Raises InvalidOption."""
         ...
 
-    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
-        """Drop what a group has in its queue, and have it read on from there. Raises InvalidOption."""
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
+        """Delete the messages in a group's queue, and let it read on from `start`. Raises InvalidOption."""
         ...
 
     async def retain(
         self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
-    ) -> Retained:
-        """Delete up to `limit` messages beyond what a topic keeps, and the grace. `groups`: all of its consumer
+    ) -> RetentionResult:
+        """Delete up to `limit` messages beyond the topic's retention and the grace. `groups`: all of its consumer
         groups."""
         ...
 
-    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
-        """Look at up to `limit` messages beyond a place, and delete the older ones of the same value of the topic's
-        `compact`. `groups`: all of its consumer groups."""
+    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> CompactionResult:
+        """Examine up to `limit` messages beyond a place, and delete the older ones with the same value of the topic's
+        `compact` column. `groups`: all of its consumer groups."""
         ...
 
     async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
-        """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
+        """How far a group is behind. Not `counted`: at a cost that does not grow with the lag."""
         ...
 
     async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
@@ -348,24 +358,24 @@ class TopicStore(Protocol):
         ...
 
     async def extent(self, topic: TopicSpec) -> TopicExtent:
-        """What a topic has."""
+        """The size and the offsets of a topic."""
         ...
 
     async def read(
         self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
     ) -> LogPage:
-        """Up to `limit` messages: those in a reader's holes that are visible now, and the next beyond its offset; of
-        these, those for which the condition is true."""
+        """Read up to `limit` messages: those in a reader's holes that are visible now, and the next beyond its offset;
+        return those for which the condition is true."""
         ...
 
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
-        """Those of these messages that are there, and for which the condition is true: whole rows in order."""
+        """Those of these messages that exist, and for which the condition is true: whole rows in order."""
         ...
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
-        """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
+        """The holes of a reader that stay: an open transaction may still fill them, or has just done so."""
         ...
 
 
@@ -374,17 +384,17 @@ class MessageStore(Protocol):
 
     @property
     def topics(self) -> TopicStore:
-        """What is asked of topics."""
+        """The operations on topics."""
         ...
 
     @property
     def traces(self) -> TraceStore:
-        """What is asked of the kept history."""
+        """The operations on the stored history."""
         ...
 
     @property
     def last_receivers(self) -> LastReceivers:
-        """Who had what; the store asks it, and is told by who hands messages out."""
+        """The last receiver of each message. The code that delivers messages writes it, the store reads it."""
         ...
 
     @property
@@ -394,24 +404,24 @@ class MessageStore(Protocol):
 
     @property
     def schedules(self) -> ScheduleStore:
-        """What is asked of schedules."""
+        """The operations on schedules."""
         ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
-        """Every table that carries the queue mark, read afresh; `previous` itself when nothing has changed."""
+        """Read all tables that have the queue mark; returns `previous` itself when nothing has changed."""
         ...
 
-    async def look(self, queue: QueueSpec, limit: int) -> Look:
+    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
         """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing.
 
-        Of a queue with an order_key: those that may go next by it, and then perhaps fewer than `limit` with `more`.
+        For a queue with an order_key: those that it allows next, perhaps fewer than `limit` with `more`.
         """
         ...
 
-    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
-        """A look at those due, unacked messages for which the condition is true, in delivery order, page by page.
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
+        """Poll for due, unacked messages for which the condition is true, in delivery order, page by page.
 
-        So the cost of one call is bounded however many messages there are for which it is not true.
+        So the cost of one call is bounded, however many messages do not match.
         """
         ...
 
@@ -430,19 +440,20 @@ class MessageStore(Protocol):
         """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch, a new
         lease_token.
 
-        `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
-        another transaction are passed over, not waited for; so are those for which the condition is not true. The
-        leases are committed when this returns.
+        `delays_ns` maps an epoch before the lease to its delay; its largest key applies to all above it. Rows locked by
+        another transaction are skipped, not waited for; so are those for which the condition is not true. The leases
+        are committed when this returns.
 
-        Where `sharing` marks, a lease says whether its message is held alone, what is to be handed out alone is passed
-        over unless the claim is for that, and a lease that ran out beside others has not counted: the epoch stays.
+        Where `sharing` marks, a lease records whether its receiver has only this message. Messages to be delivered
+        alone are skipped unless the claim is for them. A lease that expired while its receiver had other messages does
+        not count: the epoch stays.
 
-        A queue with limits or an order_key leases only what these allow, whoever else claims at the same time: the
-        first of `ids`, at most one of a key.
+        A queue with limits or an order_key leases only what these allow, even with concurrent claims: the first of
+        `ids`, at most one of a key.
         """
         ...
 
-    async def look_and_claim(
+    async def poll_and_claim(
         self,
         queue: QueueSpec,
         limit: int,
@@ -450,24 +461,25 @@ class MessageStore(Protocol):
         blocked: Collection[MessageId],
         delays_ns: Mapping[int, int],
         sharing: Sharing = UNMARKED,
-    ) -> LookAndClaim:
-        """`look` for up to `limit`, then `claim` the first `count` of them that are not `blocked`, at once.
+    ) -> PollAndClaim:
+        """`poll` for up to `limit`, then immediately `claim` the first `count` of them that are not `blocked`.
 
-        The look is as of before the claim: its keys include what was claimed, its next due time none of these leases.
+        The poll is as of before the claim: its keys include the claimed ones, and its next due time excludes the new
+        leases.
         """
         ...
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
-        """Lease those of `ids`, which a commit has just added, that are as an INSERT leaves them and due; of a queue
-        that `takes_added`. One round trip.
+        """Lease those of `ids`, which a commit has just added, that are due and unchanged since their INSERT. For a
+        queue that `takes_added`. One round trip.
 
-        None where nothing was leased: none of them is due, another has one of them locked, the lease does not hold by
-        the database's clock, or the database does not do such claims.
+        None where nothing was leased: none of them is due, another transaction has locked one of them, the lease is not
+        valid by the database's clock, or the database does not support such claims.
         """
         ...
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
-        """Those of `ids` that exist, are not acked and not set aside, and how they stand."""
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
+        """Those of `ids` that exist, are not acked and not set aside, with their state."""
         ...
 
     async def release(
@@ -479,53 +491,53 @@ class MessageStore(Protocol):
         alone: bool = False,
         gone: SubscribeRequest | None = None,
     ) -> int:
-        """Make leased messages due again at once, first in line; their tokens are void. Not `counted` also takes the
-        epoch back by one; of the others those that are out of their attempts are set aside.
-        `alone`: they are to be handed out alone; those that were handed out so, and were not begun, are so again.
-        `gone`: the receiver that had them, whose end is kept as a failed attempt of each."""
+        """Make leased messages due again immediately, first in order; their tokens become invalid. Not `counted` also
+        decreases the epoch by one; otherwise messages without attempts left are set aside.
+        `alone`: they are to be delivered alone; those that were delivered alone and not begun stay so.
+        `gone`: the receiver that had them; its end is stored as a failed attempt of each."""
         ...
 
     async def make_groups(self, group: GroupKey) -> None:
-        """Make the table in which the groups of a queue are kept, if it is not there. Raises BackendError."""
+        """Create the table of event groups, if it is missing. Raises BackendError."""
         ...
 
     async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
-        """The next groups, after a value, for which messages are held, and which of them seem to be done."""
+        """The next groups, after a value, for which messages are parked, and which of them seem to be done."""
         ...
 
     async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
-        """Make due what is held for a group, if it is done. Returns the queues it went to."""
+        """Make the messages that are parked for a group due, if the group is done. Returns their queues."""
         ...
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
         """Up to `limit` messages that are set aside for the dead-letter queue."""
         ...
 
-    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
-        """Move those of these messages that are still rejected, and not locked, into the dead-letter queue."""
+    async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        """Move these messages into the dead-letter queue, except those that are locked or no longer rejected."""
         ...
 
-    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
-        """Delete up to `limit` messages acked longer than purge_after ago; returns how many went.
+    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
+        """Delete up to `limit` messages acked longer than purge_after ago; returns how many were deleted.
 
-        After `purge_partitions` has `found` something: only in the partitions that it kept.
+        With `purged`, the result of `purge_partitions`: only in the partitions that were retained.
         """
         ...
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
-        """Drop whole partitions of messages acked longer than purge_after ago; None where there are no such."""
+        """Drop whole partitions of messages acked longer than purge_after ago; None where there are no partitions."""
         ...
 
     async def census(self, queue: QueueSpec) -> Census:
-        """How many messages are in which state; bounded, see engine.store.census."""
+        """The number of messages by state; bounded, see engine.store.census."""
         ...
 
-    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
-        """Up to `limit` messages in flight, whoever holds them; the first to run out first."""
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
+        """Up to `limit` messages in flight, of all receivers; the first to expire first."""
         ...
 
     async def add_tokens(self, queue: QueueSpec) -> None:
-        """Give the table of a queue that `lacks_tokens` the column, without waiting for others that use it. Raises
+        """Add the token column to the table of a queue that `lacks_tokens`, without waiting for its other users. Raises
         BackendError."""
         ...
 

@@ -31,8 +31,8 @@ from engine.model.queue import (
     QueueName,
     QueueSpec,
     TopicSpec,
+    can_store_attempts,
     has_index,
-    holds_attempts,
     unfit_order_key,
 )
 from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
@@ -48,11 +48,11 @@ _BIGINT, _BINARY, _NUMBER = 8, 63, 0x8004  # a type, a collation, and the flags 
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
+    """What the database reports of a table with the mark. `locked`: nothing more, a session has locked the table.
     `unreadable`: nothing more, and this is the error. `engine`: its storage engine, where the database has several.
-    `definition`: the text that all of it follows from, in which a later reading sees that nothing has changed; None
-    where it is not known. `unfit`: why this database cannot serve it, None where it can. `invisible`: which of the
-    columns, in lower case, `SELECT *` leaves out; they come last."""
+    `definition`: the text that all of it derives from, by which a later read detects that nothing has changed; None
+    where it is not known. `unfit`: why this database cannot serve it, None where it can. `invisible`: the columns, in
+    lower case, that `SELECT *` leaves out; they are last."""
 
     name: QueueName
     comment: str
@@ -140,17 +140,17 @@ def _group_table(name: QueueName, options: QueueOptions) -> QueueName:
 
 
 def is_topic(table: TableInfo) -> bool:
-    """Whether its comment says that it is a topic. The comment of a queue may hold any text after its own."""
+    """Whether its comment marks it as a topic. The comment of a queue may contain any text after its own."""
     return table.comment.startswith(TOPIC_MARK)
 
 
 def is_marked(comment: str) -> bool:
-    """Whether a table of this comment says that it is a queue, a topic, or a database's schedules."""
+    """Whether this comment marks a table as a queue, a topic, or a database's schedules."""
     return QUEUE_MARK in comment or comment.startswith((TOPIC_MARK, SCHEDULES_MARK))
 
 
 def is_schedules(table: TableInfo) -> bool:
-    """Whether it holds the schedules of its database."""
+    """Whether it has the schedules of its database."""
     marked = table.name.table == SCHEDULES_TABLE and table.comment.startswith(SCHEDULES_MARK)
     return marked and _unfit(table) is None
 
@@ -172,7 +172,7 @@ def topic_spec(table: TableInfo) -> TopicSpec:
 
 
 def _invisible(table: TableInfo, by_name: Container[str]) -> tuple[ColumnMeta, ...]:
-    """The column of numbers, which the server does not list with the others. Its key tells that it is there."""
+    """The column of numbers, which the server does not list with the others. Its key shows that it exists."""
     keyed = any(index.unique and index.columns == (SEQUENCE_COLUMN,) for index in table.indexes)
     if not keyed or SEQUENCE_COLUMN in by_name:
         return ()
@@ -182,14 +182,14 @@ def _invisible(table: TableInfo, by_name: Container[str]) -> tuple[ColumnMeta, .
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
-    """Vitess's first layout has no priority, and is scheduled by a time of its own; names in lower case."""
+    """Vitess's first layout has no priority, and schedules by another column; names in lower case."""
     return Layout.LEGACY if "priority" not in columns and "time_scheduled" in columns else Layout.CURRENT
 
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
     if not wanted:
         hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN, *table.invisible}
-        if (attempts := by_name.get(ATTEMPTS_COLUMN)) is not None and not holds_attempts(attempts):
+        if (attempts := by_name.get(ATTEMPTS_COLUMN)) is not None and not can_store_attempts(attempts):
             hidden.remove(ATTEMPTS_COLUMN)  # a user's, from before the queues had such a column
         users = [column.name for column in table.columns if column.name.lower() not in hidden]
         return (by_name["id"].name, *users)
@@ -199,7 +199,7 @@ def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted
     return tuple(by_name[name.lower()].name for name in wanted)
 
 
-def unwell_reason(table: TableInfo) -> str | None:
+def warning_of(table: TableInfo) -> str | None:
     """What is wrong with a table that is served all the same; None where nothing is, or nothing is known."""
     if table.unreadable is not None:
         return f"cannot be read now and is served as before: {table.unreadable}"
@@ -208,7 +208,7 @@ def unwell_reason(table: TableInfo) -> str | None:
 
 
 def slow_reason(table: TableInfo) -> str | None:
-    """What indexes a queue's table lacks for looks that do not slow down as the table grows; None when it has them."""
+    """The indexes that a queue's table lacks so that polls do not slow down as it grows; None when it has them."""
     wanted = (
         ("time_acked", "time_next")
         if layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY

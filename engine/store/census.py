@@ -18,8 +18,8 @@ from engine.store.statements.census import COUNTED_MAX, LOOKED_UP_MAX, CensusSta
 class Census:
     """Messages by state (engine.model.states). `parked`: rejected and not yet moved, or set aside by hand.
 
-    `oldest_ready_age`: seconds since the oldest ready message fell due; None when none is ready, or only such as were
-    made due "for ever" (time_next NULL or 0). `bounded`: see the module.
+    `oldest_ready_age`: seconds since the oldest ready message became due; None when none is ready, or only messages
+    that were made due without a time (time_next NULL or 0). `bounded`: see the module.
     """
 
     ready: int = 0
@@ -56,7 +56,7 @@ def take_census(connection: StoreConnection, statements: CensusStatements) -> Ce
 
 
 def _later(connection: StoreConnection, statements: CensusStatements, expected: int) -> tuple[int, int]:
-    """Messages that wait for their time, and how many of them were never delivered. The index does not tell epochs."""
+    """Messages that wait for their time, and how many of them were never delivered. The index has no epochs."""
     if expected <= 0:
         return 0, 0
     count, scheduled = connection.query(statements.later)[0]

@@ -1,29 +1,28 @@
 """The gate: how every statement of the engine names a table.
 
-Clients own the tables that the engine works on, and may put something else in the place of one at any moment: a view of
-another database, say, which would be read with the engine's rights. So no name is trusted from before. A statement
-names a table by the gate, which adds an index hint:
+Clients own the tables that the engine works on, and may replace one at any moment: for example by a view of another
+database, which would be read with the engine's privileges. So a name that was checked before is not trusted. A
+statement names a table by the gate, which adds an index hint:
 
     FROM `shop`.`orders` IGNORE INDEX FOR GROUP BY (`PRIMARY`, `queuegate_due`)
 
 A server takes such a hint for a base table that has indexes of these names, and for nothing else: for a view, a
 sequence or another table the statement ends with error 1176 before it reads a row. The server checks that under the
 statement's own metadata lock, which lasts until the transaction ends, so nothing can change in between, and it costs
-no round trip. The hint itself is without effect, since no statement of the engine has a GROUP BY.
+no round trip. The hint itself has no effect, since no statement of the engine has a GROUP BY.
 MySQL Reference Manual, "Index Hints"; MariaDB Knowledge Base, "IGNORE INDEX".
 
 Three kinds of statements take no hint:
 
-- DELETE of one table: `delete` writes it in the form of several tables, which takes one.
-- INSERT: its target is `target`. It comes behind a statement of the same transaction that reads the same table by the
-  gate, `proof` where there is no other.
-- LOCK TABLES and ALTER TABLE: `target`, too. What is read under the lock is read by the gate, and ALTER TABLE refuses
-  views.
+- DELETE of one table: `delete` uses the multi-table form, which takes one.
+- INSERT: its target is `target`. It follows a statement of the same transaction that reads the same table by the gate,
+  `proof` where there is no other.
+- LOCK TABLES and ALTER TABLE: `target`, too. Reads under the lock use the gate, and ALTER TABLE refuses views.
 
-What deletes messages or carries them elsewhere asks for the table's comment besides (`check_mark`): once the metadata
-lock is held, the table still has to be marked as what the catalog took it for.
+Statements that delete or move messages also check the table's comment (`check_mark`): under the metadata lock the table
+must still have the mark that the catalog read.
 
-The embedded database has neither accounts of its own nor such hints: there the name stands alone.
+The embedded database has neither accounts of its own nor such hints: there the bare name is used.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ COMMENT = (
     "SELECT TABLE_COMMENT FROM information_schema.TABLES"
     " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND TABLE_TYPE = 'BASE TABLE'"
 )
-"""What a table says that it is."""
+"""A table's comment, which contains its mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatedTable:
-    """A table as statements name it. As text it goes after FROM, JOIN and UPDATE. `comment`: what the catalog read;
+    """A table as statements name it. As text it is used after FROM, JOIN and UPDATE. `comment`: as the catalog read it;
     None for tables of the engine's own."""
 
     name: QueueName
@@ -65,7 +64,7 @@ class GatedTable:
 
     @property
     def target(self) -> str:
-        """The bare name, for statements that take no hint. See the module for what has to come before."""
+        """The bare name, for statements that take no hint. See the module for what must precede it."""
         return self.name.sql if self.name.database else quoted(self.name.table)
 
     def as_(self, alias: str) -> str:
@@ -77,7 +76,7 @@ class GatedTable:
         return f"{self.target} PARTITION ({', '.join(map(quoted, names))}){self.hint}"
 
     def forced(self, index: str, alias: str = "") -> str:
-        """With an index that is to be used, after FROM. `index`: the dialect's words for that; may be empty."""
+        """With a forced index, after FROM. `index`: the dialect's syntax for it; may be empty."""
         return " ".join(filter(None, (self.target, f"AS {alias}" if alias else "", index))) + self.hint
 
     def delete(self, where: str = "") -> str:
@@ -92,7 +91,7 @@ class GatedTable:
 
 
 class Gate:
-    """Of one dialect. `hint` is made of `indexes`; empty where names are to be trusted."""
+    """For one dialect. `hint` is a format of `indexes`; empty where names are trusted."""
 
     def __init__(self, hint: str) -> None:
         self._hint = hint
@@ -114,14 +113,14 @@ class Gate:
 
 
 def _known_by(indexes: Sequence[IndexInfo]) -> tuple[str, ...]:
-    """The names of the indexes that tell a queue's or topic's table: the key of its ids, and what we made ourselves."""
+    """The names of the indexes that identify a queue's or topic's table: the key of its ids, and queuegate's own."""
     key = next((index.name for index in indexes if index.unique and index.columns == ("id",)), "") or "PRIMARY"
     return (key, *sorted({index.name for index in indexes if index.name.startswith(OWN_INDEXES)} - {key}))
 
 
 def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
-    """That these tables, which this transaction has read by the gate, are still marked as what the catalog took them
-    for. Raises BackendError, NOT_THE_TABLE."""
+    """Check that these tables, which this transaction has read by the gate, still have the marks that the catalog read.
+    Raises BackendError, NOT_THE_TABLE."""
     for table in tables:
         if not table.hint or table.comment is None:
             continue
@@ -131,7 +130,7 @@ def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
 
 
 def _role(comment: str, name: QueueName) -> tuple[str | None, ...]:
-    """What a comment says that a table is, and which tables it belongs to; its other options may change at any time."""
+    """The kind of table by its comment, and the tables it belongs to; its other options may change at any time."""
     if is_copied(comment, name.table):
         return ()
     if comment.startswith(TOPIC_MARK):

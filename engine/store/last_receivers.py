@@ -1,8 +1,8 @@
-"""LastReceivers: who had a message whose lease has run out, for the record of its failed attempts, and whether beside
-others.
+"""LastReceivers: the receiver of a message whose lease has expired, for the record of its failed attempts, and whether
+it had other messages too.
 
-Known is what this process handed out. The event loop writes, the threads that claim read: single
-operations of a dict, so neither needs a lock.
+Only deliveries of this process are known. The event loop writes, the threads that claim read: single operations of a
+dict, so neither needs a lock.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import MessageId, QueueName, SubscribeRequest
 
 LAST_RECEIVERS_MAX = 20_000
-"""Messages of all queues together; the oldest give way. 5 MB."""
+"""Messages of all queues together; the oldest are dropped. 5 MB."""
 
 Holder = Callable[[MessageId, int, int], SubscribeRequest | None]
-"""Who had that delivery of a message: its id, the epoch that the lease gave it, and the lease's token."""
+"""The receiver of a delivery, by the message's id, the epoch of the lease, and the lease's token."""
 
 
-class _Had(NamedTuple):
-    """A delivery, and who had it."""
+class _Delivery(NamedTuple):
+    """A delivery, and its receiver."""
 
     epoch: int
     token: int
     receiver: SubscribeRequest
-    beside: int | None
+    alongside: int | None
 
 
-def may_be(epoch: int, token: int, other_epoch: int, other_token: int) -> bool:
-    """Whether two deliveries of a message are one, so far as their names are known. A delivery that did not count has
-    the epoch of the next."""
+def may_match(epoch: int, token: int, other_epoch: int, other_token: int) -> bool:
+    """Whether two deliveries of a message may be the same, as far as epoch and token are known. A delivery that did not
+    count has the same epoch as the next."""
     return epoch == other_epoch and (token == other_token or NO_TOKEN in (token, other_token))
 
 
@@ -40,19 +40,19 @@ class LastReceivers:
 
     def __init__(self, most: int = LAST_RECEIVERS_MAX) -> None:
         self._most = most
-        self._had: dict[tuple[QueueName, MessageId], _Had] = {}
+        self._deliveries: dict[tuple[QueueName, MessageId], _Delivery] = {}
         self._holders: dict[QueueName, Holder] = {}
 
     def watch(self, queue: QueueName, holder: Holder) -> None:
-        """Ask `holder` as well, of this queue, until `unwatch`."""
+        """Ask `holder` too for this queue, until `unwatch`."""
         self._holders[queue] = holder
 
     def unwatch(self, queue: QueueName, holder: Holder) -> None:
-        """Ask it no longer. Another, which has taken its place, is asked on."""
+        """Stop asking it. A `holder` that has replaced it stays."""
         if self._holders.get(queue) == holder:
             del self._holders[queue]
 
-    def had(
+    def record(
         self,
         queue: QueueName,
         id_: MessageId,
@@ -60,27 +60,27 @@ class LastReceivers:
         receiver: SubscribeRequest,
         *,
         token: int = NO_TOKEN,
-        beside: int | None = None,
+        alongside: int | None = None,
     ) -> None:
-        """A lease has run out, which this receiver had; `beside`: where it held other messages besides, the lease's
-        token, or its end if it has none."""
+        """Record the receiver of an expired lease. `alongside`: if it had other messages too, the lease's token, or its
+        end if it has none."""
         key = (queue, id_)
-        self._had.pop(key, None)
-        while len(self._had) >= self._most:
-            del self._had[next(iter(self._had))]
-        self._had[key] = _Had(epoch, token, receiver, beside)
+        self._deliveries.pop(key, None)
+        while len(self._deliveries) >= self._most:
+            del self._deliveries[next(iter(self._deliveries))]
+        self._deliveries[key] = _Delivery(epoch, token, receiver, alongside)
 
-    def had_beside(self, queue: QueueName, id_: MessageId, epoch: int, name: int) -> bool:
-        """Whether it is known that who had that delivery held other messages besides. `name`: the token that the row
-        has, or the lease's end if it has none; the epoch alone stays from such a delivery to the next, whose lease may
-        be another proxy's."""
-        had = self._had.get((queue, id_))
-        return had is not None and had.epoch == epoch and had.beside == name
+    def was_alongside(self, queue: QueueName, id_: MessageId, epoch: int, name: int) -> bool:
+        """Whether the receiver of that delivery is known to have had other messages too. `name`: the row's token, or
+        the lease's end if it has none. The epoch is not enough: it stays the same until the next delivery, which may be
+        another proxy's."""
+        delivery = self._deliveries.get((queue, id_))
+        return delivery is not None and delivery.epoch == epoch and delivery.alongside == name
 
     def of(self, queue: QueueName, id_: MessageId, epoch: int, token: int = NO_TOKEN) -> SubscribeRequest | None:
-        """Who had that delivery of a message; None where that is not known. `token`: NO_TOKEN where there is none."""
-        had = self._had.get((queue, id_))
-        if had is not None and may_be(epoch, token, had.epoch, had.token):
-            return had.receiver
+        """The receiver of that delivery; None where it is not known. `token`: NO_TOKEN where there is none."""
+        delivery = self._deliveries.get((queue, id_))
+        if delivery is not None and may_match(epoch, token, delivery.epoch, delivery.token):
+            return delivery.receiver
         holder = self._holders.get(queue)
         return None if holder is None else holder(id_, epoch, token)

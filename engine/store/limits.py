@@ -2,7 +2,7 @@
 
 The whole state of a rate is one time, the theoretical arrival time: when the next delivery would come if all came
 evenly spaced. It runs ahead of the clock by what was delivered at once, and never by more than the burst. So it needs
-no timer and no history, survives a restart, and is kept in a row that all proxies lock for a claim.
+no timer and no history, survives a restart, and is stored in a row that all proxies lock for a claim.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Rate:
     def _start(self, now_ns: int, arrival_ns: int) -> int:
         """Where to count from.
 
-        A time further ahead than this rate ever runs is of another rate, or of a clock that was set back: it stands
-        for a burst that is used up. It must not be waited for, nor count as it is: it would move on with the clock.
+        A time further ahead than this rate allows is from another rate, or from a clock that was set back: it counts as
+        a used-up burst. It must not be waited for, nor be used as it is: it would move on with the clock.
         """
         if arrival_ns > now_ns + self.tolerance_ns + self.interval_ns:
             return now_ns + self.tolerance_ns

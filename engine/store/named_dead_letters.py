@@ -1,8 +1,9 @@
-"""NamedDeadLetters: which dead-letter queues were named by an account that may add to them, as a table of the
-backend's database has it.
+"""NamedDeadLetters: which dead-letter queues were named by an account that may add to them, stored in a table of the
+backend's database.
 
-A queue's comment names its dead-letter queue, and whoever may alter the queue may write it by hand. So it is not enough
-where the other queue may be another's. The statements that name one ask for the account's right and add a row here.
+A queue's comment names its dead-letter queue, and any account that may alter the queue may write it directly. So it is
+not enough where the other queue may belong to another account. The statements that name one check the account's
+privilege and add a row here.
 Every method is one thread hop and raises BackendError.
 """
 
@@ -29,7 +30,7 @@ class NamedDeadLetters:
         self._pool = pool
 
     async def take_over(self, pairs: Collection[Pair]) -> int:
-        """Add what comments say, once for this table: it is from before there was one. Returns how many were added."""
+        """Add the pairs from comments, once for this table: they are older than it. Returns how many were added."""
         return await self._pool.write(lambda connection: _take_over(connection, pairs))
 
     async def add(self, queue: QueueName, dead: QueueName) -> None:
@@ -46,7 +47,7 @@ class NamedDeadLetters:
         return {(QueueName(str(db), str(queue)), QueueName(str(db), str(dead))) for db, queue, dead in rows if db}
 
     async def forget(self, queue: QueueName) -> None:
-        """The queue was dropped: what is called so later is another one."""
+        """The queue was dropped: a later one with its name is another queue."""
         names = (queue.database, queue.table)
         await self._pool.write(lambda connection: connection.execute(statements.FORGET, names))
 

@@ -1,11 +1,11 @@
-"""ProxyDirectory: the proxies of one database, as a table of that database names them.
+"""ProxyDirectory: the proxies of one database, listed in a table of that database.
 
-Each process writes a row and renews it; who has not done so for `ALIVE_SECONDS` is taken for dead, by the database's
-clock. The table is made at first need. Every method is one thread hop and raises BackendError.
+Each process writes a row and renews it; a process that has not done so for `ALIVE_SECONDS` counts as dead, by the
+database's clock. The table is created when first needed. Every method is one thread hop and raises BackendError.
 
-Beside each row stand the engine's sessions of that process. Whoever is at the same server ends those of one that is not
-seen: it may be frozen, with locks that keep all others from delivering. The server does so by itself, too, and sooner
-(engine.backend.sessions); but what stands between us and it, a pool or another proxy, may have settings of its own.
+Each row also has the engine's database sessions of that process. Another proxy at the same server kills the sessions of
+a process that is not seen: it may be frozen, with locks that stop all other deliveries. The server does the same, and
+sooner (engine.backend.sessions); but a connection pool or another proxy in between may have other settings.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
 BEAT_SECONDS = 10.0
-"""How often a row is renewed: one small commit, which even a database at rest does not notice."""
+"""How often a row is renewed: one small commit, which even an idle database does not notice."""
 
 ALIVE_SECONDS = 35.0  # three beats, and half of one for a database that is slow
 UNSEEN_SECONDS = 15.0
-"""A beat and a half: then the sessions of who is not linked either are ended. One that only was late loses no more than
-a claim that was under way."""
+"""A beat and a half: then the sessions of a process that has no link either are killed. A process that was only late
+loses no more than a claim in progress."""
 
-_FORGET_SECONDS = 3600.0  # rows of the dead; long enough to be looked at after a crash
+_FORGET_SECONDS = 3600.0  # rows of dead processes; long enough to be inspected after a crash
 _NO_SUCH_TABLE, _NO_SUCH_COLUMN, _HAS_THAT_COLUMN = 1146, 1054, 1060
 _SESSIONS_MAX = 4000  # characters, as the column has
 
@@ -36,7 +36,7 @@ _SESSIONS_MAX = 4000  # characters, as the column has
 class ProxyEntry:
     """One process that serves clients of this database.
 
-    `number`: given by the database, later ones higher. `proxy`: the same for all workers of one proxy. `server`: the
+    `number`: assigned by the database, later ones higher. `proxy`: the same for all workers of one proxy. `server`: the
     database server it is connected to.
     """
 
@@ -54,8 +54,8 @@ class ProxyDirectory:
     def __init__(self, pool: StorePool, sessions: Callable[[], Iterable[str]] = tuple) -> None:
         """`sessions`: what this process has at the server now."""
         self._pool, self._sessions = pool, sessions
-        self._told = ""
-        self._tells = True
+        self._stored_sessions = ""
+        self._stores_sessions = True
 
     async def join(self, entry: ProxyEntry) -> ProxyEntry:
         """Write a new row; returns it with its number and server."""
@@ -63,30 +63,30 @@ class ProxyDirectory:
 
     async def beat(self, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
         """Renew the row; returns it as it is now, and all others that are alive."""
-        me, others, anew = await self._pool.write(lambda connection: _beat(connection, me))
-        self._told = "" if anew else self._told
-        await self._tell_sessions(me)
+        me, others, rejoined = await self._pool.write(lambda connection: _beat(connection, me))
+        self._stored_sessions = "" if rejoined else self._stored_sessions
+        await self._update_sessions(me)
         return me, others
 
-    async def _tell_sessions(self, me: ProxyEntry) -> None:
-        """Write what we have at the server, where it has changed. Not where the table has no place for it, and we may
-        not make one: an earlier version made it."""
+    async def _update_sessions(self, me: ProxyEntry) -> None:
+        """Write this process's sessions at the server, if they have changed. Not where the table, created by an earlier
+        version, has no column for them and the account may not add one."""
         sessions = _as_text(self._sessions())
-        if not self._tells or sessions == self._told:
+        if not self._stores_sessions or sessions == self._stored_sessions:
             return
         try:
-            await self._pool.write(lambda connection: _tell(connection, me, sessions))
+            await self._pool.write(lambda connection: _write_sessions(connection, me, sessions))
         except BackendError as error:
             if isinstance(error, BackendUnavailable):
                 raise
-            self._tells = False
+            self._stores_sessions = False
         else:
-            self._told = sessions
+            self._stored_sessions = sessions
 
     async def fence(self, me: ProxyEntry, linked: Collection[int]) -> list[str]:
-        """End the sessions, at our server, of all that are not seen and not linked; returns the addresses of those of
-        which there were any."""
-        return await self._pool.read(lambda connection: _fence(connection, me, linked)) if self._tells else []
+        """Kill the sessions, at the same server, of all processes that are not seen and not linked; returns the
+        addresses of those that had sessions."""
+        return await self._pool.read(lambda connection: _fence(connection, me, linked)) if self._stores_sessions else []
 
     async def others(self, me: ProxyEntry) -> list[ProxyEntry]:
         """All others that are alive."""
@@ -113,13 +113,13 @@ def _join(connection: StoreConnection, entry: ProxyEntry) -> ProxyEntry:
 
 
 def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry], bool]:
-    """`beat`, and whether the row was written anew."""
+    """`beat`, and whether the row was written again."""
     me = replace(me, server=_server(connection))  # another one, perhaps, after a failover
-    if anew := not connection.execute(proxies.SEEN, (me.server, me.number, me.secret)):
+    if rejoined := not connection.execute(proxies.SEEN, (me.server, me.number, me.secret)):
         values = (me.number, me.proxy, me.worker, me.address, me.secret, me.server)
         connection.execute(proxies.JOIN_AGAIN, values)
     connection.execute(proxies.FORGET, (int(_FORGET_SECONDS * NS_PER_SECOND),))
-    return me, _others(connection, me), anew
+    return me, _others(connection, me), rejoined
 
 
 def _others(connection: StoreConnection, me: ProxyEntry) -> list[ProxyEntry]:
@@ -131,7 +131,7 @@ def _others(connection: StoreConnection, me: ProxyEntry) -> list[ProxyEntry]:
     return [entry for entry in entries if entry.number != me.number]
 
 
-def _tell(connection: StoreConnection, me: ProxyEntry, sessions: str) -> None:
+def _write_sessions(connection: StoreConnection, me: ProxyEntry, sessions: str) -> None:
     values = (sessions, me.number, me.secret)
     try:
         connection.execute(proxies.SESSIONS, values)

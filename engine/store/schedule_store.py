@@ -1,4 +1,4 @@
-"""ScheduleStore: what the engine asks of a database's schedules. Implemented by schedule_table."""
+"""ScheduleStore: the engine's operations on a database's schedules. Implemented by schedule_table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DueSchedules:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A schedule that goes on to its tick `next_ns`, and its messages for `target`, if there are any. `last_ns`: their
+    """A schedule that advances to its tick `next_ns`, and its messages for `target`, if there are any. `last_ns`: their
     last tick."""
 
     schedule: Schedule
@@ -53,11 +53,11 @@ class ScheduleStore(Protocol):
         ...
 
     async def make(self, database: str) -> None:
-        """Make that table, unless it is there."""
+        """Create that table, unless it exists."""
         ...
 
     async def waiting(self, database: str) -> WaitingSchedules:
-        """What ticks next, so many that memory is bounded."""
+        """The schedules by next tick, up to a bound."""
         ...
 
     async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
@@ -70,7 +70,7 @@ class ScheduleStore(Protocol):
         ...
 
     async def note(self, schedule: ScheduleName, problem: str) -> None:
-        """Keep why a schedule's ticks cannot be sent."""
+        """Store why a schedule's ticks cannot be sent."""
         ...
 
     async def listed(self, database: str) -> list[Schedule | Unreadable]:
@@ -78,5 +78,5 @@ class ScheduleStore(Protocol):
         ...
 
     async def forget(self, queue: QueueName) -> int:
-        """Delete the schedules of a queue; how many there were."""
+        """Delete the schedules of a queue; returns how many there were."""
         ...

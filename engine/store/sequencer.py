@@ -1,7 +1,7 @@
-"""Sequencer: sees to it that a topic's messages have their numbers before somebody reads it.
+"""Sequencer: makes sure that a topic's messages have their numbers before it is read.
 
-Any number of processes may take steps: that is sound, and of two at once one is in vain. So the steps of one process
-follow each other; and a process whose step was in vain lets the others go first for a moment, for a second.
+Any number of processes may take steps: that is safe, but of two concurrent steps one fails. So the steps of one process
+are serial; and after a failed step a process yields to the others for a second.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 from engine.backend.base import StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, TopicSpec
-from engine.model.sequence import Numbered
+from engine.model.sequence import NumberingResult
 from engine.store.operations.sequence import step
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.sequence import SequenceStatements
 
 _NO_SUCH_TABLE = 1146
 _LOST = frozenset((1213, 1062))
-"""Another step was faster: the transaction was rolled back, or the topic's row was made just now."""
+"""Another step was faster: the transaction was rolled back, or the topic's row was created just now."""
 
 _CHANCE = secrets.SystemRandom().random
 _TRIES = 6
@@ -43,22 +43,22 @@ class Sequencer:
         self._yields_until: dict[QueueName, float] = {}
         self._texts: dict[QueueName, tuple[TopicSpec, SequenceStatements]] = {}
 
-    async def number(self, topic: TopicSpec) -> Numbered:
-        """Give the topic's next messages their numbers, if there are such without. Raises BackendError."""
+    async def number(self, topic: TopicSpec) -> NumberingResult:
+        """Assign numbers to the topic's next messages without one. Raises BackendError."""
         statements = self._statements(topic)
         for tries in range(_TRIES):
             if not await self._to_number(topic, statements):
-                return Numbered()
+                return NumberingResult()
             async with self._turns.setdefault(topic.name, asyncio.Lock()):
                 numbered = await self._step(topic, statements)
             if numbered is not None:
                 return numbered
             self._yields_until[topic.name] = asyncio.get_running_loop().time() + _YIELD_SECONDS
             await asyncio.sleep(_PAUSE_SECONDS * 2**tries * self._chance())
-        return Numbered(waiting=True)
+        return NumberingResult(waiting=True)
 
     async def number_all(self, topic: TopicSpec) -> None:
-        """The same for all messages that are committed now, but for those that clients have locked. A million takes
+        """The same for all messages that are committed now, except those that clients have locked. A million takes
         about a minute. Raises BackendError."""
         statements = self._statements(topic)
         ((last,),) = await self._pool.read(lambda connection: connection.query(statements.last_unnumbered))
@@ -69,7 +69,7 @@ class Sequencer:
             more = first is not None and first <= int(last)
 
     async def _to_number(self, topic: TopicSpec, statements: SequenceStatements) -> bool:
-        """Whether a message has no number, also once the others have gone first, if that is their turn."""
+        """Whether a message has no number, also after yielding to the others, if that is due."""
         there = await self._first(statements) is not None
         if there and self._yields(topic.name):
             await asyncio.sleep(_PAUSE_SECONDS * (1 + self._chance()))
@@ -85,17 +85,17 @@ class Sequencer:
         rows = await self._pool.read(lambda connection: connection.query(statements.unnumbered, (1,)))
         return int(rows[0][0]) if rows else None
 
-    async def _step(self, topic: TopicSpec, statements: SequenceStatements) -> Numbered | None:
+    async def _step(self, topic: TopicSpec, statements: SequenceStatements) -> NumberingResult | None:
         """One step; None where it was in vain."""
         try:
             return await self._pool.write(lambda connection: step(connection, statements))
         except BackendUnavailable:
             raise
         except LockWaitTimeout:  # that took seconds
-            return Numbered(waiting=True)
+            return NumberingResult(waiting=True)
         except BackendError as error:
             if error.errno == _NO_SUCH_TABLE:
-                await self._make_positions(topic.name.database)  # where the topic is gone, the next look says it
+                await self._make_positions(topic.name.database)  # if the topic was dropped, the next poll reports it
             elif error.errno not in _LOST:
                 raise
         return None

@@ -3,9 +3,9 @@
 Each method is one function run on a StoreConnection in a worker thread, so a whole transaction costs one thread hop.
 Rules
 - The clock is the database's: every method takes the time in the statement that compares with it.
-- No method waits for a client's transaction: what is locked is passed over (sql_lease).
-- A message's values are read as text-protocol bytes after the lease, so a receiver sees the row as it then is,
-  generated columns and all, and every change made before the claim is honoured.
+- No method waits for a client's transaction: locked rows are skipped (engine.store.operations.lease).
+- A message's values are read as text-protocol bytes after the lease. So a receiver sees the row as it is then, with
+  its generated columns, and with every change made before the claim.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from engine.model.queue import (
 )
 from engine.model.schedules import MakeInsert
 from engine.model.states import REJECTED_NS
-from engine.model.topics import FED_PRIORITY, Fed
+from engine.model.topics import FED_PRIORITY, FeedResult
 from engine.store.base import (
     Claim,
     ForeseenLease,
-    Held,
-    LeaseStanding,
+    LeasedMessage,
+    LeaseState,
     LeaseUnknown,
-    Look,
-    LookAndClaim,
     Page,
     PartitionPurge,
+    PollAndClaim,
+    PollResult,
     Position,
     Release,
-    Scanned,
+    ScanResult,
     first_free,
     release_of,
 )
-from engine.store.catalog import TableInfo, next_catalog, unwell_reason
+from engine.store.catalog import TableInfo, next_catalog, warning_of
 from engine.store.census import Census, take_census
 from engine.store.last_receivers import LastReceivers
 from engine.store.operations import dead_letters, due_messages, feed, groups, lease, partitions, scan
@@ -85,13 +85,13 @@ NO_SUCH_TABLE = 1146
 T = TypeVar("T")
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
-"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's words, with the engine's own rights; gives its rows.
-Raises BackendError."""
+"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's syntax, with the engine's own privileges; returns its
+rows. Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
-    """What is kept for a queue as long as its definition stands."""
+class _QueueStatements:
+    """What is cached for a queue while its definition is unchanged."""
 
     queue: QueueSpec
     statements: QueueStatements
@@ -117,7 +117,7 @@ class SqlMessageStore:
         self._dialect = dialect
         self._define = define
         self._logger = logger or logging.getLogger("queuegate.store")
-        self._texts: dict[QueueName, _Texts] = {}
+        self._texts: dict[QueueName, _QueueStatements] = {}
         self._warned: set[tuple[QueueName, str]] = set()
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
@@ -147,11 +147,11 @@ class SqlMessageStore:
         conditions: Conditions = no_conditions,
         insert: MakeInsert = no_inserts,
     ) -> SqlMessageStore:
-        """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
+        """The store on the embedded database. Its sessions understand MySQL's syntax, so they provide `define`."""
         return cls(pool, SQLITE, define or _undefined, conditions, insert=insert)
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""
+        """Run a statement in MySQL's syntax with the engine's own privileges; its rows. Raises BackendError."""
         return await self._define(sql)
 
     async def add_tokens(self, queue: QueueSpec) -> None:
@@ -178,58 +178,58 @@ class SqlMessageStore:
         self._warn(changed, catalog)
         return catalog
 
-    async def look(self, queue: QueueSpec, limit: int) -> Look:
+    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
         assert limit >= 1
         if queue.options.topic is None:
-            return await self._pool.read(self._looking(queue, limit))
+            return await self._pool.read(self._polling(queue, limit))
         fed = await self._feed(queue, limit)
-        return feed.look_after(fed, await self._pool.read(self._looking(queue, limit)))
+        return feed.with_feed(fed, await self._pool.read(self._polling(queue, limit)))
 
-    async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
-        """Before a look at a consumer group: let what it may read of its topic be in its queue, until `limit` messages
-        are due there, or `whatever_waits` there that nobody takes.
+    async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> FeedResult:
+        """Before a poll of a consumer group: copy the messages that it may read from its topic into its queue, until
+        `limit` messages are due there. With `whatever_waits`, due messages there do not count.
 
-        Nothing is fed to a group whose topic is gone.
+        Nothing is fed to a group whose topic was dropped.
         """
         assert group.options.topic is not None
         topic = self._topic_of(group)
         if topic is None:
-            return Fed(0, False)
+            return FeedResult(0, False)
         if group.options.order_key is not None:
-            # What is due may be held back by its key, and must not keep the messages of other keys out.
-            found = await self._pool.read(self._looking(group, limit))
-            limit, whatever_waits = limit - len(found.keys), True
+            # Due messages may be blocked by their key, and must not keep out the messages of other keys.
+            polled = await self._pool.read(self._polling(group, limit))
+            limit, whatever_waits = limit - len(polled.keys), True
         if limit <= 0:
-            return Fed(0, False)
+            return FeedResult(0, False)
         return await self.topics.feed(group, topic, limit, whatever_waits=whatever_waits)
 
-    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
         assert page.limit >= 1 and page.span >= 1
         fed = None if queue.options.topic is None else await self._feed(queue, page.span, whatever_waits=True)
         statements = ScanStatements(self._dialect, queue, condition)
-        limited = self._texts_of(queue).limited
+        limited = self._statements_for(queue).limited
 
-        def work(connection: StoreConnection) -> Scanned:
+        def work(connection: StoreConnection) -> ScanResult:
             with connection.reading(condition.settings):
                 scanned = scan.scan(connection, statements, queue, page)
             if limited is None or limited.order is None:
                 return scanned
-            return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
+            return replace(scanned, poll=sql_order.in_order(connection, limited.order, queue, scanned.poll))
 
         scanned = await self._pool.read(work)
         if fed is None:
             return scanned
-        scanned = replace(scanned, look=feed.look_again(fed, scanned.look))
+        scanned = replace(scanned, poll=feed.with_hole_retry(fed, scanned.poll))
         if fed.more and scanned.position is None:  # what is fed next falls due after all that was examined
-            return replace(scanned, position=Position(FED_PRIORITY, scanned.look.now_ns, 0))
+            return replace(scanned, position=Position(FED_PRIORITY, scanned.poll.now_ns, 0))
         return scanned
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         if not ids:
             return set()
         sql = ScanStatements(self._dialect, queue, condition).fitting(len(ids))
-        found = await self._pool.read(lambda c: scan.fitting(c, sql, queue, condition.settings, ids))
-        return set(found)
+        matching = await self._pool.read(lambda c: scan.fitting(c, sql, queue, condition.settings, ids))
+        return set(matching)
 
     async def claim(
         self,
@@ -249,7 +249,7 @@ class SqlMessageStore:
     def _claiming_fitting(
         self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, condition: Condition
     ) -> Callable[[StoreConnection], Claim]:
-        texts, settings = self._texts_of(queue), condition.settings
+        texts, settings = self._statements_for(queue), condition.settings
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
 
         def work(connection: StoreConnection) -> Claim:
@@ -262,7 +262,7 @@ class SqlMessageStore:
 
         return work
 
-    async def look_and_claim(
+    async def poll_and_claim(
         self,
         queue: QueueSpec,
         limit: int,
@@ -270,28 +270,28 @@ class SqlMessageStore:
         blocked: Collection[MessageId],
         delays_ns: Mapping[int, int],
         sharing: Sharing = UNMARKED,
-    ) -> LookAndClaim:
+    ) -> PollAndClaim:
         assert limit >= 1 and count >= 1 and delays_ns
         terms = self._terms(queue, delays_ns, sharing)
 
-        def free(look: Look) -> Sequence[MessageId]:
-            return first_free(look, count, blocked, sharing)
+        def free(poll: PollResult) -> Sequence[MessageId]:
+            return first_free(poll, count, blocked, sharing)
 
-        def then(look: Look) -> Callable[[StoreConnection], Claim] | None:
-            return self._claiming(queue, ids, terms) if (ids := free(look)) else None
+        def then(poll: PollResult) -> Callable[[StoreConnection], Claim] | None:
+            return self._claiming(queue, ids, terms) if (ids := free(poll)) else None
 
         if queue.takes_directly and (taken := await self._take(queue, count, terms)) is not None:
             return taken
         fed = None if queue.options.topic is None else await self._feed(queue, limit)
-        texts = self._texts_of(queue)
+        texts = self._statements_for(queue)
         if fed is None and (expected := self._expected(texts, count)):
-            look, claim = await self._look_and_lock(texts, limit, free, terms, expected)
+            poll, claim = await self._poll_and_lock(texts, limit, free, terms, expected)
         else:
-            looking = self._looking(queue, limit)
-            look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
-        asked = tuple(free(look))
-        texts.next_ids.found(asked)
-        return LookAndClaim(look if fed is None else feed.look_after(fed, look), asked, claim)
+            polling = self._polling(queue, limit)
+            poll, claim = await self._prepared(queue, lambda: self._pool.read_then_write(polling, then))
+        requested = tuple(free(poll))
+        texts.next_ids.record(requested)
+        return PollAndClaim(poll if fed is None else feed.with_feed(fed, poll), requested, claim)
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         assert ids and queue.takes_added
@@ -308,52 +308,52 @@ class SqlMessageStore:
                 return None
             raise
         if claim is not None:
-            self._texts_of(queue).next_ids.found([message.id for message in claim.messages])
+            self._statements_for(queue).next_ids.record([message.id for message in claim.messages])
         return claim
 
-    def _expected(self, texts: _Texts, count: int) -> Sequence[MessageId]:
-        """What to lock while looking, where the database can and one round trip less is to be had by it."""
+    def _expected(self, texts: _QueueStatements, count: int) -> Sequence[MessageId]:
+        """What to lock during the poll, where the database supports it and it saves a round trip."""
         if not self._dialect.skip_locked or texts.limited is not None or texts.queue.layout is Layout.LEGACY:
             return ()
         return texts.next_ids.expected(count)
 
-    async def _look_and_lock(
+    async def _poll_and_lock(
         self,
-        texts: _Texts,
+        texts: _QueueStatements,
         limit: int,
-        free: Callable[[Look], Sequence[MessageId]],
+        free: Callable[[PollResult], Sequence[MessageId]],
         terms: lease.Terms,
         expected: Sequence[MessageId],
-    ) -> tuple[Look, Claim | None]:
-        """Look, and lock `expected` in the same round trip; lease what is to be leased at once, if that is all locked.
-        What else was locked is let go by the commit, a round trip later."""
+    ) -> tuple[PollResult, Claim | None]:
+        """Poll, and lock `expected` in the same round trip; if that locked all that is to be leased, lease it. The
+        commit, a round trip later, releases the other locks."""
         queue, statements = texts.queue, texts.statements
 
-        def looking(connection: StoreConnection) -> tuple[Look, lease.Locked]:
+        def polling(connection: StoreConnection) -> tuple[PollResult, lease.Locked]:
             if connection.replicates:  # there each statement behind a lock takes a round trip of its own
                 texts.next_ids.give_up()
             lock = lease.locking(statements, queue, expected)
-            look, rows = due_messages.look_and_run(connection, statements, queue, limit, texts.guess, lock)
-            return look, lease.locked(queue, rows)
+            poll, rows = due_messages.poll_and_run(connection, statements, queue, limit, texts.guess, lock)
+            return poll, lease.locked(queue, rows)
 
-        def then(found: tuple[Look, lease.Locked]) -> Callable[[StoreConnection], Claim] | None:
-            look, locked = found
-            if not (ids := free(look)):
+        def then(result: tuple[PollResult, lease.Locked]) -> Callable[[StoreConnection], Claim] | None:
+            poll, locked = result
+            if not (ids := free(poll)):
                 return None
             claiming = self._claiming(queue, ids, terms)
             if not locked.ids >= frozenset(ids):
                 return claiming
-            ours = replace(locked, rows=[row for row in locked.rows if row.id in ids])
-            tries = iter((lambda connection: lease.claim_locked(connection, statements, queue, ours, terms),))
+            wanted = replace(locked, rows=[row for row in locked.rows if row.id in ids])
+            tries = iter((lambda connection: lease.claim_locked(connection, statements, queue, wanted, terms),))
             return lambda connection: next(tries, claiming)(connection)  # tried again, it has lost its locks
 
         work = self._pool.read_then_write
-        (look, _), claim = await self._prepared(queue, lambda: work(looking, then, locking=True))
-        return look, claim
+        (poll, _), claim = await self._prepared(queue, lambda: work(polling, then, locking=True))
+        return poll, claim
 
-    async def _take(self, group: QueueSpec, count: int, terms: lease.Terms) -> LookAndClaim | None:
-        """What a look and a claim would come to, of a group that has nothing due and whose topic has messages for it;
-        None where that is not known to be so."""
+    async def _take(self, group: QueueSpec, count: int, terms: lease.Terms) -> PollAndClaim | None:
+        """The result of a poll and a claim for a group that has nothing due and whose topic has messages for it; None
+        where this is not known to be the case."""
         topic = self._topic_of(group)
         if topic is None:
             return None
@@ -362,39 +362,39 @@ class SqlMessageStore:
             return None
         keys = tuple(MessageKey(message.priority, message.due_ns, message.id) for message in taken.messages)
         next_due_ns = taken.next_due_ns if taken.next_due_ns < REJECTED_NS else None
-        look = Look(taken.now_ns, keys, next_due_ns, taken.more)
+        poll = PollResult(taken.now_ns, keys, next_due_ns, taken.more)
         claim = Claim(taken.now_ns, taken.messages) if keys else None
-        return LookAndClaim(look, tuple(key.id for key in keys), claim)
+        return PollAndClaim(poll, tuple(key.id for key in keys), claim)
 
     def _topic_of(self, group: QueueSpec) -> TopicSpec | None:
         return self._read[0].topics.get(QueueName(group.name.database, group.options.topic or ""))
 
-    def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
-        texts = self._texts_of(queue)
+    def _polling(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], PollResult]:
+        texts = self._statements_for(queue)
         statements, guess, memory = texts.statements, texts.guess, texts.memory
         if texts.limited is not None and (order := texts.limited.order) is not None:
-            return lambda connection: sql_order.look(connection, statements, order, queue, limit, guess, memory)
-        return lambda connection: due_messages.look(connection, statements, queue, limit, guess)
+            return lambda connection: sql_order.poll(connection, statements, order, queue, limit, guess, memory)
+        return lambda connection: due_messages.poll(connection, statements, queue, limit, guess)
 
     def _claiming(
         self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms
     ) -> Callable[[StoreConnection], Claim]:
-        texts = self._texts_of(queue)
+        texts = self._statements_for(queue)
         if (limited := texts.limited) is not None:
             return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms)
         return lambda connection: lease.claim(connection, texts.statements, queue, ids, terms)
 
     def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int], sharing: Sharing) -> lease.Terms:
         last, name = self.last_receivers, queue.name
-        return lease.Terms(delays_ns, self._times, partial(last.of, name), sharing, partial(last.had_beside, name))
+        return lease.Terms(delays_ns, self._times, partial(last.of, name), sharing, partial(last.was_alongside, name))
 
     async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
-        """Claim; of a queue with limits, once the row that its claims lock is there.
+        """Claim; for a queue with limits, create first the row that its claims lock.
 
-        Whatever fails, perhaps somebody dropped the table of limits: the next claim begins with making it. A claim
-        whose COMMIT went unanswered may hold: LeaseUnknown says what it would have leased.
+        After any failure the next claim creates that row again, for the table of limits may have been dropped. A claim
+        whose COMMIT got no answer may have succeeded: LeaseUnknown has its leases.
         """
-        limited = self._texts_of(queue).limited
+        limited = self._statements_for(queue).limited
         if limited is not None and queue.name not in self._has_row:
             await self._pool.write(lambda connection: sql_limits.prepare(connection, limited.limits, queue))
             self._has_row.add(queue.name)
@@ -406,7 +406,7 @@ class SqlMessageStore:
                 raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         if not ids:
             return {}
         sql = self._statements(queue).unsettled(len(ids))
@@ -414,7 +414,7 @@ class SqlMessageStore:
         kind = id_kind(id_)
         columns = (id_, *(due_messages.INTEGER,) * 3)
         rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
-        return {from_text(kind, due_messages.not_null(row[0])): lease.standing_of(row) for row in rows}
+        return {from_text(kind, due_messages.not_null(row[0])): lease.lease_state_of(row) for row in rows}
 
     async def release(
         self,
@@ -427,7 +427,7 @@ class SqlMessageStore:
     ) -> int:
         if not leases:
             return 0
-        statements, how = self._statements(queue), lease.Return(counted, alone, gone)
+        statements, how = self._statements(queue), lease.ReleaseTerms(counted, alone, gone)
         return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, how))
 
     async def make_groups(self, group: GroupKey) -> None:
@@ -449,15 +449,15 @@ class SqlMessageStore:
         statements = DeadLetterStatements(self._dialect, queue)
         return await self._pool.read(lambda c: dead_letters.rejected(c, statements, queue, limit))
 
-    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+    async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
         statements = DeadLetterStatements(self._dialect, queue)
-        return await self._pool.write(lambda c: dead_letters.bury(c, statements, queue, dead, ids))
+        return await self._pool.write(lambda c: dead_letters.move_to_dead_letters(c, statements, queue, dead, ids))
 
-    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
+    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
         statements = self._statements(queue)
-        if found is not None:
+        if purged is not None:
             texts = PartitionStatements(self._dialect, queue)
-            return await self._pool.write(lambda c: partitions.purge_rows(c, texts, statements, queue, found, limit))
+            return await self._pool.write(lambda c: partitions.purge_rows(c, texts, statements, queue, purged, limit))
         async with self._archive_made(queue):
             return await self._pool.write(lambda connection: lease.purge(connection, statements, queue, limit))
         return 0
@@ -472,7 +472,7 @@ class SqlMessageStore:
 
     @contextlib.asynccontextmanager
     async def _archive_made(self, queue: QueueSpec) -> AsyncIterator[None]:
-        """Where the table of what is archived does not exist, make it; what was to be done with it is not done."""
+        """Where the archive table does not exist, create it; the body's work is then not done."""
         try:
             yield
         except BackendError as error:
@@ -484,9 +484,11 @@ class SqlMessageStore:
         statements = CensusStatements(self._dialect, queue)
         return await self._pool.read(lambda connection: take_census(connection, statements))
 
-    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
         statements = CensusStatements(self._dialect, queue)
-        return await self._pool.read(lambda connection: due_messages.held(connection, statements, queue, limit))
+        return await self._pool.read(
+            lambda connection: due_messages.leased_messages(connection, statements, queue, limit)
+        )
 
     async def ping(self) -> None:
         await self._pool.read(lambda connection: connection.query("SELECT 1"))
@@ -495,26 +497,26 @@ class SqlMessageStore:
         return GroupStatements(self._dialect, group)
 
     def _statements(self, queue: QueueSpec) -> QueueStatements:
-        return self._texts_of(queue).statements
+        return self._statements_for(queue).statements
 
-    def _texts_of(self, queue: QueueSpec) -> _Texts:
+    def _statements_for(self, queue: QueueSpec) -> _QueueStatements:
         texts = self._texts.get(queue.name)
         if texts is None or texts.queue is not queue:
-            texts = self._texts[queue.name] = self._made_texts(queue)
+            texts = self._texts[queue.name] = self._build_statements(queue)
         return texts
 
-    def _made_texts(self, queue: QueueSpec) -> _Texts:
+    def _build_statements(self, queue: QueueSpec) -> _QueueStatements:
         statements = QueueStatements(self._dialect, queue)
         if not queue.options.limited:
-            return _Texts(queue, statements)
+            return _QueueStatements(queue, statements)
         order = None if queue.options.order_key is None else OrderStatements(self._dialect, queue)
         limits = LimitStatements(self._dialect, queue)
-        return _Texts(queue, statements, limited=LimitedStatements(statements, limits, order))
+        return _QueueStatements(queue, statements, limited=LimitedStatements(statements, limits, order))
 
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
-        """Tell once of each table that cannot be served, or only slowly, and why."""
+        """Log once for each table that cannot be served, or only slowly, and why."""
         for table in tables:
-            text = catalog.rejected.get(table.name) or unwell_reason(table)
+            text = catalog.rejected.get(table.name) or warning_of(table)
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)

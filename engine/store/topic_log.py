@@ -17,18 +17,18 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec
-from engine.model.sequence import Numbered, Sequencing
+from engine.model.sequence import NumberingResult, Sequencing
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import (
     NOTHING_SETTLED,
-    Compacted,
-    Fed,
+    CompactionResult,
+    FeedResult,
     GroupLag,
     GroupPosition,
     Hole,
-    Retained,
+    RetentionResult,
+    SeekResult,
     Settled,
-    Sought,
     TopicExtent,
 )
 from engine.shared_future import wait_shared
@@ -36,11 +36,11 @@ from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
-from engine.store.operations.feed import Known, Transactions, Wanted
+from engine.store.operations.feed import FeedRequest, TopicState, Transactions
 from engine.store.operations.lease import Terms
 from engine.store.operations.retention import retain
 from engine.store.operations.sequence import sequencing
-from engine.store.operations.take import Taken, Taking, Wish
+from engine.store.operations.take import TakeRequest, TakeResult, Taking
 from engine.store.sequencer import Sequencer
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import QueueStatements, placeholders
@@ -62,25 +62,25 @@ _HIDDEN = (
     "topics: the open transactions are not shown (%s). So an id that is missing is waited for for an hour, and a"
     " message of a transaction that is open for longer is passed over. GRANT PROCESS ON *.* TO the account in `backend`"
 )
-_LIST_KEPT_SECONDS = 0.25  # for which nobody has to ask for that list before the server renews it, and some more
+_LIST_CACHED_SECONDS = 0.25  # somewhat longer than the server caches that list while it is not read
 _SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of the open transactions
 
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 
 Conditions = Callable[[TopicSpec, str], Awaitable[Condition]]
-"""The filter of a consumer group, as its option holds it, made ready for the database. Raises BackendError where it is
+"""The filter of a consumer group, from its option, compiled for the database. Raises BackendError where it is
 not a condition on the topic's columns alone."""
 
 
 async def no_conditions(topic: TopicSpec, text: str) -> Condition:
-    """For a store without clients: nobody there reads their SQL."""
+    """For a store without clients: their SQL is not parsed there."""
     raise BackendError(f"filter: '{text}' cannot be read here", 1235, "42000")
 
 
 class TopicLog:
-    """See the module. `define` makes the table of positions, in MySQL's words; `conditions` makes filters of groups
-    ready for the database; `times`: what tokens are made of, the same wherever a group's messages are leased."""
+    """See the module. `define` creates the table of positions, in MySQL's syntax; `conditions` compiles filters of
+    groups for the database; `times`: the source of tokens, the same wherever a group's messages are leased."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class TopicLog:
         self._define = define
         self._conditions = conditions
         self._shown = False  # whether the server shows us its open transactions, as far as is known
-        self._told_hidden = False  # the log has been told that it does not
+        self._logged_hidden = False  # whether it was logged that it does not
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
-        self._asking: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
-        self._asked_at = 0.0
+        self._refreshing: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
+        self._refreshed_at = 0.0
         self._unsettled: set[QueueName] = set()  # groups whose holes are to be
-        self._settled: dict[QueueName, Settled] = {}  # which ids of a topic are, as far as somebody had to know
+        self._settled: dict[QueueName, Settled] = {}  # the settled ids of topics, as far as they were needed
         self._texts: dict[QueueName, FeedStatements] = {}
         self.partitions = TopicPartitions(pool, dialect, self._begin_missing)
         self._sequencer = Sequencer(pool, dialect, self._make_positions_of)
@@ -112,7 +112,7 @@ class TopicLog:
         """Whether topics can have the option `sequence` here. Raises BackendError."""
         return await self._pool.read(lambda connection: sequencing(connection, self._dialect))
 
-    async def number(self, topic: TopicSpec) -> Numbered:
+    async def number(self, topic: TopicSpec) -> NumberingResult:
         """Give the next messages of a topic their numbers, if it has some without; nothing is done where ids are
         offsets.
 
@@ -120,14 +120,14 @@ class TopicLog:
             BackendError: no number was given; 1235 where the topic lacks the column.
         """
         _check_numbers(topic)
-        return await self._sequencer.number(topic) if topic.sequenced else Numbered()
+        return await self._sequencer.number(topic) if topic.sequenced else NumberingResult()
 
     async def number_all(self, topic: TopicSpec) -> None:
         """The same for all messages that are committed now."""
         if (await self.number(topic)).more:
             await self._sequencer.number_all(topic)
 
-    async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
+    async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> FeedResult:
         """Copy the next messages of a topic into the queue of its group: until `limit` are due there, or so many
         `whatever_waits` there.
 
@@ -136,45 +136,45 @@ class TopicLog:
         """
         statements = await self._statements_of(group, topic)
 
-        async def work() -> Fed:
+        async def work() -> FeedResult:
             numbered = await self.number(topic)
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
-                return Fed(0, numbered.more, held=numbered.waiting)
+                return FeedResult(0, numbered.more, blocked=numbered.waiting)
             due_max = None if whatever_waits else limit
-            wanted = Wanted(limit, due_max, self._known(topic.name, group.name))
+            wanted = FeedRequest(limit, due_max, self._known(topic.name, group.name))
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
                 await self._close_holes(group, statements)
-            return replace(fed, more=fed.more or numbered.more, held=fed.held or numbered.waiting)
+            return replace(fed, more=fed.more or numbered.more, blocked=fed.blocked or numbered.waiting)
 
         return await self._with_position(group, work)
 
     async def take(
         self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, terms: Terms
-    ) -> Taken | None:
+    ) -> TakeResult | None:
         """Feed a group up to `count` messages and lease them at once; `rows` are the texts of its queue. None where it
-        has to be looked at: messages are due in its queue already, there is nothing to feed, or the topic has numbers.
+        must be polled: messages are due in its queue already, there is nothing to feed, or the topic has numbers.
 
         Raises:
             LeaseUnknown: perhaps the leases were made.
             BackendError: nothing was fed.
         """
-        if topic.sequenced:  # how what is in the group's queue stands to the offset is not known there
+        if topic.sequenced:  # there the ids in the group's queue cannot be compared with the offset
             return None
         statements = await self._statements_of(group, topic)
         await self._settle(group, statements)
 
-        async def work() -> Taken | None:
+        async def work() -> TakeResult | None:
             known = self._known(topic.name, group.name)
-            wish = Wish(count, terms.delays_ns[0], known, self._times, terms.sharing)
+            request = TakeRequest(count, terms.delays_ns[0], known, self._times, terms.sharing)
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
             if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
                 return None
             try:
-                taken = await self._pool.write(lambda c: Taking(c, statements, rows, group).take(wish))
+                taken = await self._pool.write(lambda c: Taking(c, statements, rows, group).take(request))
             except CommitUnknown as error:
-                leases = error.result.leases if isinstance(error.result, Taken) else ()
+                leases = error.result.leases if isinstance(error.result, TakeResult) else ()
                 raise LeaseUnknown(error, leases) from error
             if taken is not None and taken.check:
                 self._unsettled.add(group.name)
@@ -185,13 +185,13 @@ class TopicLog:
     def _settled_of(self, topic: QueueName) -> Settled:
         return self._settled.get(topic, NOTHING_SETTLED)
 
-    def _known(self, topic: QueueName, group: QueueName | None = None) -> Known:
+    def _known(self, topic: QueueName, group: QueueName | None = None) -> TopicState:
         checked_ns = 0 if group is None else self._checked_ns.get(group, 0)
-        return Known(self._shown, self._settled_of(topic), checked_ns)
+        return TopicState(self._shown, self._settled_of(topic), checked_ns)
 
     async def _settle(self, group: QueueSpec, statements: FeedStatements) -> None:
-        """Give up those holes that nobody will fill, if that is due since the last `take`. Not within that: what it has
-        leased is to be handed out, whatever fails here."""
+        """Drop the holes that will not be filled, if that is due since the last `take`. Not within `take`: what it has
+        leased must be delivered, even if this fails."""
         if group.name in self._unsettled:
             await self._close_holes(group, statements)
             self._unsettled.discard(group.name)
@@ -202,17 +202,17 @@ class TopicLog:
         self._checked_ns[group.name] = known.now_ns
 
     async def _settle_more(self, topic: TopicSpec) -> Settled:
-        """Which ids of a topic are settled. The open transactions are asked for only where that may help."""
+        """The settled ids of a topic. The open transactions are read only where that may help."""
         text, settled = self._log_of(topic).now_and_last, self._settled_of(topic.name)
         ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
         if settled.to_compare(int(last), int(now_ns)):
             await self._settle_topic(topic)
-        elif settled.asked is None or int(last) < settled.asked.last:
+        elif settled.candidates is None or int(last) < settled.candidates.last:
             self._settled[topic.name] = settled.further(int(last), int(now_ns), int(now_ns), None)
         return self._settled_of(topic.name)
 
     async def _settle_topic(self, topic: TopicSpec) -> Transactions:
-        """The open transactions; what they say of which ids of a topic are settled is kept. Raises BackendError."""
+        """Read the open transactions, and update the settled ids of a topic. Raises BackendError."""
         known = await self._transactions(topic.name.database)
         text = self._log_of(topic).now_and_last
         ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
@@ -222,7 +222,7 @@ class TopicLog:
         return known
 
     async def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
-        """The texts, which are kept as long as both definitions stand. Raises BackendError: the filter is wrong, or the
+        """The statements, cached while both definitions are unchanged. Raises BackendError: the filter is wrong, or the
         topic lacks the column of its numbers."""
         _check_numbers(topic)
         known = self._texts.get(group.name)
@@ -233,14 +233,13 @@ class TopicLog:
         return known
 
     async def _transactions(self, database: str) -> Transactions:
-        """The open transactions, as of the last second: whoever asks oftener is shown an old list. Raises
-        BackendError."""
+        """The open transactions, as of the last second: more frequent calls get an old list. Raises BackendError."""
         now = asyncio.get_running_loop().time()
-        if self._asking is None or now - self._asked_at >= _SHARED_SECONDS:
-            self._asked_at, self._asking = now, asyncio.ensure_future(self._ask(database))
-        return await wait_shared(self._asking)
+        if self._refreshing is None or now - self._refreshed_at >= _SHARED_SECONDS:
+            self._refreshed_at, self._refreshing = now, asyncio.ensure_future(self._refresh(database))
+        return await wait_shared(self._refreshing)
 
-    async def _ask(self, database: str) -> Transactions:
+    async def _refresh(self, database: str) -> Transactions:
         try:
             known = await self._list(database)
         except BackendError as error:
@@ -248,12 +247,12 @@ class TopicLog:
                 raise
             await self._define(create_positions(database))
             known = await self._list(database)
-        if known.old:  # who asks again and again in the same moment as another would never see one of now
-            await asyncio.sleep(_LIST_KEPT_SECONDS)
+        if known.old:  # queries at the same moments as another client's would never see a current list
+            await asyncio.sleep(_LIST_CACHED_SECONDS)
             known = await self._list(database)
         self._shown = known.open is not None or (known.old and self._shown)
-        if known.hidden and not self._told_hidden:
-            self._told_hidden = True
+        if known.hidden and not self._logged_hidden:
+            self._logged_hidden = True
             self._logger.warning(_HIDDEN, known.hidden)
         return known
 
@@ -300,8 +299,7 @@ class TopicLog:
         await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start, settled))
 
     async def _number_for(self, topic: TopicSpec, start: StartAt) -> None:
-        """Before it is asked where a reader begins that begins there: with the first message it does wherever that
-        is."""
+        """Before the position of a new reader is computed; EARLIEST needs no numbers."""
         if start.start is not Start.EARLIEST:
             await self.number_all(topic)
 
@@ -334,7 +332,7 @@ class TopicLog:
         """Those of these messages that are there, and for which the condition is true: whole rows in order."""
         return await self._pool.read(lambda connection: _rows(connection, self._dialect, topic, "id", ids, condition))
 
-    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
         """Drop what a group has in its queue, and have it read on from there.
 
         Raises:
@@ -344,15 +342,15 @@ class TopicLog:
         await self._number_for(topic, start)
         statements, settled = await self._statements_of(group, topic), self._settled_of(topic.name)
 
-        async def work() -> Sought:
+        async def work() -> SeekResult:
             return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start, settled))
 
         return await self._with_position(group, work)
 
     async def retain(
         self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
-    ) -> Retained:
-        """Delete up to `limit` messages beyond what a topic keeps, and the grace. `groups`: all of its consumer groups.
+    ) -> RetentionResult:
+        """Delete up to `limit` messages beyond a topic's retention and the grace. `groups`: all of its consumer groups.
 
         Raises:
             BackendError: nothing was deleted.
@@ -368,8 +366,8 @@ class TopicLog:
             self.partitions.deleted(topic.name)
         return retained
 
-    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
-        """Look at the next messages beyond a place, up to `limit`, and delete what they supersede. `groups`: all of the
+    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> CompactionResult:
+        """Examine the next messages beyond a place, up to `limit`, and delete what they supersede. `groups`: all of the
         topic's consumer groups.
 
         Raises:
@@ -379,13 +377,13 @@ class TopicLog:
         if statements.positions is not None:
             await self._make_positions(statements.positions, topic.name.database)
         settled = NOTHING_SETTLED if statements.log.in_order else await self._settle_more(topic)
-        found = await self._pool.read(lambda connection: find_superseded(connection, statements, settled, place, limit))
-        if not found.superseded:
-            return Compacted(0, found.place, found.more)
-        deleted = await self._pool.write(lambda connection: compact(connection, statements, found))
+        page = await self._pool.read(lambda connection: find_superseded(connection, statements, settled, place, limit))
+        if not page.superseded:
+            return CompactionResult(0, page.place, page.more)
+        deleted = await self._pool.write(lambda connection: compact(connection, statements, page))
         # What is deleted from before these messages may not be all that they supersede.
         again = any(id_ <= place for id_ in deleted)
-        return Compacted(len(deleted), place if again else found.place, again or found.more)
+        return CompactionResult(len(deleted), place if again else page.place, again or page.more)
 
     async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
         """How far a group has read."""
@@ -433,7 +431,7 @@ class TopicLog:
         return await self._pool.read(work)
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
-        """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
+        """The holes of a reader that stay: an open transaction may still fill them, or has just done so."""
         statements = self._log_of(topic)
         known = await self._settle_topic(topic)
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))

@@ -1,8 +1,8 @@
-"""Zones: what a clock shows in a session's time zone, which the database knows.
+"""Zones: UTC offsets of session time zones, from the database.
 
-A TIMESTAMP is a moment, and is shown in the time zone of who reads it. The engine reads moments for many clients at
-once, so it reads them as seconds since the epoch; what a clock shows then is asked for by zone and day. Most zones are
-at one offset for all of a day; on the days on which one changes each moment is asked for by itself.
+A TIMESTAMP is a moment, and is shown in the time zone of its reader. The engine reads moments for many clients at once,
+so it reads them as seconds since the epoch; the offsets are queried by zone and day. Most zones have one offset for a
+whole day; on the days on which it changes each moment is queried on its own.
 """
 
 from __future__ import annotations
@@ -17,46 +17,48 @@ _FIXED = re.compile(r"([+-])(\d{1,2}):(\d\d)", re.ASCII)
 _UTC = frozenset(("UTC", "GMT", "ETC/UTC"))
 _DAY = 86_400
 _LAST_SECONDS = ((1 << 31) - 1, (1 << 32) - 1)  # of a TIMESTAMP, in most servers and in MariaDB from 11.5 on
-_KEPT_MAX = 10_000  # offsets of one zone
+_CACHED_MAX = 10_000  # offsets of one zone
 _ZONES_MAX = 1_000
-_ASKED_MAX = 400  # moments in one statement
+_BATCH_MAX = 400  # moments in one statement
 
-Ask = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
+FetchOffsets = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 """The offsets at moments, both in seconds. Raises BackendError."""
 
 
 class Zone:
-    """One time zone. Moments are `learn`ed, then their `offset`s are known."""
+    """One time zone. Moments are loaded with `load`, then their `offset`s are known."""
 
-    def __init__(self, ask: Ask | None, fixed: int = 0) -> None:
-        self._ask = ask
+    def __init__(self, fetch: FetchOffsets | None, fixed: int = 0) -> None:
+        self._fetch = fetch
         self._fixed = fixed
         self._days: dict[int, int] = {}
         self._moments: dict[int, int] = {}
 
-    async def learn(self, moments: Collection[int]) -> None:
-        """Ask for the offsets at these moments, where they are not known. Raises BackendError."""
-        if self._ask is None:
+    async def load(self, moments: Collection[int]) -> None:
+        """Query the offsets at these moments, where they are not known. Raises BackendError."""
+        if self._fetch is None:
             return
         unknown = {moment for moment in moments if self._known(moment) is None}
         if not unknown:
             return
-        if len(self._days) + len(self._moments) > _KEPT_MAX:
+        if len(self._days) + len(self._moments) > _CACHED_MAX:
             self._days.clear()
             self._moments.clear()
             unknown = set(moments)
         bounds = {moment // _DAY: _day(moment) for moment in unknown}
-        found = await self._offsets(self._ask, sorted({*unknown, *(bound for day in bounds.values() for bound in day)}))
-        self._moments |= {moment: found[moment] for moment in unknown}
-        self._days |= {day: found[start] for day, (start, end) in bounds.items() if found[start] == found[end]}
+        offsets = await self._offsets(
+            self._fetch, sorted({*unknown, *(bound for day in bounds.values() for bound in day)})
+        )
+        self._moments |= {moment: offsets[moment] for moment in unknown}
+        self._days |= {day: offsets[start] for day, (start, end) in bounds.items() if offsets[start] == offsets[end]}
 
     @staticmethod
-    async def _offsets(ask: Ask, moments: Sequence[int]) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for start in range(0, len(moments), _ASKED_MAX):
-            some = moments[start : start + _ASKED_MAX]
-            found |= zip(some, await ask(some), strict=True)
-        return found
+    async def _offsets(fetch: FetchOffsets, moments: Sequence[int]) -> dict[int, int]:
+        offsets: dict[int, int] = {}
+        for start in range(0, len(moments), _BATCH_MAX):
+            some = moments[start : start + _BATCH_MAX]
+            offsets |= zip(some, await fetch(some), strict=True)
+        return offsets
 
     def _known(self, moment: int) -> int | None:
         day = self._days.get(moment // _DAY)
@@ -64,7 +66,7 @@ class Zone:
 
     def offset(self, moment: int) -> int:
         """By how many seconds its clocks are ahead of UTC at a moment that was learned."""
-        if self._ask is None:
+        if self._fetch is None:
             return self._fixed
         known = self._known(moment)
         assert known is not None, "a moment that was not learned"
@@ -72,14 +74,14 @@ class Zone:
 
 
 def _day(moment: int) -> tuple[int, int]:
-    """The first second of its day, and that of the next one, as far as the database counts: it has no moment 0."""
+    """The first second of its day, and that of the next one, within the database's range: it has no moment 0."""
     start = moment - moment % _DAY
     last = next((last for last in _LAST_SECONDS if moment <= last), start + _DAY)
     return max(start, 1), min(start + _DAY, last)
 
 
 class Zones:
-    """Those that sessions of clients have, by name."""
+    """The time zones of clients' sessions, by name."""
 
     def __init__(self, pool: StorePool, dialect: Dialect) -> None:
         self._pool = pool
@@ -87,7 +89,7 @@ class Zones:
         self._known: dict[str, Zone] = {}
 
     def zone(self, name: str) -> Zone:
-        """That of a session whose time_zone is `name`: an offset, a name that the database knows, or SYSTEM."""
+        """The zone of a session whose time_zone is `name`: an offset, a name that the database knows, or SYSTEM."""
         if name.upper() in _UTC:
             return Zone(None)
         if fixed := _FIXED.fullmatch(name):
@@ -95,10 +97,10 @@ class Zones:
             return Zone(None, -seconds if fixed[1] == "-" else seconds)
         if len(self._known) >= _ZONES_MAX:
             self._known.clear()
-        return self._known.setdefault(name, Zone(self._asking(name)))
+        return self._known.setdefault(name, Zone(self._fetcher(name)))
 
-    def _asking(self, name: str) -> Ask:
-        async def ask(moments: Sequence[int]) -> Sequence[int]:
+    def _fetcher(self, name: str) -> FetchOffsets:
+        async def fetch(moments: Sequence[int]) -> Sequence[int]:
             return await self._pool.read(lambda connection: self._dialect.zone_offsets(connection, name, moments))
 
-        return ask
+        return fetch

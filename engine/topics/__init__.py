@@ -1,4 +1,4 @@
-"""Topics beyond the queues of their consumer groups: readers of the log itself, and what moves a group.
+"""Topics beyond the queues of their consumer groups: readers of the log itself, and moving a group.
 
-Lies above delivery, whose managers serve the groups' queues, and below the engine.
+A layer above delivery, whose managers serve the groups' queues, and below the engine.
 """

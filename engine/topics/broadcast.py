@@ -5,7 +5,7 @@ Rules
   nothing, and delays nobody.
 - Its position is in memory: nothing is leased, acked or written. Ids that are missing are looked for again, as for a
   consumer group (engine.model.topics).
-- A message with a later time_scheduled is kept by its id, and read again at its time.
+- A message with a later time_scheduled is remembered by its id, and read again at its time.
 - How it ends: LIMIT reached, WAIT ran out, nothing there for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.delivery.subscription import check_request, project
-from engine.model.errors import BackendError, EngineError, passes
+from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
@@ -38,19 +38,18 @@ PAGE = 1000
 
 _AWAY_SECONDS = 1.0  # until the next try while the database is away
 
-LOOK_SECONDS = 5.0
-"""How often the log is looked at without word of a commit: for what is written around the proxy, and for ids that are
-missing."""
+POLL_SECONDS = 5.0
+"""How often the log is polled without a reported commit: for messages written around the proxy, and for missing ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogContext:
-    """What readers of a topic work with. `left` is called when one has ended."""
+    """What readers of a topic need. `on_closed` is called when one has ended."""
 
     log: TopicStore
     work: DatabaseWork
     clock: Clock
-    left: Callable[[BroadcastReader], None]
+    on_closed: Callable[[BroadcastReader], None]
 
 
 class BroadcastReader:
@@ -74,7 +73,7 @@ class BroadcastReader:
         self._until = context.clock.monotonic() + request.wait_seconds
         self._check_at = 0.0  # when the holes are compared with the open transactions again
         self._read_ns = 0  # the database's time as of the last page
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._waiting = False
         self._over = False
         self._error: EngineError | None = None
@@ -91,7 +90,7 @@ class BroadcastReader:
         try:
             while True:
                 self._raise_if_over()
-                self._news.clear()
+                self._wakeup.clear()
                 rows = await self._rows()
                 self._raise_if_over()
                 if rows:
@@ -104,16 +103,15 @@ class BroadcastReader:
             self._waiting = False
 
     async def _rows(self) -> list[tuple[TextValue, ...]]:
-        """What there is to read; nothing, for now, while the database is away, or something passing is in the way, as
-        a lock, or a node of a cluster that lags behind. A result that ends by itself must not end then as if nothing
-        had been there."""
+        """The next rows; none, for now, while the database is unreachable, or after a transient error, as a lock, or a
+        lagging node of a cluster. A result with WAIT or NOWAIT must not end then as if there were no messages."""
         try:
             return await self._read()
         except BackendError as error:
-            if self.request.wait_mode is not WaitMode.ENDLESS or not passes(error):
+            if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
                 raise
             await asyncio.sleep(_AWAY_SECONDS)
-            self._news.set()
+            self._wakeup.set()
             return []
 
     def _late(self) -> bool:
@@ -128,14 +126,14 @@ class BroadcastReader:
             raise StopAsyncIteration
 
     async def _wait(self) -> None:
-        seconds = LOOK_SECONDS
+        seconds = POLL_SECONDS
         if self.request.wait_mode is WaitMode.WAIT:
             seconds = min(seconds, max(0.0, self._until - self._context.clock.monotonic()))
         if self._postponed:
             ahead = (self._postponed[0][0] - self._context.clock.now_ns()) / NS_PER_SECOND
             seconds = min(seconds, max(ahead, 0.001))
         try:
-            await asyncio.wait_for(self._news.wait(), seconds)
+            await asyncio.wait_for(self._wakeup.wait(), seconds)
         except TimeoutError:
             pass
 
@@ -145,7 +143,7 @@ class BroadcastReader:
         """The next rows, up to the limit."""
         context = self._context
         if self._checks():
-            self._check_at = context.clock.monotonic() + LOOK_SECONDS
+            self._check_at = context.clock.monotonic() + POLL_SECONDS
             holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
             self._position = replace(self._position, holes=holes)
         room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
@@ -173,7 +171,7 @@ class BroadcastReader:
         return bool(holes) and (late or to_check(holes, self._read_ns, self._read_ns))
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
-        """Messages that were kept for later, and are due."""
+        """Postponed messages that are due."""
         now_ns = self._context.clock.now_ns()
         due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
         ids = [id_ for _, id_ in due]
@@ -183,7 +181,7 @@ class BroadcastReader:
         return rows
 
     def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
-        """Keep a message for later, if it is scheduled so."""
+        """Postpone a message, if it is scheduled for later."""
         scheduled_ns, id_ = int(row[self._scheduled] or 0), int(row[self._id] or 0)
         if scheduled_ns <= now_ns:
             return False
@@ -195,7 +193,7 @@ class BroadcastReader:
         self._draining = self._draining or self.request.wait_mode is not WaitMode.ENDLESS
         return Batch((), tuple([self._pick(row) for row in rows]))
 
-    def drop_over(self, batch: Batch) -> Sequence[int]:
+    def drop_expired(self, batch: Batch) -> Sequence[int]:
         """Nothing is leased, so no lease ends."""
         return ()
 
@@ -203,11 +201,11 @@ class BroadcastReader:
         """Nor ever does."""
         return math.inf
 
-    # --- heard from others
+    # --- notifications
 
     def touched(self) -> None:
         """A commit may have added messages."""
-        self._news.set()
+        self._wakeup.set()
 
     def end(self, error: EngineError) -> None:
         """End it from outside; a waiting `__anext__` raises the error. Later calls change nothing."""
@@ -220,14 +218,14 @@ class BroadcastReader:
         if not self._over:
             self._stop()
 
-    async def close(self, *, give_back: bool) -> None:
-        """The consumer is done. Nothing was leased, so nothing goes back. May be called twice."""
+    async def close(self, *, release: bool) -> None:
+        """The consumer is done. Nothing was leased, so nothing is released. May be called twice."""
         self.finish()
 
     def _stop(self) -> None:
         self._over = True
-        self._news.set()
-        self._context.left(self)
+        self._wakeup.set()
+        self._context.on_closed(self)
 
     def status(self) -> SubscriptionStatus:
         """One row of SHOW SUBSCRIPTIONS."""

@@ -1,9 +1,9 @@
 """Compaction: of a topic's messages with the same value of a column only the newest stays.
 
-It walks through the topic from where it came to, so what is written is looked at once. What it could not delete then,
-for it was scheduled for later or locked, is found by another walk from the beginning: an hour after the last one began,
-or later where that was long work. The place is in memory: another engine, or this one once it is started again, begins
-with a walk from the beginning.
+It walks through the topic and continues from its last place, so each new message is examined once. What it could not
+delete then, because it was scheduled for later or locked, is found by another walk from the beginning: an hour after
+the last one began, or later where that took long. The place is in memory: another engine, or this one after a restart,
+begins with a walk from the beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.model.queue import QueueCatalog, QueueName, TopicSpec
-from engine.model.topics import Compacted
+from engine.model.topics import CompactionResult
 from engine.store.base import TopicStore
 
 WALK_AGAIN_SECONDS = 3600.0
@@ -43,12 +43,12 @@ class Compaction:
         self._store, self._work, self._clock, self._catalog = store, work, clock, catalog
         self._walks: dict[QueueName, _Walk] = {}
 
-    def forget(self, kept: Container[QueueName]) -> None:
+    def forget(self, topics: Container[QueueName]) -> None:
         """Forget all topics but these."""
-        self._walks = {name: walk for name, walk in self._walks.items() if name in kept}
+        self._walks = {name: walk for name, walk in self._walks.items() if name in topics}
 
-    async def step(self, topic: TopicSpec, limit: int) -> Compacted:
-        """Look at the next messages, up to `limit`, and delete what they supersede. Raises BackendError."""
+    async def step(self, topic: TopicSpec, limit: int) -> CompactionResult:
+        """Examine the next messages, up to `limit`, and delete what they supersede. Raises BackendError."""
         walk, began = self._walk(topic), self._clock.monotonic()
         groups = tuple(self._catalog().groups_of(topic.name).values())
         done = await self._work.run(self._store.compact(topic, groups, walk.place, limit))
@@ -61,7 +61,7 @@ class Compaction:
         return done
 
     def _walk(self, topic: TopicSpec) -> _Walk:
-        """The one that is under way, or a new one."""
+        """The walk in progress, or a new one."""
         column, now = (topic.options.compact or "").lower(), self._clock.monotonic()
         known = self._walks.get(topic.name)
         if known is None or known.column != column or (known.again_at is not None and now >= known.again_at):

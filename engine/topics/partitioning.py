@@ -1,8 +1,8 @@
 """Partitioning: divides topics with the option `partition` ahead of their ids, and drops whole partitions.
 
-What cannot go with a partition is deleted row by row, by retention. Where partitions serve, this leaves it some time
-first. While others use a table, or the right to its partitions is missing, tries become rarer: each makes who comes
-meanwhile wait for up to a second.
+Messages that cannot be dropped with a partition are deleted row by row, by retention. Where partitions work, retention
+gives them some time first. While other sessions use a table, or the privilege for its partitions is missing, tries
+become rarer, because each makes other sessions wait for up to a second.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from engine.store.base import TopicStore
 _RARER_MAX = 12
 """Periods between two tries, at most: a minute, by default."""
 
-_TRIES_TOLD = 5
-"""After so many tries in vain it is told; two minutes, by default."""
+_TRIES_REPORTED = 5
+"""After so many failed tries it is reported; two minutes, by default."""
 
 _IN_USE = (
     "partition: a long transaction uses the topic, or a backup forbids changes: its table cannot be locked for the"
@@ -32,15 +32,15 @@ _IN_USE = (
 
 
 @dataclass(slots=True)
-class _Standing:
-    """What is known of one topic. `tries`: in vain, one after another; `rest_until`: when the next one is due.
-    `counting`: what is in its first partition is not counted to its end."""
+class _State:
+    """The state of one topic. `tries`: failed in a row; `retry_at`: when the next one is due. `counting`: the messages
+    of its first partition are not all counted yet."""
 
     grace: Grace = NO_GRACE
     problem: str | None = None
     tries: int = 0
     counting: bool = False
-    rest_until: float = 0.0
+    retry_at: float = 0.0
 
 
 class Partitioning:
@@ -56,26 +56,26 @@ class Partitioning:
     ) -> None:
         self._store, self._work, self._clock, self._logger = store, work, clock, logger
         self._period = period_seconds
-        self._standings: dict[QueueName, _Standing] = {}
+        self._states: dict[QueueName, _State] = {}
 
     def forget(self, topics: Container[QueueName]) -> None:
         """Forget topics that are not among these."""
-        self._standings = {name: standing for name, standing in self._standings.items() if name in topics}
+        self._states = {name: state for name, state in self._states.items() if name in topics}
 
     def problem(self, topic: QueueName) -> str | None:
-        """Why partitions of a topic are not made, or not dropped; None where they are, or are not asked for."""
-        standing = self._standings.get(topic)
-        return None if standing is None else standing.problem
+        """Why partitions of a topic are not created, or not dropped; None where they are, or are not configured."""
+        state = self._states.get(topic)
+        return None if state is None else state.problem
 
     def counts(self, topic: QueueName) -> bool:
         """Whether what is in a topic's first partition is being counted, so that nothing is to be deleted from it."""
-        standing = self._standings.get(topic)
-        return standing is not None and standing.counting
+        state = self._states.get(topic)
+        return state is not None and state.counting
 
     def grace(self, topic: TopicSpec) -> Grace:
-        """What row by row leaves to be dropped."""
-        standing = self._standings.get(topic.name)
-        return NO_GRACE if standing is None or topic.options.partition_ns is None else standing.grace
+        """What deletion row by row leaves for partitions."""
+        state = self._states.get(topic.name)
+        return NO_GRACE if state is None or topic.options.partition_ns is None else state.grace
 
     async def run(
         self, topic: TopicSpec, groups: Sequence[QueueSpec], lost: Counter[QueueName], ends: Callable[[], bool]
@@ -87,34 +87,34 @@ class Partitioning:
             BackendUnavailable.
         """
         if topic.options.partition_ns is None:
-            self._standings.pop(topic.name, None)
+            self._states.pop(topic.name, None)
             return 0
-        standing = self._standings.setdefault(topic.name, _Standing())
-        standing.counting = False
-        if self._clock.monotonic() < standing.rest_until:
+        state = self._states.setdefault(topic.name, _State())
+        state.counting = False
+        if self._clock.monotonic() < state.retry_at:
             return 0
         try:
-            deleted, waits = await self._run(topic, topic.options.partition_ns, standing, groups, lost, ends)
+            deleted, waits = await self._run(topic, topic.options.partition_ns, state, groups, lost, ends)
         except BackendUnavailable:
             raise
         except BackendError as error:
-            self._tell(topic, standing, f"partition: messages are deleted row by row: {error.message}")
-            standing.grace = NO_GRACE
-            self._rest(standing)
+            self._set_problem(topic, state, f"partition: messages are deleted row by row: {error.message}")
+            state.grace = NO_GRACE
+            self._postpone(state)
             return 0
         if waits:
-            if standing.tries >= _TRIES_TOLD:
-                self._tell(topic, standing, _IN_USE)
-            self._rest(standing)
+            if state.tries >= _TRIES_REPORTED:
+                self._set_problem(topic, state, _IN_USE)
+            self._postpone(state)
         else:
-            standing.tries = 0
+            state.tries = 0
         return deleted
 
     async def _run(
         self,
         topic: TopicSpec,
         interval_ns: int,
-        standing: _Standing,
+        state: _State,
         groups: Sequence[QueueSpec],
         lost: Counter[QueueName],
         ends: Callable[[], bool],
@@ -123,7 +123,7 @@ class Partitioning:
         waits, deleted = divided.waits, 0
         while divided.whole and not waits and not ends():
             dropped = await self._work.run(self._store.partitions.drop_first(topic, groups))
-            waits, standing.counting = dropped.waits, dropped.more
+            waits, state.counting = dropped.waits, dropped.more
             if dropped.partition is None:
                 if dropped.more:
                     continue
@@ -133,16 +133,16 @@ class Partitioning:
             self._logger.info(
                 "dropped partition %s of topic %s: %d messages", dropped.partition, topic.name, dropped.messages
             )
-        self._tell(topic, standing, divided.problem)
-        standing.grace = grace_of(interval_ns, divided.width) if divided.whole else NO_GRACE
+        self._set_problem(topic, state, divided.problem)
+        state.grace = grace_of(interval_ns, divided.width) if divided.whole else NO_GRACE
         return deleted, waits
 
-    def _tell(self, topic: TopicSpec, standing: _Standing, problem: str | None) -> None:
-        if problem is not None and standing.problem is None:
+    def _set_problem(self, topic: TopicSpec, state: _State, problem: str | None) -> None:
+        if problem is not None and state.problem is None:
             self._logger.warning("topic %s: %s", topic.name, problem)
-        standing.problem = problem
+        state.problem = problem
 
-    def _rest(self, standing: _Standing) -> None:
-        periods = min(1 << standing.tries, _RARER_MAX)
-        standing.tries = min(standing.tries + 1, _RARER_MAX)
-        standing.rest_until = self._clock.monotonic() + periods * self._period
+    def _postpone(self, state: _State) -> None:
+        periods = min(1 << state.tries, _RARER_MAX)
+        state.tries = min(state.tries + 1, _RARER_MAX)
+        state.retry_at = self._clock.monotonic() + periods * self._period

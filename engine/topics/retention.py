@@ -1,11 +1,11 @@
-"""Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
+"""Retention: deletes messages beyond the retention of the topics of a database, in small batches, at the purger's pace.
 
-One pass deletes of each topic batch after batch until one is not full, at most for one period; then it compacts it in
-the same way. Of a topic with the option `partition`, whole partitions go first. Before all that it gives the messages
-of a topic with the option `sequence` their numbers: perhaps nobody reads it, and what has no number is not deleted.
-What a group had not read is counted for it, and logged: a group that falls behind the end of its topic never does so
-unseen. What is compacted is not lost: a newer message stands for it. Where a group cannot be read, nothing is deleted,
-for it may ask that all be kept.
+One pass deletes from each topic batch after batch until one is not full, at most for one period; then it compacts it in
+the same way. For a topic with the option `partition`, whole partitions are dropped first. Before that, it assigns
+numbers to the messages of a topic with the option `sequence`: the topic may have no reader, and messages without a
+number are not deleted. Messages that a group had not read are counted for the group, and logged, so its loss is always
+visible. Compacted messages are not lost: a newer message replaces them. While a group cannot be read, nothing is
+deleted, for it may require that all be retained.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+from engine.background.pace import DeletingPace
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
-from engine.duties.pace import DeletingPace
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueCatalog, QueueName, TopicSpec
-from engine.model.topics import Compacted, Retained, may_be_group_of
+from engine.model.topics import CompactionResult, RetentionResult, may_be_group_of
 from engine.service import Service
 from engine.store.base import TopicStore
 from engine.topics.compaction import Compaction
 from engine.topics.partitioning import Partitioning
 
 PERIOD_SECONDS = 5.0
-"""Between two passes, unless the last did not come to its end; where nothing else is said."""
+"""Between two passes, unless the last one did not finish; the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Retention(Service):
             return self._problems.get(topic)
         if known.options.deletes and (unreadable := self._unreadable_group(topic)):
             return unreadable
-        told = self._problems.get(topic) or self._partitioning.problem(topic)
-        return known.unsequenced or told or known.uncompacted
+        problem = self._problems.get(topic) or self._partitioning.problem(topic)
+        return known.unsequenced or problem or known.uncompacted
 
     async def run_once(self) -> int:
-        """Delete what is not to be kept. Returns how many messages went."""
+        """Delete messages beyond the retention. Returns how many were deleted."""
         known = self._context.catalog().topics
         topics = {name: topic for name, topic in known.items() if topic.options.deletes or topic.sequenced}
         self._paces = {key: pace for key, pace in self._paces.items() if key[0] in topics}
@@ -102,16 +102,18 @@ class Retention(Service):
             try:
                 deleted += await self._drop_partitions(topic, lost)
             finally:
-                self._tell(topic, lost)
+                self._log_lost(topic, lost)
                 lost.clear()
             if not self._partitioning.counts(topic.name):
                 deleted += await self._repeat((topic.name, "retain"), partial(self._retain, topic, lost))
-            self._tell(topic, lost)
+            self._log_lost(topic, lost)
         if topic.options.compact is not None and topic.uncompacted is None:
             deleted += await self._repeat((topic.name, "compact"), partial(self._compaction.step, topic))
         return deleted
 
-    async def _repeat(self, key: tuple[QueueName, str], step: Callable[[int], Awaitable[Retained | Compacted]]) -> int:
+    async def _repeat(
+        self, key: tuple[QueueName, str], step: Callable[[int], Awaitable[RetentionResult | CompactionResult]]
+    ) -> int:
         """Do a step until it leaves nothing, at most for one period. Returns how many messages were deleted."""
         clock, pace = self._context.clock, self._paces.setdefault(key, DeletingPace())
         deadline, deleted = clock.monotonic() + self._context.period_seconds, 0
@@ -133,7 +135,7 @@ class Retention(Service):
 
         return await self._partitioning.run(topic, groups, lost, ends)
 
-    def _tell(self, topic: TopicSpec, lost: Counter[QueueName]) -> None:
+    def _log_lost(self, topic: TopicSpec, lost: Counter[QueueName]) -> None:
         for group, count in lost.items():
             self._logger.warning(
                 "the retention of topic %s deleted %d messages that the consumer group of %s had not read",
@@ -148,7 +150,7 @@ class Retention(Service):
                 return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
         return None
 
-    async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> Retained:
+    async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> RetentionResult:
         context = self._context
         groups = tuple(context.catalog().groups_of(topic.name).values())
         grace = self._partitioning.grace(topic)
@@ -156,9 +158,9 @@ class Retention(Service):
         lost.update(step.lost)
         return step
 
-    async def _number(self, topic: TopicSpec) -> Retained:
+    async def _number(self, topic: TopicSpec) -> RetentionResult:
         numbered = await self._context.work.run(self._context.store.number(topic))
-        return Retained(0, numbered.more, {})
+        return RetentionResult(0, numbered.more, {})
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.

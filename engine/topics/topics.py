@@ -23,7 +23,7 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.sequence import Sequencing
-from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
+from engine.model.topics import GroupLag, GroupPosition, SeekResult, TopicExtent
 from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
@@ -34,8 +34,8 @@ from engine.traces import Traces
 
 @dataclass(frozen=True, slots=True)
 class TopicsContext:
-    """What topics need of their engine. `work` bounds what is asked of the database at a time; `leads`: whether this
-    engine does what one of several on the database has to do."""
+    """What topics need from their engine. `work` bounds the concurrent database operations; `leads`: whether this
+    engine does the work that only one of several on the database must do."""
 
     store: MessageStore
     work: DatabaseWork
@@ -72,41 +72,41 @@ class Topics:
             context.leads,
             context.retention_seconds,
         )
-        """What outlives the process of what happened to messages. It is closed last, for all else adds to it."""
+        """The stored history of messages. It is closed last, because everything else adds to it."""
         # By topic, the queues of the groups that may have streams: a commit must not cost more with each that has none.
-        self._awake: dict[QueueName, dict[QueueName, None]] = {}
+        self._active_groups: dict[QueueName, dict[QueueName, None]] = {}
         self._readers: dict[QueueName, dict[BroadcastReader, None]] = {}
 
     def apply(self, catalog: QueueCatalog) -> None:
-        """The catalog was read anew: readers of topics that are gone end."""
+        """The catalog was read again: readers of dropped topics end."""
         self._catalog = catalog
         self.history.apply(catalog)
         for name in [name for name in self._readers if name not in catalog.topics]:
             self._end(self._readers.pop(name), QueueNotFound(f"Table '{name}' doesn't exist"))
 
-    def wakes(self, queue: QueueSpec) -> None:
-        """A stream of this queue was opened. If it is a group's, the group is to hear of its topic's commits."""
+    def add_group(self, queue: QueueSpec) -> None:
+        """A stream of this queue was opened. If it is a group's, the group is notified of its topic's commits."""
         if queue.options.topic is not None:
             topic = QueueName(queue.name.database, queue.options.topic)
-            self._awake.setdefault(topic, {})[queue.name] = None
+            self._active_groups.setdefault(topic, {})[queue.name] = None
 
-    def awake(self, topic: QueueName) -> tuple[QueueName, ...]:
+    def active_groups(self, topic: QueueName) -> tuple[QueueName, ...]:
         """The queues of a topic's consumer groups that may have streams."""
-        return tuple(self._awake.get(topic, ()))
+        return tuple(self._active_groups.get(topic, ()))
 
-    def sleeps(self, topic: QueueName, group: QueueName) -> None:
+    def remove_group(self, topic: QueueName, group: QueueName) -> None:
         """A group has no stream any more."""
-        awake = self._awake.get(topic, {})
-        awake.pop(group, None)
-        if not awake:
-            self._awake.pop(topic, None)
+        active_groups = self._active_groups.get(topic, {})
+        active_groups.pop(group, None)
+        if not active_groups:
+            self._active_groups.pop(topic, None)
 
     def touched(self, topic: QueueName) -> None:
         """A commit may have added messages to it."""
         for reader in self._readers.get(topic, ()):
             reader.touched()
 
-    def missed(self) -> None:
+    def on_remote_commits_lost(self) -> None:
         """Any commit may have been missed."""
         for topic in self._readers:
             self.touched(topic)
@@ -120,7 +120,7 @@ class Topics:
         topic = self._topic(request.queue)
         start = request.start or StartAt(Start.LATEST)
         position = await self._work.run(self._store.topics.position_at(topic, start))
-        context = LogContext(self._store.topics, self._work, self._clock, self._left)
+        context = LogContext(self._store.topics, self._work, self._clock, self._on_closed)
         reader = BroadcastReader(topic, request, position, context)
         reader.since_ns = self._clock.now_ns()
         self._readers.setdefault(topic.name, {})[reader] = None
@@ -135,7 +135,7 @@ class Topics:
     def _topic_of(self, group: QueueSpec) -> TopicSpec:
         return self._topic(QueueName(group.name.database, group.options.topic or ""))
 
-    def _left(self, reader: BroadcastReader) -> None:
+    def _on_closed(self, reader: BroadcastReader) -> None:
         readers = self._readers.get(reader.topic.name, {})
         readers.pop(reader, None)
         if not readers:
@@ -155,12 +155,12 @@ class Topics:
         """Have a new group begin there. Raises InvalidOption, QueueNotFound, BackendError."""
         await self._work.run(self._store.topics.begin(group, self._topic(topic), start))
 
-    async def seek(self, group: QueueSpec, start: StartAt) -> Sought:
-        """Drop what a group has outstanding, and have it read on from there. Raises InvalidOption, BackendError."""
+    async def seek(self, group: QueueSpec, start: StartAt) -> SeekResult:
+        """Delete a group's outstanding messages, and let it read on from there. Raises InvalidOption, BackendError."""
         return await self._work.run(self._store.topics.seek(group, self._topic_of(group), start))
 
     async def position(self, group: QueueSpec) -> GroupPosition:
-        """How far a group has read. Raises QueueNotFound where its topic is gone, BackendError."""
+        """How far a group has read. Raises QueueNotFound where its topic was dropped, BackendError."""
         return await self._work.run(self._store.topics.position(group, self._topic_of(group)))
 
     async def extent(self, topic: QueueName) -> TopicExtent:
@@ -176,24 +176,24 @@ class Topics:
         return await self._work.run(self._store.topics.sequencing())
 
     async def number(self, topic: QueueName) -> None:
-        """Give all messages of a topic that are committed now their numbers, where they get some. Raises QueueNotFound,
+        """Assign numbers to all messages of a topic that are committed now, where it has numbers. Raises QueueNotFound,
         BackendError."""
         spec = self._topic(topic)
         if spec.sequenced:
             await self._work.run(self._store.topics.number_all(spec))
 
     async def gauges(self) -> Gauges:
-        """What a monitor asks of all of them."""
+        """The values of all topics and groups for a monitor."""
         return await self._gauges.read(self._catalog)
 
     async def lag(self, group: QueueSpec) -> GroupLag:
-        """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""
+        """How far a group is behind its topic. Raises QueueNotFound where that was dropped, BackendError."""
         topic = self._topic_of(group)
         await self._work.run(self._store.topics.number(topic))
         return await self._work.run(self._store.topics.lag(group, topic))
 
     async def open(self) -> None:
-        """Begin to delete what topics do not keep, and to keep what happens to messages."""
+        """Start retention and history."""
         await self.retention.open()
         await self.history.open()
 

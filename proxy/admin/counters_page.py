@@ -1,8 +1,8 @@
-"""The page at /counters: what the queues have counted, from memory alone, for who asks every few seconds. Pure.
+"""The page at /counters: the queues' counters, from memory alone, for clients that poll every few seconds. Pure.
 
-It has the format of the page at /metrics, and tells of all processes that serve this database: the workers of this
-proxy, and the other proxies. Each process counts for itself, from its start on, so each line says whose count it is. No
-table is looked at, and a queue that has counted nothing has no line, so 10,000 queues at rest cost nothing. Of the
+It has the format of the page at /metrics, and covers all processes that serve this database: the workers of this
+proxy, and the other proxies. Each process counts for itself, from its start on, so each line names its process. No
+table is read, and a queue that has counted nothing has no line, so 10,000 queues idle cost nothing. Of the
 delays of deliveries a bucket that holds no more than the one before it has none either.
 """
 

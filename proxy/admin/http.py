@@ -1,9 +1,9 @@
 """HTTP for the admin port: one request for each connection, parsed by h11, on the event loop.
 
 Its clients are trusted no more than others. At most CONNECTIONS_MAX at a time and OF_ADDRESS_MAX of one address; one
-more takes the place of another: of one that has not asked yet, else of one that does not take its answer, else of one
-that waits for its answer. A request's head has HEAD_SECONDS and HEAD_MAX_BYTES, its answer WRITE_SECONDS to be taken.
-Bodies are not read. So a client that says nothing, too much, or reads nothing costs nobody else anything.
+more takes the place of another: of one that has not sent a request, else of one that does not take its answer, else of
+one that waits for its answer. A request's head has HEAD_SECONDS and HEAD_MAX_BYTES, its answer WRITE_SECONDS to be
+taken. Bodies are not read. So a client that sends nothing, too much, or reads nothing costs the others nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import cast
 import h11
 
 from proxy.listen.admission import source_of
-from proxy.listen.unknown_clients import Crowd
+from proxy.listen.bounded_connections import BoundedConnections
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 64
-OF_ADDRESS_MAX = 32  # scrapers ask once in some seconds; half is left to other addresses
+OF_ADDRESS_MAX = 32  # scrapers poll once in some seconds; half is left to other addresses
 HEAD_SECONDS = 5.0
 HEAD_MAX_BYTES = 16 * 1024
 ANSWER_SECONDS = 20.0  # an answer that takes longer to make helps no scraper
@@ -42,15 +42,15 @@ Answer = Callable[[str], Awaitable[Response]]
 """Answers a GET of a path, which has no query."""
 
 
-def crowd() -> Crowd[AdminConnection]:
+def bounded_connections() -> BoundedConnections[AdminConnection]:
     """For all connections of a process."""
-    return Crowd(CONNECTIONS_MAX, OF_ADDRESS_MAX, lambda connection: connection.rank)
+    return BoundedConnections(CONNECTIONS_MAX, OF_ADDRESS_MAX, lambda connection: connection.rank)
 
 
 class AdminConnection(asyncio.Protocol):
-    """See the module. `open_ones`: all connections of this process, in which it keeps itself."""
+    """See the module. `open_ones`: all connections of this process, in which it registers itself."""
 
-    def __init__(self, answer: Answer, open_ones: Crowd[AdminConnection]) -> None:
+    def __init__(self, answer: Answer, open_ones: BoundedConnections[AdminConnection]) -> None:
         self._answer = answer
         self._open_ones = open_ones
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_MAX_BYTES)
@@ -61,10 +61,10 @@ class AdminConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        one_too_many = self._open_ones.add(self, source_of(str(peer[0])) if peer else "")
-        if one_too_many is not None:
-            self._open_ones.discard(one_too_many)
-            one_too_many.abort()
+        evicted = self._open_ones.add(self, source_of(str(peer[0])) if peer else "")
+        if evicted is not None:
+            self._open_ones.discard(evicted)
+            evicted.abort()
         self._abort_after(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -83,7 +83,7 @@ class AdminConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._task is not None or self._transport is None or self._transport.is_closing():
-            return  # one request is all; what else it says is not read
+            return  # only one request; what follows is not read
         try:
             self._http.receive_data(data)
             event = self._http.next_event()

@@ -1,7 +1,7 @@
-"""The page at /metrics: what the workers report and what the tables hold, in Prometheus's text format. Pure.
+"""The page at /metrics: what the workers report and what the tables contain, in Prometheus's text format. Pure.
 
 Counters bear the worker that counted them: one that was restarted begins at 0, which Prometheus understands only of a
-series of its own. Sum over `worker`. docs/monitoring.md says what each means.
+series of its own. Sum over `worker`. docs/monitoring.md explains each.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
+from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BUCKETS, QueueMetrics
-from engine.duties.surveyor import Survey
 from engine.history.writer import HistoryState
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
 from engine.model.topics import GroupLag, TopicExtent
@@ -53,9 +53,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ProxyFacts:
-    """What the proxy as a whole knows of itself.
+    """Facts of the proxy as a whole.
 
-    `ready`: what /readyz says. `certificate_expires`: seconds since 1970; None without TLS.
+    `ready`: as /readyz has it. `certificate_expires`: seconds since 1970; None without TLS.
     """
 
     ready: bool
@@ -69,7 +69,7 @@ class ProxyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that the page tells. `missing`: workers that did not answer."""
+    """Everything on the page. `missing`: workers that did not answer."""
 
     reports: Sequence[WorkerReport]
     surveys: Mapping[QueueName, Survey]
@@ -188,8 +188,8 @@ def _table_metrics(facts: Facts) -> Iterator[Metric]:
         for state in _STATES:
             messages.add_metric((*labels, state), getattr(census, state))
         target = dead_letter_queue(queue, facts.catalog)
-        buried = None if target is None else facts.surveys.get(target.name, Survey(None)).census
-        messages.add_metric((*labels, "dead"), buried.unacked if buried is not None else 0)
+        dead_census = None if target is None else facts.surveys.get(target.name, Survey(None)).census
+        messages.add_metric((*labels, "dead"), dead_census.unacked if dead_census is not None else 0)
         age.add_metric(labels, census.oldest_ready_age or 0)
     yield from (messages, age, counted, paused, dead_letters)
 
@@ -209,7 +209,7 @@ def _topic_metrics(gauges: Gauges) -> Iterator[Metric]:
 
 
 def _history_metrics(histories: Mapping[QueueName, HistoryState]) -> Iterator[Metric]:
-    """Of topics whose history is kept; the sum of all processes that write it."""
+    """Of topics whose history is stored; the sum of all processes that write it."""
     dropped = GaugeMetricFamily(
         "queuegate_topic_history_dropped", "Events of a topic's history that were not written.", labels=_TOPIC
     )

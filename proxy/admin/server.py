@@ -1,6 +1,6 @@
 """The admin port: /metrics for Prometheus, /counters for the console, /healthz and /readyz for supervisors.
 
-Every worker listens on it, and whichever answers speaks for all: so it goes on while a worker is down, and tells so.
+Every worker listens on it, and any of them answers for all: so it works while a worker is down, and reports that.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from engine.engine import Engine
 from engine.model.errors import ShuttingDown
 from proxy.admin.counters_page import counters_page
-from proxy.admin.http import AdminConnection, Response, crowd
+from proxy.admin.http import AdminConnection, Response, bounded_connections
 from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, page
 from proxy.cluster.peers import Peers
 from proxy.listen.admission import Admission
 from proxy.listen.shared_counts import Count
 from proxy.login.client_tls import ClientTls
 
-REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves nobody well
+REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves no one well
 
 _NOT_FOUND = Response(404, b"there are /metrics, /counters, /healthz and /readyz\n")
 
@@ -42,11 +42,11 @@ class AdminServer:
         self._tls = tls
         self._version = version
         self._stopping = stopping
-        self._connections = crowd()
+        self._connections = bounded_connections()
         self._servers: list[asyncio.Server] = []
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
-        """Answer on these listening sockets, which are ours from now on."""
+        """Answer on these listening sockets, which it owns from now on."""
         loop = asyncio.get_running_loop()
         for listening in sockets:
             server = await loop.create_server(lambda: AdminConnection(self.answer, self._connections), sock=listening)
@@ -102,7 +102,7 @@ class AdminServer:
         )
 
     async def _health(self) -> Response:
-        """That this is answered shows that this event loop turns; the others are asked."""
+        """An answer shows that this event loop runs; the others are asked."""
         reports, missing = await self._peers.reports()
         if missing:
             return Response(503, f"{missing} of {missing + len(reports)} workers do not answer\n".encode())

@@ -1,7 +1,8 @@
-"""Bus: a worker's line to the others, through the supervisor. Sends words, hands out those that come.
+"""Bus: a worker's connection to the others, through the supervisor. Sends messages, dispatches those that arrive.
 
-Rules: reports of a moment go together (proxy.cluster.outbox). What the line does not take is dropped and replaced by
-LOST (proxy.cluster.frame_writer). When the line ends, the supervisor is gone, and so is the reason to go on.
+Rules: reports that follow each other closely are sent together (proxy.cluster.outbox). What the connection does not
+take is dropped and replaced by LOST (proxy.cluster.frame_writer). The connection ends with the supervisor, and then the
+worker stops.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Handlers:
-    """What is done with the words that come."""
+    """The handlers of received messages."""
 
     commits: Callable[[CommitReport], None]
     lost: Callable[[], None]
@@ -44,22 +45,22 @@ class Bus(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._framer = Framer()
         self._others: frozenset[int] = frozenset()
-        self._introduced: asyncio.Future[None] = self._loop.create_future()
-        self._gathering = CommitBatcher(lambda kind, body: self._send(kind, BROADCAST, body))
-        self._saying: FrameWriter | None = None
+        self._members_known: asyncio.Future[None] = self._loop.create_future()
+        self._commit_batcher = CommitBatcher(lambda kind, body: self._send(kind, BROADCAST, body))
+        self._frame_writer: FrameWriter | None = None
         self._questions = Questions("other workers")
         self._answering: set[asyncio.Task[None]] = set()
         self._closing = False
 
     @classmethod
-    async def connect(cls, line: socket.socket, worker: int, handlers: Handlers) -> Bus:
-        """Take over this worker's end of its line."""
-        _, bus = await asyncio.get_running_loop().create_unix_connection(lambda: cls(worker, handlers), sock=line)
+    async def connect(cls, bus_socket: socket.socket, worker: int, handlers: Handlers) -> Bus:
+        """Take over this worker's end of its connection."""
+        _, bus = await asyncio.get_running_loop().create_unix_connection(lambda: cls(worker, handlers), sock=bus_socket)
         return bus
 
-    async def introduced(self) -> None:
-        """Return once it is known who else is there: before that nobody would hear anything."""
-        await self._introduced
+    async def wait_for_members(self) -> None:
+        """Return once the other workers are known: before that no worker would receive anything."""
+        await self._members_known
 
     @property
     def others(self) -> frozenset[int]:
@@ -67,53 +68,53 @@ class Bus(asyncio.Protocol):
         return self._others
 
     def close(self) -> None:
-        """Hear and say no more."""
+        """Stop sending and receiving."""
         self._closing = True
         for task in self._answering:
             task.cancel()
-        self._gathering.close()
+        self._commit_batcher.close()
         if self._transport is not None:
             self._transport.close()
 
-    # --- what is said
+    # --- sending
 
     def ready(self) -> None:
         """This worker accepts clients."""
         self._send(MessageKind.READY, SUPERVISOR)
 
     def committed(self, report: CommitReport) -> None:
-        """Tell the others, now or with what follows in a moment."""
+        """Report to the others, now or together with what follows in a moment."""
         if self._others:
-            self._gathering.add(report)
+            self._commit_batcher.add(report)
 
     def login(self, source: str, good: bool) -> None:
         """A login from there failed, or succeeded where others had failed."""
         self._send(MessageKind.LOGIN, BROADCAST, [source, good])
 
     def kill(self, connection_id: int, query_only: bool) -> None:
-        """Whoever has that connection shall end it, or what it is doing."""
+        """The process that has that connection ends it, or its statement."""
         self._send(MessageKind.KILL, BROADCAST, [connection_id, query_only])
 
-    async def ask(self, question: str, value: object = None) -> list[Item]:
+    async def query(self, question: str, value: object = None) -> list[Item]:
         """What all the others answer. Those that do not answer in time are left out."""
-        return await self._questions.ask(
+        return await self._questions.query(
             question, value, self._others, lambda body: self._send(MessageKind.ASK, BROADCAST, body)
         )
 
     def _send(self, kind: MessageKind, target: int, body: object = None) -> None:
-        if self._saying is not None:
-            self._saying.say(kind, target, body)
+        if self._frame_writer is not None:
+            self._frame_writer.send(kind, target, body)
 
-    # --- what is heard
+    # --- receiving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._saying = FrameWriter(self._transport, self.worker)
+        self._frame_writer = FrameWriter(self._transport, self.worker)
 
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._framer.feed(data):
-                self._hear(frame)
+                self._dispatch(frame)
         except FrameError:
             log.exception("the line to the other workers is broken")
             if self._transport is not None:
@@ -121,16 +122,16 @@ class Bus(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._others = frozenset()
-        done(self._introduced)
+        done(self._members_known)
         self._questions.close()
         if not self._closing:
             self._handlers.closed()
 
-    def _hear(self, frame: Frame) -> None:
+    def _dispatch(self, frame: Frame) -> None:
         try:
             self._take(frame)
         except (ValueError, KeyError, TypeError):
-            # Only a defect can bring it here. What was said is lost, but the tables know it all.
+            # Only a defect leads here. The message is lost, but the tables have everything.
             log.exception("a word was not understood", extra={"kind": frame.kind, "sender": frame.sender})
             self._handlers.lost()
 
@@ -149,14 +150,14 @@ class Bus(asyncio.Protocol):
             case MessageKind.ASK:
                 self._answer(frame.sender, *frame.body)
             case MessageKind.ANSWER:
-                self._questions.answered(frame.sender, *frame.body)
+                self._questions.on_answer(frame.sender, *frame.body)
             case _:
-                pass  # a kind that a later version knows
+                pass  # a kind of a later version
 
     def _members(self, others: frozenset[int]) -> None:
-        gone, self._others = self._others - others, others
-        done(self._introduced)
-        self._questions.left(gone)
+        left, self._others = self._others - others, others
+        done(self._members_known)
+        self._questions.on_members_left(left)
 
     def _answer(self, asker: int, number: int, question: str, value: object) -> None:
         def reply(body: object) -> None:

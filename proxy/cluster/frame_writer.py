@@ -1,7 +1,7 @@
-"""FrameWriter: frames written on a transport, without ever waiting for who reads them.
+"""FrameWriter: frames written on a transport, without ever waiting for the reader.
 
-What is not taken is dropped above `UNSENT_MAX_BYTES`, and LOST said in its place as soon as there is room: one that
-hangs must not make others hold its words.
+Above `UNSENT_MAX_BYTES` of unsent bytes messages are dropped, and LOST is sent in their place as soon as there is room:
+a process that hangs must not fill the memory of others.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 from proxy.cluster.messages import BROADCAST, MessageKind, encode
 
-UNSENT_MAX_BYTES = 1 << 20  # thousands of words
+UNSENT_MAX_BYTES = 1 << 20  # thousands of messages
 
 
 class FrameWriter:
-    """See the module. `sender` is said to be who speaks; `seal` makes of a frame what is written."""
+    """See the module. `sender` is named as the sender; `seal` turns a frame into the bytes that are written."""
 
     def __init__(self, transport: asyncio.Transport, sender: int, seal: Callable[[bytes], bytes] | None = None) -> None:
         self._transport, self._sender, self._seal = transport, sender, seal
         self.dropped = False
-        """Whether words were dropped, and LOST is yet to be said."""
+        """Whether messages were dropped, and LOST is not sent yet."""
 
-    def say(self, kind: MessageKind, target: int, body: object = None) -> None:
-        """Send a word, or drop it and say so later. Raises ValueError where it is too large."""
+    def send(self, kind: MessageKind, target: int, body: object = None) -> None:
+        """Send a message, or drop it and report that later. Raises ValueError where it is too large."""
         if self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > UNSENT_MAX_BYTES:

@@ -1,7 +1,7 @@
-"""Hub: the supervisor's end of all lines between workers. Passes frames on; reads nothing of them but the header.
+"""Hub: the supervisor's end of all connections between workers. Forwards frames; reads only their headers.
 
-Rules: nothing here ever waits. What a worker does not take is kept up to `UNSENT_MAX_BYTES`; beyond that it is thrown
-away and LOST put in its place. A worker that sends what is no frame is cut off, which ends it.
+Rules: nothing here ever waits. What a worker does not take is buffered up to `UNSENT_MAX_BYTES`; beyond that it is
+dropped and replaced by LOST. A worker that sends something else than frames is disconnected, which ends it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class WorkerLink:
-    """One worker's line."""
+    """One worker's connection."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -61,56 +61,56 @@ class WorkerLink:
 
 
 class Hub:
-    """See the module. `ready` is called with the number of a worker that says it accepts clients."""
+    """See the module. `ready` is called with the number of a worker that reports that it accepts clients."""
 
     def __init__(self, selector: selectors.BaseSelector, ready: Callable[[int], None]) -> None:
         self._selector = selector
         self._ready = ready
-        self._lines: dict[int, WorkerLink] = {}
+        self._links: dict[int, WorkerLink] = {}
 
     def add(self, worker: int) -> socket.socket:
-        """A line for a new worker; returns its end."""
-        ours, theirs = socket.socketpair()
-        for end in (ours, theirs):
+        """A connection for a new worker; returns its end."""
+        supervisor_end, worker_end = socket.socketpair()
+        for end in (supervisor_end, worker_end):
             end.setblocking(False)
-        self._lines[worker] = WorkerLink(ours)
-        self._selector.register(ours, selectors.EVENT_READ, worker)
-        return theirs
+        self._links[worker] = WorkerLink(supervisor_end)
+        self._selector.register(supervisor_end, selectors.EVENT_READ, worker)
+        return worker_end
 
-    def tell_members(self) -> None:
-        """Tell everybody who is there, after that has changed."""
-        self._put(encode(MessageKind.MEMBERS, SUPERVISOR, BROADCAST, sorted(self._lines)), SUPERVISOR, BROADCAST)
+    def announce_members(self) -> None:
+        """Send all workers the list of workers, after it has changed."""
+        self._put(encode(MessageKind.MEMBERS, SUPERVISOR, BROADCAST, sorted(self._links)), SUPERVISOR, BROADCAST)
         self._flush()
 
-    def tell_lost(self) -> None:
-        """A worker died, perhaps with words unsaid."""
+    def announce_lost(self) -> None:
+        """A worker died, perhaps with unsent messages."""
         self._put(encode(MessageKind.LOST, SUPERVISOR, BROADCAST), SUPERVISOR, BROADCAST)
         self._flush()
 
     def remove(self, worker: int) -> None:
-        """That worker is gone."""
-        line = self._lines.pop(worker, None)
-        if line is not None:
-            self._selector.unregister(line.sock)
-            line.sock.close()
+        """That worker has ended."""
+        link = self._links.pop(worker, None)
+        if link is not None:
+            self._selector.unregister(link.sock)
+            link.sock.close()
 
     def forget(self) -> None:
-        """In a worker just forked: the supervisor's ends are not ours, and its death must show at our own."""
-        for line in self._lines.values():
-            line.sock.close()
-        self._lines.clear()
+        """In a worker just forked: close the supervisor's ends, so that its death is seen at the worker's own end."""
+        for link in self._links.values():
+            link.sock.close()
+        self._links.clear()
 
     def handle(self, worker: int, events: int) -> None:
-        """A worker's line can be read or written."""
-        line = self._lines.get(worker)
-        if line is not None and events & selectors.EVENT_READ:
-            self._read(worker, line)
+        """A worker's connection can be read or written."""
+        link = self._links.get(worker)
+        if link is not None and events & selectors.EVENT_READ:
+            self._read(worker, link)
         self._flush()
 
-    def _read(self, worker: int, line: WorkerLink) -> None:
+    def _read(self, worker: int, link: WorkerLink) -> None:
         try:
-            data = line.sock.recv(_CHUNK_BYTES)
-            for frame in line.framer.feed(data):
+            data = link.sock.recv(_CHUNK_BYTES)
+            for frame in link.framer.feed(data):
                 self._pass_on(worker, frame)
         except BlockingIOError:
             return
@@ -121,7 +121,7 @@ class Hub:
         except OSError:
             data = b""
         if not data:
-            self.remove(worker)  # it ends; its exit says how
+            self.remove(worker)  # it ends; its exit status has the reason
 
     def _pass_on(self, worker: int, frame: Frame) -> None:
         if frame.target == SUPERVISOR:
@@ -131,18 +131,18 @@ class Hub:
             self._put(frame.data, worker, frame.target)
 
     def _put(self, data: bytes, sender: int, target: int) -> None:
-        for number, line in self._lines.items():
+        for number, link in self._links.items():
             if number != sender and target in (BROADCAST, number):
-                line.put(data)
+                link.put(data)
 
     def _flush(self) -> None:
-        """Send what waits, and from now on hear of room where some is left."""
-        for worker, line in list(self._lines.items()):
+        """Send what waits, and where something is left, watch for room."""
+        for worker, link in list(self._links.items()):
             try:
-                line.flush()
+                link.flush()
             except OSError:
                 self.remove(worker)
                 continue
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.waiting else 0)
-            if self._selector.get_key(line.sock).events != events:
-                self._selector.modify(line.sock, events, worker)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.waiting else 0)
+            if self._selector.get_key(link.sock).events != events:
+                self._selector.modify(link.sock, events, worker)

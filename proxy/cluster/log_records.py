@@ -1,4 +1,4 @@
-"""Warnings and errors that processes keep (`proxy.logs`), and how they travel between them."""
+"""Recent warnings and errors of the processes (`proxy.logs`), and their form in messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class PlacedRecord(NamedTuple):
     """A record, and the process that has logged it: the machine's name and the number of the process."""
 
     place: str
-    record: logs.Kept
+    record: logs.StoredRecord
 
 
 def own_records() -> list[PlacedRecord]:
     """Those of this process, the newest first."""
     place = own_place()
-    return [PlacedRecord(place, record) for record in logs.kept.newest()]
+    return [PlacedRecord(place, record) for record in logs.recent.newest()]
 
 
 def record_item(placed: PlacedRecord) -> Item:
@@ -32,4 +32,4 @@ def record_of(item: Item) -> PlacedRecord:
     """The inverse of `record_item`. Raises TypeError or ValueError where it is none."""
     place, at_ns, *texts = item
     level, logger, message, details = map(str, texts)
-    return PlacedRecord(str(place), logs.Kept(int(at_ns), level, logger, message, details))
+    return PlacedRecord(str(place), logs.StoredRecord(int(at_ns), level, logger, message, details))

@@ -1,12 +1,12 @@
-"""Words: what workers and proxies tell each other, as frames of bytes. Pure; proxy.cluster.bus and proxy.cluster.mesh
+"""The messages between workers and between proxies, as frames of bytes. Pure; proxy.cluster.bus and proxy.cluster.mesh
 send them.
 
-A frame is a header of 10 bytes (length of the body, version, kind, sender, target) and a body in JSON. Who passes
-frames on looks at the header alone. A frame of another version is dropped, so old and new may stand side by side. No
-word has to arrive: what a lost one would have said is found by the engine's safety scan, and LOST says that it is time
-for it.
+A frame is a header of 10 bytes (length of the body, version, kind, sender, target) and a body in JSON. A process
+that forwards frames reads only the header. A frame of another version is dropped, so old and new versions can run side
+by side. No message has to arrive: the engine's safety scan finds what a lost one would have reported, and LOST requests
+that scan.
 
-Nothing in a word depends on the machine: queues go by database and table, messages by id, connections by the id that
+Nothing in a message depends on the machine: queues go by database and table, messages by id, connections by the id that
 the database gave them, addresses as text. So the same frames can travel between machines.
 """
 
@@ -24,7 +24,7 @@ from engine.model.queue import MessageId, QueueName
 
 VERSION = 1
 BODY_MAX_BYTES = 64 * 1024
-"""Some thousand ids, or some hundred streams. More is said in several words, or less precisely."""
+"""Some thousand ids, or some hundred streams. More is sent in several messages, or less precisely."""
 
 BROADCAST = 0xFFFF
 SUPERVISOR = 0xFFFE
@@ -34,14 +34,14 @@ _CONTENTS_MAX_BYTES = BODY_MAX_BYTES - 8192  # ids or items; the rest is for nam
 
 
 class MessageKind(IntEnum):
-    """What a word says."""
+    """The kind of a message."""
 
     READY = 1
     """To the supervisor: this worker accepts clients."""
     MEMBERS = 2
     """From the supervisor: these workers are there."""
     LOST = 3
-    """Words did not arrive: look for yourself."""
+    """Messages were lost: poll the table."""
     COMMITS = 4
     """These queues have changed: a CommitReport."""
     LOGIN = 5
@@ -58,7 +58,7 @@ class MessageKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A word on its way. `data` is all of it, header included."""
+    """A message on its way. `data` is all of it, header included."""
 
     kind: int
     sender: int
@@ -72,7 +72,7 @@ class Frame:
 
 
 class FrameError(Exception):
-    """What came is no frame: the sender is broken."""
+    """The received bytes are no frame: the sender is defective."""
 
 
 def encode(kind: MessageKind, sender: int, target: int, body: object = None) -> bytes:
@@ -111,7 +111,7 @@ class Framer:
 
 
 def portions(items: Iterable[object]) -> Iterator[list[object]]:
-    """The items in lists, each of which fits into one word."""
+    """The items in lists, each of which fits into one message."""
     portion: list[object] = []
     size = 0
     for item in items:
@@ -125,7 +125,7 @@ def portions(items: Iterable[object]) -> Iterator[list[object]]:
 
 
 def report_body(report: CommitReport) -> object:
-    """A CommitReport as JSON. Ids beyond what one word holds are not named: their queues are uncertain instead."""
+    """A CommitReport as JSON. Ids beyond what one message holds are not named: their queues are uncertain instead."""
     named: dict[str, list[object]] = {"s": [], "c": []}
     uncertain = set(report.uncertain)
     room = _CONTENTS_MAX_BYTES

@@ -1,4 +1,4 @@
-"""CommitBatcher: reports of commits, sent at once after a rest and together while they come thick."""
+"""CommitBatcher: reports of commits, sent at once after a pause, and together while many arrive."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from engine.model.commit_report import CommitReport
 from proxy.cluster.messages import MessageKind, merged, report_body
 
-GATHER_SECONDS = 0.002  # at most 500 words a second from each process, whatever it commits
+BATCH_SECONDS = 0.002  # at most 500 messages a second from each process, whatever it commits
 
 
 class CommitBatcher:
-    """`send` is called with a kind and its body. A word costs the same for one commit or fifty."""
+    """`send` is called with a kind and its body. A message costs the same for one commit or fifty."""
 
     def __init__(self, send: Callable[[MessageKind, object], None]) -> None:
         self._send = send
@@ -21,18 +21,18 @@ class CommitBatcher:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         """Nothing waits, and the next report would be sent at once."""
         return self._timer is None
 
     def add(self, report: CommitReport) -> None:
-        """Tell it, now or with what follows in a moment."""
+        """Send it, now or together with what follows in a moment."""
         self._reports.append(report)
         if self._timer is None:
             self._flush()
 
     def close(self) -> None:
-        """Tell what waits: what was given back in the end, others can have at once."""
+        """Send what waits: others can have the released messages at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._flush()
@@ -46,5 +46,5 @@ class CommitBatcher:
             try:
                 self._send(MessageKind.COMMITS, report_body(merged(reports)))
             except ValueError:
-                self._send(MessageKind.LOST, None)  # thousands of queues at once: let them look at all
-            self._timer = self._loop.call_later(GATHER_SECONDS, self._flush)
+                self._send(MessageKind.LOST, None)  # thousands of queues at once: let them poll all
+            self._timer = self._loop.call_later(BATCH_SECONDS, self._flush)

@@ -1,11 +1,12 @@
-"""PeerLink: one TCP connection between two proxies, from the first byte: who it is, then words in sealed records.
+"""PeerLink: one TCP connection between two proxies, from the first byte: authentication, then messages in sealed
+records.
 
 Rules
-- Before the other end has proved itself it is sent nothing but a nonce and our proof, is heard for `LOGIN_SECONDS`, and
-  can have us hold no more than a packet of fixed size.
+- Before the other end is authenticated it is sent only a nonce and our proof, has `LOGIN_SECONDS`, and can make us
+  buffer no more than a packet of fixed size.
 - What the other end does not take is dropped; LOST follows in its place (proxy.cluster.frame_writer).
-- Each end says something every `PING_SECONDS`; who says nothing for `SILENCE_SECONDS` is gone.
-- A word that is none ends the link: only a defect or a forger says such things. The tables know all that was lost.
+- Each end sends something every `PING_SECONDS`; an end that sends nothing for `SILENCE_SECONDS` is taken for dead.
+- An invalid message ends the link: only a defect or an attacker sends one. The tables have all that was lost.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from proxy.transport.tcp import tune
 log = logging.getLogger(__name__)
 
 LOGIN_SECONDS = 5.0  # three packets across any network that is of use here
-PING_SECONDS, SILENCE_SECONDS = 2.0, 7.0  # three pings may be late before a proxy is taken for gone
+PING_SECONDS, SILENCE_SECONDS = 2.0, 7.0  # three pings may be late before a proxy is taken for dead
 
 
 class Owner(Protocol):
-    """What a link asks of, and tells, those who hold it."""
+    """The owner of a link: answers its questions, and receives its events."""
 
     async def entry_of(self, number: int) -> ProxyEntry | None:
         """That proxy's row, read again if it is not known."""
         ...
 
     def linked(self, link: PeerLink) -> bool:
-        """The other end is who it says. False: it is not wanted."""
+        """The other end is authenticated. False: the link is not wanted."""
         ...
 
-    def heard(self, link: PeerLink, frame: Frame) -> None:
-        """A word came. Raises ValueError, KeyError or TypeError where it is none."""
+    def on_frame(self, link: PeerLink, frame: Frame) -> None:
+        """A frame was received. Raises ValueError, KeyError or TypeError for an invalid one."""
         ...
 
     def unlinked(self, link: PeerLink) -> None:
@@ -71,16 +72,16 @@ class PeerLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._step: Callable[[bytes], None] = self._read_reply if peer is not None else self._read_hello
-        self._wanted = REPLY_BYTES if peer is not None else HELLO_BYTES
+        self._wanted_bytes = REPLY_BYTES if peer is not None else HELLO_BYTES
         self._hello = Hello.make(me.number, 0 if peer is None else peer.number)
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._keys: Keys | None = None
-        self._saying: FrameWriter | None = None
+        self._frame_writer: FrameWriter | None = None
         self._unseal: Unseal | None = None
         self._framer = Framer()
         self._looking_up: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._heard_at = self._loop.time()
+        self._last_received_at = self._loop.time()
         self.on_connected: Callable[[PeerLink, str], None] = lambda link, host: None
         self.claims: int | None = None
         """The number that the other end gave itself, before it has proved anything."""
@@ -136,7 +137,7 @@ class PeerLink(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """End it when all that was said is sent."""
+        """Close it when everything is sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -149,7 +150,7 @@ class PeerLink(asyncio.Protocol):
         name = None if self._transport is None else self._transport.get_extra_info("peername")
         return str(name[0]) if name else None
 
-    # --- who it is
+    # --- authentication
 
     def _log_in(self, data: bytes) -> None:
         self._buffer += data
@@ -157,8 +158,8 @@ class PeerLink(asyncio.Protocol):
             if len(self._buffer) > PROOF_BYTES:
                 raise PeerError("it speaks before it is asked")
             return
-        if len(self._buffer) >= self._wanted:
-            packet, rest = bytes(self._buffer[: self._wanted]), bytes(self._buffer[self._wanted :])
+        if len(self._buffer) >= self._wanted_bytes:
+            packet, rest = bytes(self._buffer[: self._wanted_bytes]), bytes(self._buffer[self._wanted_bytes :])
             self._buffer.clear()
             self._step(packet)
             if rest:
@@ -179,7 +180,7 @@ class PeerLink(asyncio.Protocol):
             return
         self.peer = entry
         self._keys = Keys.derive(hello, self._nonce, entry.secret, self._me.secret, self._shared)
-        self._step, self._wanted = self._read_proof, PROOF_BYTES
+        self._step, self._wanted_bytes = self._read_proof, PROOF_BYTES
         if self._transport is not None:
             self._transport.write(reply(self._nonce, self._keys))
 
@@ -201,29 +202,29 @@ class PeerLink(asyncio.Protocol):
         if not self._owner.linked(self):
             self.abort()
             return
-        self._saying, self._unseal = FrameWriter(self._transport, 0, seal.close), unseal
-        self._heard_at = self._loop.time()
+        self._frame_writer, self._unseal = FrameWriter(self._transport, 0, seal.close), unseal
+        self._last_received_at = self._loop.time()
         self._ping()
 
-    # --- words
+    # --- messages
 
-    def say(self, kind: MessageKind, body: object = None) -> None:
-        """Send a word, or drop it and say so later. Raises ValueError where it is too large."""
-        if self._saying is not None:
-            self._saying.say(kind, BROADCAST, body)
+    def send(self, kind: MessageKind, body: object = None) -> None:
+        """Send a message, or drop it and report that later. Raises ValueError where it is too large."""
+        if self._frame_writer is not None:
+            self._frame_writer.send(kind, BROADCAST, body)
 
     def _take(self, unseal: Unseal, data: bytes) -> None:
-        self._heard_at = self._loop.time()
+        self._last_received_at = self._loop.time()
         for record in unseal.feed(data):
             for frame in self._framer.feed(record):
                 try:
-                    self._owner.heard(self, frame)
+                    self._owner.on_frame(self, frame)
                 except (ValueError, KeyError, TypeError) as error:
                     raise PeerError(f"a word that is none, of kind {frame.kind}") from error
 
     def _ping(self) -> None:
-        if self._loop.time() - self._heard_at > SILENCE_SECONDS:
+        if self._loop.time() - self._last_received_at > SILENCE_SECONDS:
             self._fail(f"nothing heard for {SILENCE_SECONDS:.0f} s")
             return
-        self.say(MessageKind.PING)
+        self.send(MessageKind.PING)
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)

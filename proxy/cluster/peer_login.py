@@ -1,4 +1,4 @@
-"""How two proxies prove to each other who they are, and how what they say afterwards is sealed. Pure, no I/O.
+"""How two proxies authenticate each other, and how their records are sealed afterwards. Pure, no I/O.
 
 The one with the higher number (the later one) dials. Three packets of fixed sizes, then sealed records:
 
@@ -6,8 +6,8 @@ The one with the higher number (the later one) dials. Three packets of fixed siz
     listener -> dialer    magic, a nonce, the listener's proof
     dialer   -> listener  the dialer's proof
 
-A proof is an HMAC over all of this under both rows' secrets (and the configuration's own, where there is one): so who
-cannot read both rows of `queuegate_proxies` proves nothing, and what was recorded proves nothing again. From the same
+A proof is an HMAC over all of this under both rows' secrets (and the configuration's own, where there is one): so a
+client that cannot read both rows of `queuegate_proxies` has no proof, and a recorded one is of no use. From the same
 values come two keys, one for each direction, with which every record is encrypted and numbered (AES-GCM): what is
 changed, left out, repeated or put in between is no record, and ends the link.
 """
@@ -30,19 +30,19 @@ MAGIC = b"qgp1"
 NONCE_BYTES, PROOF_BYTES = 32, 32
 HELLO_BYTES = len(MAGIC) + 16 + NONCE_BYTES
 REPLY_BYTES = len(MAGIC) + NONCE_BYTES + PROOF_BYTES
-RECORD_MAX_BYTES = BODY_MAX_BYTES + 64  # a word's header and the record's tag
+RECORD_MAX_BYTES = BODY_MAX_BYTES + 64  # a message's header and the record's tag
 
 _HELLO = struct.Struct(">4sQQ32s")
 _LENGTH = struct.Struct(">I")
 
 
 class PeerError(Exception):
-    """What came is not what a peer sends."""
+    """The received bytes are not what a peer sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first packet: who dials, whom, and a nonce."""
+    """The first packet: the dialer, the listener, and a nonce."""
 
     dialer: int
     listener: int
@@ -98,9 +98,9 @@ def nonce_of(data: bytes) -> bytes:
     return data[len(MAGIC) : len(MAGIC) + NONCE_BYTES]
 
 
-def check(given: bytes, expected: bytes) -> None:
+def check(received: bytes, expected: bytes) -> None:
     """Raises PeerError where a proof is wrong."""
-    if not hmac.compare_digest(given, expected):
+    if not hmac.compare_digest(received, expected):
         raise PeerError("it does not know the secrets in queuegate_proxies")
 
 

@@ -1,4 +1,5 @@
-"""Questions: what one process asks all others, and the answers that it waits for; and answering theirs."""
+"""Questions: requests of one process to all others, and the answers that it waits for; and the answers to their
+requests."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from proxy.cluster.messages import portions
 
 log = logging.getLogger(__name__)
 
-ASK_SECONDS = 2.0  # how long an answer is waited for: a process that is busy for longer is not well
+ANSWER_SECONDS = 2.0  # how long an answer is waited for: a process that is busy for longer is not well
 ANSWER_ITEMS_MAX = 100_000  # more than any answer has; beyond it the rest is not taken
 
 Item = list[Any]
@@ -28,63 +29,63 @@ class _Question:
 
 
 class Questions:
-    """Those that are open. `whom` names in the log those who are asked."""
+    """Those that are open. `peers` names the other side in the log."""
 
-    def __init__(self, whom: str) -> None:
-        self._whom = whom
+    def __init__(self, peers: str) -> None:
+        self._peers = peers
         self._numbers = itertools.count(1)
         self._open: dict[int, _Question] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    async def ask(
+    async def query(
         self, question: str, value: object, members: Collection[int], send: Callable[[object], None]
     ) -> list[Item]:
         """What all members answer; `send` sends them the body. Those that do not answer in time are left out."""
         if not members:
             return []
         number = next(self._numbers)
-        asked = self._open[number] = _Question(set(members), asyncio.get_running_loop().create_future())
+        pending = self._open[number] = _Question(set(members), asyncio.get_running_loop().create_future())
         send([number, question, value])
         try:
-            async with asyncio.timeout(ASK_SECONDS):
-                await asked.done
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await pending.done
         except TimeoutError:
-            missing = sorted(asked.waiting)
-            log.warning("no answer from %s", self._whom, extra={"question": question, "missing": missing})
+            missing = sorted(pending.waiting)
+            log.warning("no answer from %s", self._peers, extra={"question": question, "missing": missing})
         finally:
             del self._open[number]
-        return asked.items
+        return pending.items
 
-    def answered(self, sender: int, number: int, items: list[Item], more: bool) -> None:
-        """A part of an answer came. One that was waited for too long is nothing any more."""
+    def on_answer(self, sender: int, number: int, items: list[Item], more: bool) -> None:
+        """A part of an answer came. One that comes too late is ignored."""
         question = self._open.get(number)
         if question is None or sender not in question.waiting:
             return
         question.items += items
         if not more or len(question.items) > ANSWER_ITEMS_MAX:
             question.waiting.discard(sender)
-            self._look(question)
+            self._finish_if_complete(question)
 
-    def left(self, members: Collection[int]) -> None:
+    def on_members_left(self, members: Collection[int]) -> None:
         """These are gone and will not answer."""
         for question in self._open.values():
             question.waiting.difference_update(members)
-            self._look(question)
+            self._finish_if_complete(question)
 
     def close(self) -> None:
-        """Nobody will answer any more."""
+        """No answer will come any more."""
         for question in self._open.values():
             done(question.done)
 
-    def _look(self, question: _Question) -> None:
+    def _finish_if_complete(self, question: _Question) -> None:
         if not question.waiting:
             done(question.done)
 
 
 async def answer(reply: Callable[[object], None], make: Answer, number: int, question: str, value: Any) -> None:
-    """Answer a question of somebody else's; `reply` sends him the body of one word."""
+    """Answer a peer's question; `reply` sends the body of one message."""
     try:
         for items in portions(await make(question, value)):
             reply([number, items, True])

@@ -1,7 +1,8 @@
-"""Who is connected: the process list, and the way to reach a connection by the id its client sees.
+"""Who is connected: the process list, and how a connection is found by the id that its client sees.
 
 mysql-mimic's Control is the base; ids are the backend's own where clients log in to the backend (so KILL and
-CONNECTION_ID() agree), ours otherwise. Beside a server ours begin at FIRST_OWN_ID: they must not be taken for its own.
+CONNECTION_ID() agree), the proxy's otherwise. With a server the proxy's begin at FIRST_OWN_ID, so that they differ from
+the server's.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ IDS_OF_A_WORKER = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One line of SHOW PROCESSLIST. `seconds` since the state was entered; `info` the running statement, if any.
+    """One row of SHOW PROCESSLIST. `seconds` since the state was entered; `info` the running statement, if any.
 
-    `detached`: the database no longer knows this session (its line is gone); its stream goes on without it.
+    `detached`: the database no longer knows this session (its connection is gone); its stream goes on without it.
     """
 
     connection_id: int
@@ -39,9 +40,9 @@ class ProcessInfo:
     streaming: bool
     detached: bool = False
     proxied: bool = False
-    """The database does not know this client at all, only the line that it may have there."""
-    line_id: int | None = None
-    """That line's id, where the client has one."""
+    """The database does not know this client, only its backend connection, if it has one."""
+    backend_id: int | None = None
+    """The id of the backend connection, where the client has one."""
 
 
 class RegisteredConnection(Protocol):
@@ -66,7 +67,7 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
 
     def __init__(self, first_id: int = 1) -> None:
         self._connections: dict[int, RegisteredConnection] = {}
-        self._lines: dict[int, int] = {}  # ids of lines to the database, where clients have other ids than these
+        self._backend_ids: dict[int, int] = {}  # ids of backend connections, where clients have other ids
         self._ids = itertools.count(first_id)
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
         return iter(list(self._connections.values()))
 
     def new_id(self) -> int:
-        """An id nobody has, for backends that give none. MySQL's ids are 32 bits on the wire, so they wrap."""
+        """An id no one has, for backends that give none. MySQL's ids are 32 bits on the wire, so they wrap."""
         while (number := next(self._ids) & 0xFFFFFFFF) in self._connections or number == 0:
             pass
         return number
@@ -89,23 +90,24 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
         self._connections.pop(connection_id, None)
 
     def forget(self, connection: RegisteredConnection) -> None:
-        """As `remove`, if it is still this one: a restarted server counts anew, and another may bear its id by now."""
+        """As `remove`, if it is still this one: a restarted server counts again, and another may bear its id by now."""
         if self._connections.get(connection.connection_id) is connection:
             del self._connections[connection.connection_id]
 
-    def add_line(self, line_id: int, connection_id: int) -> Callable[[], None]:
-        """The connection can be found by the id of its line, too, until what is returned is called."""
-        self._lines[line_id] = connection_id
+    def add_backend_id(self, backend_id: int, connection_id: int) -> Callable[[], None]:
+        """The client's connection can be found by its backend connection's id, too, until the returned function is
+        called."""
+        self._backend_ids[backend_id] = connection_id
 
         def forget() -> None:
-            if self._lines.get(line_id) == connection_id:
-                del self._lines[line_id]
+            if self._backend_ids.get(backend_id) == connection_id:
+                del self._backend_ids[backend_id]
 
         return forget
 
     def get(self, connection_id: int) -> RegisteredConnection | None:
-        """The connection of that id, its own or its line's, if it is one of ours."""
-        return self._connections.get(connection_id) or self._connections.get(self._lines.get(connection_id, 0))
+        """The client's connection with that id, its own or its backend connection's, if it is one of this process."""
+        return self._connections.get(connection_id) or self._connections.get(self._backend_ids.get(connection_id, 0))
 
     async def kill(self, connection_id: int, kind: KillKind = KillKind.CONNECTION) -> None:
         """End a connection, or what it is doing. Unknown ids are ignored: the connection may just have ended."""

@@ -1,4 +1,4 @@
-"""What one worker says of itself to whoever asks for numbers, and how it travels between workers."""
+"""One worker's report of its numbers, and its form in messages between workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def own_report(
 
 
 def _memory_bytes() -> int:
-    """Resident memory; where the kernel does not say, the most there has been."""
+    """Resident memory; where the kernel does not report it, the maximum so far."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -62,7 +62,7 @@ def counts_items(counts: ProcessCounts) -> list[Item]:
 
 
 def counts_of(items: Iterable[Item]) -> list[ProcessCounts]:
-    """Of all whose items these are. What another version says in another way is left out."""
+    """Of all whose items these are. Items of another version in another form are left out."""
     seconds: dict[str, float] = {}
     queues: dict[str, list[QueueStatus]] = {}
     for item in items:
@@ -78,7 +78,7 @@ def counts_of(items: Iterable[Item]) -> list[ProcessCounts]:
 
 
 def report_items(report: WorkerReport) -> list[Item]:
-    """A report as items of an answer, each small enough for a word of its own."""
+    """A report as items of an answer, each small enough for a message of its own."""
     first = [_SELF, report.worker, report.connections, report.streams, report.memory_bytes, report.cpu_seconds]
     queues = ([_QUEUE, report.worker, *status_item(status)] for status in report.queues)
     schedules = ([_SCHEDULES, report.worker, *one] for one in report.schedules_overdue.items())
@@ -119,7 +119,7 @@ def status_of(item: Item) -> QueueStatus:
     """The inverse of `status_item`."""
     database, table, subscribers, cached, in_flight, counters, delays, seconds, alarms, *more = item
     counts = (subscribers, cached, in_flight)
-    receivers = more[0] if more else subscribers  # a proxy of version 0.1.0 tells of open streams alone
+    receivers = more[0] if more else subscribers  # a proxy of version 0.1.0 reports only open streams
     return QueueStatus(QueueName(database, table), *counts, counters, tuple(delays), seconds, receivers, alarms)
 
 

@@ -3,12 +3,15 @@
 It serves no client and opens no database. It was one process until the first worker was forked, and stays one thread,
 so that it can fork again at any time. Rules:
 
-- the listening sockets are bound once, here, and inherited: who dies takes no port and no waiting client along;
-- the first worker starts alone: what is wrong with the database or the configuration is said once, and ends everything;
+- the listening sockets are bound once, here, and inherited: a worker that dies takes no port and no waiting client
+  along;
+- the first worker starts alone: what is wrong with the database or the configuration is reported once, and ends
+  everything;
 - later a worker that dies is started again, at once and then ever more slowly (`BACKOFF_SECONDS_MAX`);
-- SIGTERM and SIGINT end the workers in order, SIGHUP is passed on as it is; who exceeds the grace time is killed;
-- another child (`beside`) is looked after besides, and nothing of the workers depends on it;
-- the workers end when the supervisor does, however it ends: their line to it says so.
+- SIGTERM and SIGINT end the workers in order, SIGHUP is passed on as it is; a worker that exceeds the grace time is
+  killed;
+- another child (`side_process`) is restarted, too, and the workers do not depend on it;
+- the workers end when the supervisor does, however it ends: they see the end of their connection to it.
 """
 
 from __future__ import annotations
@@ -31,18 +34,18 @@ from proxy.listen.shared_counts import SharedCounts
 
 log = logging.getLogger(__name__)
 
-BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0  # until the next start of a worker that keeps dying; doubling
+BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0  # until the next start of a worker that dies again and again; doubling
 HEALTHY_SECONDS = 60.0  # a worker that lived so long died of something new
 KILL_SLACK_SECONDS = 5.0  # beyond the grace time that the workers keep themselves
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Beside(Protocol):
-    """Another child of the supervisor: `look` starts it where it is due, and tells after how many seconds it is."""
+class SideProcess(Protocol):
+    """Another child of the supervisor: `poll` starts it where it is due, and returns after how many seconds it is."""
 
-    def look(self) -> float | None: ...
+    def poll(self) -> float | None: ...
 
-    def ask_to_end(self) -> None: ...
+    def request_stop(self) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -74,16 +77,16 @@ class Supervisor:
         stopping: Callable[[], None] = lambda: None,
         beat: Callable[[], None] = lambda: None,
         beat_seconds: float | None = None,
-        beside: Beside | None = None,
+        side_process: SideProcess | None = None,
     ) -> None:
         self._workers = [_Worker(number) for number in range(workers)]
         self._sockets = tuple(sockets)
         self._admin = tuple(admin)
-        self._beside = beside
+        self._side_process = side_process
         self._tallies = tallies
         self._work = work
         self._announce = ready
-        self._tell_stopping = stopping
+        self._on_stopping = stopping
         self._beat = beat
         self._beat_seconds = beat_seconds
         self._beat_at = 0.0
@@ -94,7 +97,7 @@ class Supervisor:
         self._wakeup, self._wakeup_end = socket.socketpair()
         self._serving = False
         self._exit_code = 0
-        self._beside_due: float | None = None
+        self._side_process_due: float | None = None
         self._kill_at: float | None = None
 
     def run(self) -> int:
@@ -106,7 +109,9 @@ class Supervisor:
             while self._due() or any(worker.pid for worker in self._workers):
                 self._start_due()
                 self._beat_due()
-                self._beside_due = None if self._beside is None or self._stopping else self._beside.look()
+                self._side_process_due = (
+                    None if self._side_process is None or self._stopping else self._side_process.poll()
+                )
                 for key, events in self._selector.select(self._timeout()):
                     if key.fileobj is self._wakeup:
                         self._signalled()
@@ -137,11 +142,11 @@ class Supervisor:
                 self._start(worker)
 
     def _start(self, worker: _Worker) -> None:
-        line = self._hub.add(worker.number)
+        bus_socket = self._hub.add(worker.number)
         tally = self._tallies.of(worker.number)
-        place = WorkerSlot(self._sockets, tally, worker.number, line, self._proxy, self._admin)
+        place = WorkerSlot(self._sockets, tally, worker.number, bus_socket, self._proxy, self._admin)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED_SIGNALS)
         try:
             worker.pid = os.fork()
             if worker.pid == 0:
@@ -154,20 +159,20 @@ class Supervisor:
             log.error("worker cannot be started: %s", error.strerror, extra={"worker": worker.number})
             return
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-            line.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED_SIGNALS)
+            bus_socket.close()
         worker.started_at, worker.start_at = time.monotonic(), None
-        self._hub.tell_members()
+        self._hub.announce_members()
 
     def _be_worker(self, place: WorkerSlot) -> None:
         """The rest of a worker's life. Never returns: nothing of the supervisor may run in here."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            for number in (*_PASSED_ON, signal.SIGCHLD):
+            for number in (*_FORWARDED_SIGNALS, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED_SIGNALS)
             self._selector.close()
             self._hub.forget()
             self._wakeup.close()
@@ -194,7 +199,7 @@ class Supervisor:
             end.setblocking(False)
         self._selector.register(self._wakeup, selectors.EVENT_READ)
         signal.set_wakeup_fd(self._wakeup_end.fileno(), warn_on_full_buffer=False)
-        for number in (*_PASSED_ON, signal.SIGCHLD):
+        for number in (*_FORWARDED_SIGNALS, signal.SIGCHLD):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wishes SIGHUP ignored
                 signal.signal(number, lambda *_: None)
 
@@ -204,7 +209,7 @@ class Supervisor:
                 self._reap()
             elif number == signal.SIGHUP:
                 self._send(signal.SIGHUP)
-            elif number in _PASSED_ON:
+            elif number in _FORWARDED_SIGNALS:
                 self._stop(0)
 
     def _beat_due(self) -> None:
@@ -223,12 +228,12 @@ class Supervisor:
         if self._stopping:
             return
         self._exit_code = exit_code
-        self._tell_stopping()
+        self._on_stopping()
         self._kill_at = time.monotonic() + self._grace_seconds + KILL_SLACK_SECONDS
         for listening in (*self._sockets, *self._admin):
             listening.close()
-        if self._beside is not None:
-            self._beside.ask_to_end()
+        if self._side_process is not None:
+            self._side_process.request_stop()
         self._send(signal.SIGTERM)
 
     def _kill_late(self) -> None:
@@ -253,7 +258,7 @@ class Supervisor:
         self._tallies.clear(worker.number)
         self._hub.remove(worker.number)
         if self._stopping:
-            if code not in (0, -signal.SIGTERM):  # who had no handler yet ends by the signal itself
+            if code not in (0, -signal.SIGTERM):  # a worker that has no handler yet ends by the signal itself
                 self._exit_code = 1
         elif not self._serving:
             self._stop(code if code > 0 else 1)
@@ -271,8 +276,8 @@ class Supervisor:
             "worker died (%s), its clients are cut off; starting another", how,
             extra={"worker": worker.number, "pid": pid, "in": f"{pause:.1f}s"},
         )  # fmt: skip
-        self._hub.tell_members()
-        self._hub.tell_lost()
+        self._hub.announce_members()
+        self._hub.announce_lost()
 
     def _timeout(self) -> float | None:
         times = [worker.start_at for worker in self._due() if worker.start_at is not None]
@@ -280,6 +285,6 @@ class Supervisor:
             times.append(self._kill_at)
         if self._beat_seconds is not None:
             times.append(self._beat_at)
-        if self._beside_due is not None and not self._stopping:
-            times.append(time.monotonic() + self._beside_due)
+        if self._side_process_due is not None and not self._stopping:
+            times.append(time.monotonic() + self._side_process_due)
         return max(0.0, min(times) - time.monotonic()) if times else None

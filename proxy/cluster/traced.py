@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine.history.writer import HistoryState, own_place
 from engine.model.queue import QueueName, SubscribeRequest
-from engine.model.traced import Traced
+from engine.model.trace_event import TraceEvent
 from proxy.cluster.messages import id_body, id_of
 from proxy.cluster.questions import Item
 
 
-def own_traced(found: Iterable[Traced]) -> list[Traced]:
+def own_traced(entries: Iterable[TraceEvent]) -> list[TraceEvent]:
     """Records of this process, with its place: the machine and the number of the process."""
     place = own_place()
-    return [traced._replace(place=place) for traced in found]
+    return [traced._replace(place=place) for traced in entries]
 
 
-def traced_item(traced: Traced) -> Item:
+def traced_item(traced: TraceEvent) -> Item:
     """A record as an item."""
     to = traced.receiver
     receiver = None if to is None else [to.connection_id, to.user, to.host, to.consumer, to.pid]
@@ -27,7 +27,7 @@ def traced_item(traced: Traced) -> Item:
     return [name.database, name.table, id_body(traced.id), *what, receiver, traced.sure, traced.reason, *own]
 
 
-def traced_of(item: Item) -> Traced:
+def traced_of(item: Item) -> TraceEvent:
     """The inverse of `traced_item`. Raises TypeError or ValueError where it is none."""
     database, table, body, at_ns, what, epoch, receiver, sure, reason, place, process, number = item
     queue = QueueName(database, table)
@@ -36,7 +36,7 @@ def traced_of(item: Item) -> Traced:
         connection_id, user, host, consumer, pid = receiver
         to = SubscribeRequest(queue, connection_id=connection_id, user=user, host=host, consumer=consumer, pid=pid)
     own = (place, str(process), int(number))
-    return Traced(queue, id_of(body), int(at_ns), what, epoch, to, bool(sure), reason, *own)
+    return TraceEvent(queue, id_of(body), int(at_ns), what, epoch, to, bool(sure), reason, *own)
 
 
 def state_item(topic: QueueName, state: HistoryState) -> Item:
@@ -55,7 +55,7 @@ def together(states: Iterable[tuple[QueueName, HistoryState]]) -> Mapping[QueueN
     by_topic: dict[QueueName, list[HistoryState]] = {}
     for topic, state in states:
         by_topic.setdefault(topic, []).append(state)
-    return {topic: _summed(found) for topic, found in by_topic.items()}
+    return {topic: _summed(of_one) for topic, of_one in by_topic.items()}
 
 
 def _summed(states: Sequence[HistoryState]) -> HistoryState:

@@ -1,6 +1,6 @@
 """One client's command loop, from COM_QUERY to COM_QUIT.
 
-`connection` reads a command, decides who answers it, and goes on with the next one. `prepared` holds the prepared
-statements that the proxy itself answers, `upstream_statements` knows what those of the database do. What a statement
-means is decided in the package rewriter, and it is carried out in proxy.statements.
+`connection` reads a command, decides which component answers it, and goes on with the next one. `prepared` holds the
+prepared statements that the proxy itself answers, `upstream_statements` knows the effects of those of the database.
+What a statement means is decided in the package rewriter, and it is carried out in proxy.statements.
 """

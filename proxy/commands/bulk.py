@@ -1,8 +1,8 @@
 """Bulk execution of what the proxy plans itself: MariaDB's COM_STMT_BULK_EXECUTE, taken apart.
 
-A server carries out such a command as one statement: all of its sets of parameters hold, or none. So do these, in a
-transaction of their own where none is open. In an open one, or without autocommit, each set is a statement, as if the
-client had sent it.
+A server carries out such a command as one statement: all of its sets of parameters are applied, or none. So are these,
+in a transaction of their own where none is open. In an open one, or without autocommit, each set is a statement, as if
+the client had sent it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rewriter.text.binding import bound_text
 from rewriter.text.literals import plain_literal
 
 UNIT_COLUMNS = (number_column("Id"), number_column("Affected_rows"))
-"""Of the answer to a client that asks what each set came to."""
+"""Columns of the answer to a client that requests the result of each set."""
 
 
 class BulkExecution:
@@ -35,11 +35,11 @@ class BulkExecution:
         self._executor = executor
 
     async def run(self, plan: Plan, sets: Sequence[Sequence[ParameterValue]]) -> list[Outcome]:
-        """What each set of parameters came to.
+        """The outcome of each set of parameters.
 
         Raises:
             ProxyError: 1295, the statement is none that can be executed in bulk.
-            ClientFault, BackendError: a set failed; outside of a transaction nothing of the others holds either.
+            ClientFault, BackendError: a set failed; outside of a transaction nothing of the others is applied either.
         """
         if not isinstance(plan, Rebind) or plan.column is not None:
             what = "A stream" if isinstance(plan, Subscribe) else "This statement"
@@ -69,10 +69,17 @@ def units(outcomes: Sequence[Outcome]) -> list[tuple[bytes, bytes]]:
 async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
     """The plan of the statement with these values. Raises as Executor.planned."""
     escapes = not executor.session.no_backslash_escapes
-    given = [*values]
-    if given and isinstance(given[-1], int | float | Decimal) and given[-1] < 0 and ends_with_due(plan.sql):
-        given[-1] = str(given[-1])  # behind DELAY a sign would make an expression of a column of that name
-    literals = [plain_literal(value, backslash_escapes=escapes) for value in given]
+    bound_values = [*values]
+    if (
+        bound_values
+        and isinstance(bound_values[-1], int | float | Decimal)
+        and bound_values[-1] < 0
+        and ends_with_due(plan.sql)
+    ):
+        bound_values[-1] = str(
+            bound_values[-1]
+        )  # behind DELAY a sign would make an expression of a column of that name
+    literals = [plain_literal(value, backslash_escapes=escapes) for value in bound_values]
     return await executor.reader.planned(
         executor.reader.encode(bound_text(plan.sql, literals, executor.session.reading_modes()))
     )

@@ -1,6 +1,6 @@
 """ClientConnection: one client's command loop.
 
-Lives here: which command goes where. Ordinary commands go to the upstream unread; statements that concern queues go to
+Lives here: which command goes where. Ordinary commands go to the upstream unread; statements on queues go to
 the executor; prepared statements that the proxy answers itself are known by their ids. The fast path (`may_relay`) lets
 the relay pass a command on from inside its socket callback, without waking this task, when it is plainly ordinary.
 """
@@ -46,15 +46,15 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.scan.passing_text import LargeText
-from rewriter.scan.scanner import Concern, transaction_verb
+from rewriter.scan.large_text import LargeText
+from rewriter.scan.scanner import StatementClass, transaction_verb
 from rewriter.text.transaction_verbs import verb_of
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[bytes], Awaitable[None]]
 
-# What makes no sense through a proxy, would stop the server behind it, or is nothing that a client may say.
+# What makes no sense through a proxy, would stop the server behind it, or is nothing that a client may send.
 _REFUSED = frozenset(
     (
         Commands.COM_SLEEP,
@@ -82,13 +82,13 @@ _STATEMENT_COMMANDS = frozenset(
 _QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
 # Plain numbers: an enum's members cost more to compare than the rest of the decision.
 _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
-_KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
+_KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB sends to idle connections
 KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
 class ClientConnection:
-    """Serves one logged-in client until it goes, is killed, or its connection to the database is lost."""
+    """Serves one logged-in client until it disconnects, is killed, or its connection to the database is lost."""
 
     def __init__(
         self,
@@ -107,7 +107,8 @@ class ClientConnection:
         # The embedded database takes no command in pieces. One of several packets is read in pieces nevertheless, so
         # that what is too large is refused when all of it has come, for clients listen only then.
         self._in_pieces = executor.traits.accounts or executor.traits.one_account
-        client.large_from = min(LARGE_BYTES if self._in_pieces else PAYLOAD_MAX, client.max_packet_bytes + 1)
+        commands = client.commands
+        commands.large_from = min(LARGE_BYTES if self._in_pieces else PAYLOAD_MAX, commands.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
         self._statements = UpstreamStatements()
         self._dumping = False
@@ -135,7 +136,7 @@ class ClientConnection:
         return self.session.identity.user
 
     def process_info(self) -> ProcessInfo:
-        """This connection's line in SHOW PROCESSLIST."""
+        """This connection's row in SHOW PROCESSLIST."""
         return self.session.process_info()
 
     def kill(self, kind: KillKind = KillKind.CONNECTION) -> None:
@@ -150,21 +151,21 @@ class ClientConnection:
             loop = asyncio.get_running_loop()
             loop.call_soon(self.client.close)
             if self.session.subscription is not None:
-                # A receiver that has stopped reading would keep its messages until its socket has room again.
+                # A receiver that has stopped reading would keep its messages leased until its socket has room again.
                 loop.call_later(KILL_SECONDS, self.client.abort)
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
-        """The connection to the database is gone. A client at rest is cut off, as the server itself would have done; a
+        """The connection to the database is gone. A client idle is cut off, as the server itself would have done; a
         running statement is answered first, and a stream goes on, for it does not need that connection."""
-        if reset and self.client.resting and not self.client.unsent:
-            tcp.end_with_reset(self.client.socket)  # drivers tell it from an end
+        if reset and self.client.idle and not self.client.unsent:
+            tcp.end_with_reset(self.client.socket)  # drivers distinguish it from an end
         if not self.session.running:
             self.client.close()
 
-    def farewell(self, packet: bytes) -> None:
-        """The server says unasked why it is about to close the connection. A client at rest hears it, as it would
-        without us; one that receives a stream goes on, unless somebody has killed it at the server."""
-        if self.client.resting:
+    def on_closing_error(self, packet: bytes) -> None:
+        """The server sends the reason why it is about to close the connection. An idle client gets it, as without
+        the proxy; one that receives a stream goes on, unless it was killed at the server."""
+        if self.client.idle:
             self.client.write_framed(packet)
         elif self.session.subscription is not None and parse_err(packet[HEADER_BYTES:]).errno == _KILLED:
             self.kill()
@@ -187,17 +188,17 @@ class ClientConnection:
                 if not payload:
                     raise ProxyError(1835, "Malformed communication packet: an empty command")
                 if payload[0] == Commands.COM_QUIT:
-                    self.client.goodbye = True
+                    self.client.quit_received = True
                     return
                 await self._dispatch(payload)
                 if self.executor.excess is not None:
                     self._end_with(self.executor.excess)
                     return
-                del payload  # until the next command, which may be in hours, a large one must not be kept
+                del payload  # until the next command, which may be in hours, a large one must not be stored
         except (LoginFailed, *_ENDS_WITH_CONNECTION):
-            return  # nobody is left, or the client has its error
+            return  # no one is left, or the client has its error
         except ClientFault as error:
-            # Outside a statement only the packets themselves can be at fault: say so, then hang up.
+            # Outside a statement only the packets themselves can be at fault: send the error, then close.
             with contextlib.suppress(*_ENDS_WITH_CONNECTION):
                 await self.executor.fail(error)
         finally:
@@ -210,7 +211,7 @@ class ClientConnection:
         command = payload[0]
         self.session.busy("")
         try:
-            if self.client.pieces is None:
+            if self.client.commands.pieces is None:
                 await self._handle(payload)
             else:
                 await self._large(LargeCommand(self.client, payload))
@@ -224,7 +225,7 @@ class ClientConnection:
         except _ENDS_WITH_CONNECTION:
             raise
         except Exception as error:
-            # A defect of ours. What state it left behind nobody knows, so the session ends with an error.
+            # A defect of the proxy. The state after it is unknown, so the session ends with an error.
             log.exception("command %#04x failed", command)
             raise InternalFault from error
         finally:
@@ -250,7 +251,7 @@ class ClientConnection:
     # --- large commands, of which only the beginning has been read
 
     async def _large(self, large: LargeCommand) -> None:
-        """Passed on while it comes, where its beginning tells that the database may have it; else as any other."""
+        """Passed on while it comes, where its beginning shows that the database may have it; else as any other."""
         command = large.head[0]
         if self.session.rights is not None or not self._in_pieces:
             await self._handle(await large.whole())  # to be judged, or run, whole
@@ -284,7 +285,8 @@ class ClientConnection:
             raise ProxyError(
                 1153,
                 "Got a packet bigger than 'max_allowed_packet' bytes: the statements from the first that concerns a "
-                f"queue on are more than {self.client.max_packet_bytes} bytes; send them apart from what is before",
+                f"queue on are more than {self.client.commands.max_packet_bytes} bytes; send them apart from what is"
+                " before",
             )
         await self._run_each(bytes(large.rest))
 
@@ -304,10 +306,16 @@ class ClientConnection:
             if text.startswith(_QUICK_VERBS):
                 return self._quickly(text)
             reader = self.executor.reader
-            glance = reader.glance(text)
-            if glance.concern is Concern.NONE or (glance.concern is Concern.USE and reader.names_again(text)):
+            classification = reader.classify(text)
+            if classification.kind is StatementClass.NONE or (
+                classification.kind is StatementClass.USE and reader.names_again(text)
+            ):
                 return FastPath.RELAY
-            return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else FastPath.REFUSE
+            return (
+                self._with_effects(classification.effects)
+                if classification.kind is StatementClass.TOUCHES
+                else FastPath.REFUSE
+            )
         if command == _EXECUTE:
             number = int.from_bytes(packet[5:9], "little")
             if number >= FIRST_LOCAL_ID:
@@ -328,7 +336,7 @@ class ClientConnection:
         if effects.catalog or effects.numbered:
             return FastPath.REFUSE
         self._fast_effects, self._sent_at = effects, self.session.sending(effects)
-        return FastPath.RELAY_AND_TELL
+        return FastPath.RELAY_AND_REPORT
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         """A command that `may_relay` let through has been answered, and not just as the one before."""
@@ -339,7 +347,7 @@ class ClientConnection:
             self._end_with(self.executor.excess)
 
     def _end_with(self, error: ProxyError) -> None:
-        """Hang up on a client at rest; its next read tells it why."""
+        """Disconnect an idle client; its next read gets the reason."""
         capabilities = self.session.identity.capabilities
         packet = replies.err_packet(capabilities, error.errno, error.sqlstate, error.message)
         # Numbered as the answer to a command, for the client reads it as such.
@@ -351,19 +359,19 @@ class ClientConnection:
     async def _query(self, payload: bytes) -> None:
         text = self._text(payload)
         self.session.busy(text[:1024].decode(self.session.identity.codec, "replace"))
-        if await self.executor.told_notes(text):
+        if await self.executor.answer_show_warnings(text):
             return
         self._check_begin(text)
         if self.session.rights is not None:
             await self._run_each(text)  # each statement is judged for itself
             return
-        glance = await self.executor.reader.glance_long(text)
-        if glance.concern in (Concern.USE, Concern.PLAN):
+        classification = await self.executor.reader.classify_long(text)
+        if classification.kind in (StatementClass.USE, StatementClass.PLAN):
             await self._run_each(text)
             return
-        verb = self._verb(text) if glance.concern is Concern.NONE else None
+        verb = self._verb(text) if classification.kind is StatementClass.NONE else None
         del text  # it may be many megabytes, and the database may take its time
-        await self.executor.forward(payload, glance.effects, verb)
+        await self.executor.forward(payload, classification.effects, verb)
 
     def _text(self, payload: bytes) -> bytes:
         capabilities = self.session.identity.capabilities
@@ -394,7 +402,7 @@ class ClientConnection:
             return
         outcome = await self.executor.forward(payload)
         if outcome.ok:
-            self.session.entered(database)
+            self.session.set_database(database)
 
     async def _set_option(self, payload: bytes) -> None:
         """Switches multi-statements on (0) or off (1)."""
@@ -411,13 +419,13 @@ class ClientConnection:
         except RefusedByServer:
             pass  # it has its error. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
         self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
-        await self.session.let_go()
+        await self.session.release_retained()
 
     async def _reset_connection(self, payload: bytes) -> None:
         await self._forget_statements()
         await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
-        await self.session.let_go()
-        self.session.renewed()
+        await self.session.release_retained()
+        self.session.reset()
 
     async def _process_kill(self, payload: bytes) -> None:
         if len(payload) != 5:
@@ -440,18 +448,18 @@ class ClientConnection:
         statements = self._statements
         statements.last = None
         text = payload[1:]
-        glance = await self.executor.reader.glance_long(text)
-        if glance.concern in (Concern.NONE, Concern.TOUCHES):
-            await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
+        classification = await self.executor.reader.classify_long(text)
+        if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
+            await self._prepare_upstream(payload, replace(classification.effects, transaction=transaction_verb(text)))
             return
         match await self.executor.reader.planned(text):
-            case Passthrough() if glance.concern is Concern.USE:
+            case Passthrough() if classification.kind is StatementClass.USE:
                 if (number := await self._prepared(payload)) is not None:
                     statements.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
-            case Execute() as plan if plan.goes_before:
-                # At each execution: by then the database may say otherwise.
+            case Execute() as plan if plan.has_prerequisites:
+                # At each execution: by then the database may decide differently.
                 statements.last = await self._local.prepare(rebind(self.executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self.session, plan):
                 encoded = self.executor.reader.encode(self.session.pinned(sql, plan.pins))
@@ -474,7 +482,7 @@ class ClientConnection:
             self._statements.add(number, effects)
 
     async def _statement_command(self, payload: bytes) -> None:
-        """A command on a prepared statement, ours or the database's."""
+        """A command on a prepared statement, the proxy's or the database's."""
         statements, command = self._statements, payload[0]
         number = statements.number(payload)
         if command == Commands.COM_STMT_CLOSE:
@@ -487,7 +495,7 @@ class ClientConnection:
         if not outcome.ok or command not in EXECUTIONS:
             return
         if (database := statements.database_after(number)) is not None:
-            self.session.entered(database)
+            self.session.set_database(database)
         elif (text := statements.setting(number)) is not None:
             self.executor.reader.learn(text)
 

@@ -1,6 +1,6 @@
 """Prepared statements that the proxy answers itself: streams, and its SHOW statements. In the binary protocol.
 
-Their ids come from the upper half of the 32-bit space: servers count from 1, so the two never meet.
+Their ids come from the upper half of the 32-bit space: servers count from 1, so the two never collide.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rewriter.plan import (
     ExecuteCounting,
     InsertAfterGroup,
     Kill,
-    OnSchedule,
     Plan,
     ReadSystem,
     Rebind,
     Redrive,
+    SchedulePlan,
     SeekConsumerGroup,
     ShowConsumers,
     ShowCreateQueue,
@@ -50,11 +50,11 @@ from rewriter.plan import (
 )
 from rewriter.text.binding import parameter_places
 
-LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason keeps a thousand characters
+LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason is stored with a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
-_TOLD = (
+_PLANS_WITH_COLUMNS = (
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
@@ -93,7 +93,7 @@ class LocalStatements:
         self._statements: dict[int, LocalStatement] = {}
 
     async def prepare(self, plan: Plan) -> int:
-        """Keep a plan and answer COM_STMT_PREPARE; returns the statement's id."""
+        """Store a plan and answer COM_STMT_PREPARE; returns the statement's id."""
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         parameters = _parameters(plan)
@@ -104,8 +104,9 @@ class LocalStatements:
         return number
 
     async def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
-        """The columns there will be, so that clients can bind before executing; some statements tell at execution."""
-        if isinstance(plan, _TOLD):
+        """The columns there will be, so that clients can bind before executing; some statements have them at
+        execution."""
+        if isinstance(plan, _PLANS_WITH_COLUMNS):
             return tuple((await self._executor.local_result(plan))[0])
         if isinstance(plan, Rebind | ExecuteCounting):
             return () if plan.column is None else (number_column(plan.column),)
@@ -127,7 +128,7 @@ class LocalStatements:
                 await self._close_cursor(statement)
             return
         if command == Commands.COM_STMT_SEND_LONG_DATA:
-            self._keep_long_data(payload[1:])
+            self._add_long_data(payload[1:])
             return
         statement = self._statements.get(number)
         if statement is None:
@@ -143,7 +144,7 @@ class LocalStatements:
             await self._close_cursor(statement)
             await self._executor.session.writer.ok()
 
-    def _keep_long_data(self, body: bytes) -> None:
+    def _add_long_data(self, body: bytes) -> None:
         """A piece of a parameter, sent ahead; there is no answer, whatever is wrong."""
         try:
             number, parameter, data = requests.parse_long_data(body)
@@ -151,7 +152,7 @@ class LocalStatements:
             return
         statement = self._statements.get(number)
         if statement is not None:
-            statement.parameters.keep(parameter, data)
+            statement.parameters.add(parameter, data)
 
     async def _execute_bulk(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
@@ -203,7 +204,7 @@ class LocalStatements:
         if isinstance(plan, CreateConsumerGroup | SeekConsumerGroup):
             await self._executor.on_topic(plan)
             return
-        if isinstance(plan, OnSchedule):
+        if isinstance(plan, SchedulePlan):
             await self._executor.on_schedule(plan)
             return
         if isinstance(plan, Redrive):
@@ -245,7 +246,7 @@ class LocalStatements:
             await cursor.close()
 
     async def close(self) -> None:
-        """Forget all statements; open streams end and give back what was not acked."""
+        """Forget all statements; open streams end and release what was not acked."""
         statements = list(self._statements.values())
         self._statements.clear()
         for statement in statements:
@@ -253,6 +254,6 @@ class LocalStatements:
 
 
 def rebind(executor: Executor, text: bytes) -> Rebind:
-    """What is kept of a statement that becomes several: they are made when its values are known."""
+    """What is stored of a statement that becomes several: they are made when its values are known."""
     sql = executor.reader.decode(text)
     return Rebind(sql, len(parameter_places(sql, executor.session.reading_modes())), None)

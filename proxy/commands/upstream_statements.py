@@ -1,4 +1,4 @@
-"""UpstreamStatements: the prepared statements that the database keeps for a client, and what each of them does."""
+"""UpstreamStatements: the prepared statements that the database has for a client, and the effects of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_FAST = Effects(catalog=True)
 
 
 class UpstreamStatements:
-    """See the module. `last`: the statement that was prepared last, be it the database's or ours."""
+    """See the module. `last`: the statement that was prepared last, the database's or the proxy's."""
 
     def __init__(self) -> None:
         self.last: int | None = None
@@ -51,7 +51,7 @@ class UpstreamStatements:
         if command not in EXECUTIONS or number in self._uses or number in self._settings:
             return NO_EFFECTS
         effects = self.effects.get(number, NO_EFFECTS)
-        # Of many sets of parameters the answer does not tell which rows got which ids.
+        # Of many sets of parameters the answer does not show which rows got which ids.
         return replace(effects, numbered=False) if effects.numbered and command == BULK_EXECUTE else effects
 
     def database_after(self, number: int) -> str | None:
@@ -64,13 +64,13 @@ class UpstreamStatements:
 
     def close(self, number: int) -> None:
         """COM_STMT_CLOSE."""
-        for kept in (self.effects, self._uses, self._settings):
-            kept.pop(number, None)
+        for by_number in (self.effects, self._uses, self._settings):
+            by_number.pop(number, None)
         if number == self.last:
             self.last = None
 
     def clear(self) -> None:
-        """The session has begun anew."""
+        """The session has begun again."""
         self.last = None
-        for kept in (self.effects, self._uses, self._settings):
-            kept.clear()
+        for by_number in (self.effects, self._uses, self._settings):
+            by_number.clear()

@@ -1,4 +1,4 @@
-"""The accounts of the configuration's `users`: their passwords as `accounts` keeps them, and their rights."""
+"""The accounts of the configuration's `users`: their passwords as `accounts` stores them, and their rights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How a client gets from an accepted socket to a session: one gateway for each kind of backend.
 
-A gateway logs the client in and opens its connection to the database. What it returns knows how to change the user
-later. A login that fails ends the connection: nothing the client sends afterwards is looked at.
+A gateway logs the client in and opens its connection to the database. Its result can change the user
+later. A login that fails ends the connection: nothing the client sends afterwards is read.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Opened:
     """A logged-in client.
 
     `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been sent the error. `attach`
-    is called with the connection that will serve the session. `interrupt` stops a running statement, where that is ours
-    to do. `idle_seconds`: how long the client may rest, where the session itself can say so. `idle_words`: what its
-    error says when that was too long, where that is not the usual.
+    is called with the connection that will serve the session. `interrupt` stops a running statement, where that is
+    the proxy's task. `idle_seconds`: how long the client may be idle, where the session has its own limit.
+    `idle_message`: the error when that was exceeded, where it is not the default.
     """
 
     session: ClientSession
@@ -45,7 +45,7 @@ class Opened:
     attach: Callable[[ClientConnection], None]
     interrupt: Callable[[], None] | None = None
     idle_seconds: Callable[[], float] | None = None
-    idle_words: Callable[[], str | None] | None = None
+    idle_message: Callable[[], str | None] | None = None
 
 
 class Gateway(Protocol):
@@ -59,17 +59,17 @@ class Gateway(Protocol):
 
 
 def identity_of(login: LoginResult, client: ClientSocket) -> Identity:
-    """Who logged in, as the session keeps it."""
+    """The identity that logged in, as the session stores it."""
     host = ":".join(map(str, client.peername[:2])) or "localhost"
-    told = login.connect_attrs
-    pid = told.get("_pid", "")
+    attributes = login.connect_attrs
+    pid = attributes.get("_pid", "")
     return Identity(
         login.connection_id,
         login.user,
         host,
         login.capabilities,
         login.encoding,
-        told.get("program_name", "")[:NAME_CHARACTERS],
+        attributes.get("program_name", "")[:NAME_CHARACTERS],
         int(pid) if pid.isascii() and pid.isdecimal() and len(pid) <= _PID_DIGITS_MAX else None,
     )
 
@@ -124,7 +124,7 @@ class RelayGateway:
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await upstream.change_user(payload, login, admit)
-            session.became(identity_of(login, client), login.database)
+            session.change_identity(identity_of(login, client), login.database)
             _begin(session, login)
 
         def attach(connection: ClientConnection) -> None:
@@ -136,5 +136,5 @@ class RelayGateway:
 
 def _begin(session: ClientSession, login: LoginResult) -> None:
     session.admin = login.user == "root"
-    if login.stands_in:
-        session.stand_in()
+    if login.substituted:
+        session.enter_substituted()

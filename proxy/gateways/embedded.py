@@ -41,7 +41,7 @@ from proxy.login.own_accounts import (
     log_in_with_own_account,
     only_database,
 )
-from proxy.login.system_database import STANDS_IN, is_system
+from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import GuardedUpstream, check_charset, limit
 from proxy.session.session import ClientSession
@@ -95,7 +95,7 @@ async def embedded_backend(
 
 def _have_folder(folder: Path) -> None:
     """One folder is made, in the working directory, as the URL that is set at first needs it. Any other that is not
-    there is likelier a typing error than a wish: messages would be looked for elsewhere. Raises BackendUnavailable.
+    there is likelier a typing error than intended: messages would be looked for elsewhere. Raises BackendUnavailable.
     """
     if not folder.is_absolute() and len(folder.parts) <= 1:
         folder.mkdir(exist_ok=True)
@@ -164,8 +164,8 @@ def _inserts(database: SqliteDatabase) -> MakeInsert:
 async def _enter(session: ClientSession, embedded: EmbeddedSession, login: LoginResult) -> None:
     """A client may begin in the database of the system tables."""
     if is_system(login.database):
-        await embedded.use(STANDS_IN)
-        session.stand_in()
+        await embedded.use(SUBSTITUTE_DATABASE)
+        session.enter_substituted()
 
 
 async def embedded_condition(
@@ -181,7 +181,7 @@ async def embedded_condition(
 
 
 def check_stream(session: ClientSession) -> None:
-    """Raises SqlError where the client's own transaction would keep its deliveries from being written."""
+    """Raises SqlError where the client's own transaction would block the writing of its deliveries."""
     _upstream(session).session.check_stream()
 
 
@@ -226,7 +226,7 @@ class EmbeddedGateway:
         self._login_timeout = config.limits.login_timeout
         self._client_tls = client_tls
         self._bounds = Bounds(config.limits.statement_time, config.limits.idle_transaction)
-        # A year is the longest that the variables can say; who wants no limit will not notice it.
+        # A year is the maximum of the variables, as good as no limit.
         idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
         Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
 
@@ -264,10 +264,10 @@ class EmbeddedGateway:
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await change_own_user(client, self._identities, payload, login, self._rules(admit))
-            renewed = self._session(login, client)
-            await upstream.replace_session(renewed)
-            session.became(identity_of(login, client), EMBEDDED_DATABASE)
-            await _enter(session, renewed, login)
+            new_session = self._session(login, client)
+            await upstream.replace_session(new_session)
+            session.change_identity(identity_of(login, client), EMBEDDED_DATABASE)
+            await _enter(session, new_session, login)
             await self._prepare(session, upstream)
             if engine is not None:
                 limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
@@ -283,7 +283,7 @@ class EmbeddedGateway:
             attach,
             upstream.interrupt,
             lambda: upstream.session.idle_seconds,
-            lambda: upstream.session.idle_words,
+            lambda: upstream.session.idle_message,
         )
 
     async def _prepare(self, session: ClientSession, upstream: EmbeddedUpstream) -> None:

@@ -1,7 +1,7 @@
 """`auth: proxy` before a MySQL server: the proxy checks accounts of its own, and all connections are the URL's
 account's.
 
-A client is greeted with what the server says of itself, logged in whether or not the server is up, and given a
+A client is greeted with the server's profile, logged in whether or not the server is up, and gets a
 connection at first need (`lazy_upstream`). Accounts with `queues` are limited to them (`guard`); all others may do
 whatever the URL's account may.
 """
@@ -50,18 +50,18 @@ from rewriter.text.queue_names import UNKNOWN_DATABASE
 _UTF8MB4 = int(CharacterSet.utf8mb4)
 _CALLED_OLD = "5.5.5-"
 """Before its version MariaDB (up to 10.11) puts an old one of MySQL. MySQL Connector/J believes it, and then cannot
-read what caching_sha2_password says; so there the older plugin is offered first, as MariaDB does."""
+read the packets of caching_sha2_password; so there the older plugin is offered first, as MariaDB does."""
 
 
 class _Check:
-    """What one login asks for besides, judged. `stands_in` is the answer, once there is one."""
+    """What one login asks for besides, judged. `substituted` is the result, once there is one."""
 
     def __init__(self, judge: Callable[[Credentials], Awaitable[bool]]) -> None:
         self._judge = judge
-        self.stands_in = False
+        self.substituted = False
 
     async def __call__(self, credentials: Credentials) -> None:
-        self.stands_in = await self._judge(credentials)
+        self.substituted = await self._judge(credentials)
 
 
 class ProxyAccountsGateway:
@@ -82,7 +82,7 @@ class ProxyAccountsGateway:
         self._server = server
         self._identities = OwnIdentities(accounts)
         self._rights = rights
-        self._known_databases = {config.backend.database}
+        self._existing_databases = {config.backend.database}
         self._clock = clock
         self._registry = registry
         self._login_timeout = config.limits.login_timeout
@@ -93,7 +93,7 @@ class ProxyAccountsGateway:
     async def open(
         cls, config: Config, pool: MySQLPool, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
     ) -> ProxyAccountsGateway:
-        """Learn what the server says of itself.
+        """Read the server's profile.
 
         Raises:
             BackendError: it cannot be reached.
@@ -119,7 +119,7 @@ class ProxyAccountsGateway:
             ),
             self._rules(check, admit),
         )
-        return self._open(client, login, admit, stands_in=check.stands_in)
+        return self._open(client, login, admit, substituted=check.substituted)
 
     def _rules(self, check: _Check, admit: Admit) -> LoginRules:
         return LoginRules(check, self._client_tls.offered, self._login_timeout, admit)
@@ -131,29 +131,29 @@ class ProxyAccountsGateway:
         queues = self._rights[user].queues
         if queues is not None:
             check_charset(self._server.profile.charset_of(credentials.charset))
-            if database is not None and not queues.enters(database):
+            if database is not None and not queues.can_enter(database):
                 raise ProxyError(1044, f"Access denied for user '{user}' to database '{database}'")
-        if database is None or database in self._known_databases or await self._server.has_database(database):
+        if database is None or database in self._existing_databases or await self._server.has_database(database):
             return False
         if is_system(database) and queues is None:
             return True
         raise ProxyError(1049, f"Unknown database '{database}'")
 
-    def _open(self, client: ClientSocket, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
+    def _open(self, client: ClientSocket, login: LoginResult, admit: Admit, *, substituted: bool) -> Opened:
         writer = AnswerWriter(client, login.capabilities)
         account = self._rights[login.user]
         session: ClientSession
 
         def opener(login: LoginResult, account: AccountRights) -> UpstreamOpener:
             owner = self._owner(login, identity_of(login, client).host, account)
-            return UpstreamOpener(self._server, owner, self._registry, lambda: _known_database(session))
+            return UpstreamOpener(self._server, owner, self._registry, lambda: _current_database(session))
 
         lazy = LazyUpstream(client, writer, opener(login, account), self._memory(login, account))
         session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database)
-        if stands_in:
-            session.stand_in()
+        if substituted:
+            session.enter_substituted()
         session.pins = self._server.pins
-        session.line_id = lambda: lazy.line_id
+        session.backend_id = lambda: lazy.backend_id
         engine: Engine | None = None
 
         async def change_user(payload: bytes) -> None:
@@ -170,9 +170,9 @@ class ProxyAccountsGateway:
             )
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))
-            session.became(identity_of(login, client), login.database)
-            if check.stands_in:
-                session.stand_in()
+            session.change_identity(identity_of(login, client), login.database)
+            if check.substituted:
+                session.enter_substituted()
             limit(session, lazy, account, engine)
 
         def attach(connection: ClientConnection) -> None:
@@ -182,8 +182,8 @@ class ProxyAccountsGateway:
             lazy.attach(connection)
 
         def interrupt() -> None:
-            if (line_id := lazy.answering) is not None:
-                task = asyncio.get_running_loop().create_task(self._server.kill_query(line_id))
+            if (backend_id := lazy.answering) is not None:
+                task = asyncio.get_running_loop().create_task(self._server.kill_query(backend_id))
                 self._killing.add(task)
                 task.add_done_callback(self._killing.discard)
 
@@ -213,6 +213,7 @@ class ProxyAccountsGateway:
         return login.charset
 
 
-def _known_database(session: ClientSession) -> str | None:
-    """Where a new connection begins. A change that went unseen ended with the connection on which it was made."""
+def _current_database(session: ClientSession) -> str | None:
+    """The current database of a new connection. A change that was not seen ended with the connection on which it was
+    made."""
     return None if session.database == UNKNOWN_DATABASE else session.database_at_server

@@ -1,14 +1,16 @@
-"""Admission: who may come in, and how many. The one place where clients are counted and refused for their number.
+"""Admission: which clients are admitted, and how many. The only place where clients are counted and refused for their
+number.
 
-Rules: every client has a Visit from its accepted socket to its end. What can be refused at once is refused at once,
-before the database is asked anything: too many clients (1040), an address that failed too many logins or broke off too
-many (1129). How many connections a user has (1203) is asked only after its password was found right, and before the
-client is sent an error. Logins under way are bounded, too, but who comes then waits for his turn: pools that start
-connect all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.login_turns), and a place
-among all connections too, where there is no other: sockets that say nothing keep nobody out.
+Rules: every client has a ClientSlot from its accepted socket to its end. What can be refused at once is refused at
+once, before the database is asked anything: too many clients (1040), an address that failed too many logins or broke
+off too many (1129). How many connections a user has (1203) is asked only after its password was found right, and before
+the client is sent an error. Logins in progress are bounded, too, but a further client waits for its turn: pools that
+start connect all at once. A client that has a turn and sends nothing loses it to those that wait
+(proxy.listen.login_turns), and its place among all connections, too, where no other is free: silent sockets keep no
+client out.
 
-Counts hold for all workers together (proxy.listen.shared_counts); failed logins are reported to the other workers
-(`announce`), so an address that moves from one to another gains no more than what is under way at that moment.
+Counts are those of all workers together (proxy.listen.shared_counts); failed logins are reported to the other workers
+(`announce`), so an address that moves from one to another gains no more than what is in progress at that moment.
 """
 
 from __future__ import annotations
@@ -22,19 +24,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proxy.errors import FatalProtocolError, ProxyError
-from proxy.listen.login_turns import SILENT_SECONDS, Turns
+from proxy.listen.login_turns import SILENT_SECONDS, LoginTurns
 from proxy.listen.shared_counts import Count, WorkerCounts
 
 log = logging.getLogger(__name__)
 
 ADDRESSES_MAX = 10_000
-"""Addresses whose failed logins are remembered, about 2 MB; then the one that failed longest ago is forgotten. Who has
-ten thousand addresses has a million attempts a minute anyway."""
+"""Addresses whose failed logins are remembered, about 2 MB; then the one that failed longest ago is forgotten. An
+attacker with ten thousand addresses has a million attempts a minute anyway."""
 
 _IPV6_PREFIX = 64  # what one customer of a provider has; single addresses of it cost nothing
-_TELL_BURST = 20  # words to blocked addresses at once: a client that tries again reads why, a storm does not
-_TELL_SECONDS = 0.05  # between two words to blocked addresses; more often their sockets are closed without one
-_COMPLAIN_SECONDS = 60.0  # a refusal of each kind is logged once in that time, with the number of those left out
+_REPLY_BURST = 20  # errors to blocked addresses at once: a client that tries again reads why, a storm does not
+_REPLY_INTERVAL_SECONDS = (
+    0.05  # between two errors to blocked addresses; above this rate sockets are closed without one
+)
+_REFUSAL_LOG_SECONDS = 60.0  # a refusal of each kind is logged once in that time, with the number of those left out
 
 _BROKEN_OFF = "connections a minute that ended before they had logged in"
 _FAILED = "failed logins a minute"
@@ -55,7 +59,8 @@ class AdmissionLimits:
 
 
 class Admission:
-    """See the module. `clock` is monotonic seconds; `announce` tells other workers of a login: source, whether good."""
+    """See the module. `clock` is monotonic seconds; `announce` reports a login to other workers: source, whether
+    good."""
 
     def __init__(
         self,
@@ -71,54 +76,54 @@ class Admission:
         self.broken = FailedLogins(-(-limits.connection_errors // tally.workers), clock)
         self._announce = announce
         self._clock = clock
-        self._complaints = _Complaints(clock)
-        self._tell_at = 0.0
+        self._refusal_log = _RefusalLog(clock)
+        self._next_reply_at = 0.0
         per_address = -(-limits.unauthenticated_per_address // tally.workers) or limits.unauthenticated
-        self.turns: Turns[Visit] = Turns(
+        self.turns: LoginTurns[ClientSlot] = LoginTurns(
             per_address,
-            lambda: tally.take(Count.LOGGING_IN, limits.unauthenticated),
-            lambda: tally.give(Count.LOGGING_IN),
+            lambda: tally.acquire(Count.LOGGING_IN, limits.unauthenticated),
+            lambda: tally.release(Count.LOGGING_IN),
             self._drop,
             clock,
         )
 
-    def arrive(self, host: str) -> Visit:
-        """A client has connected from this address. Raises ProxyError: tell it, and hang up."""
+    def admit_connection(self, host: str) -> ClientSlot:
+        """A client has connected from this address. Raises ProxyError: send it, and close."""
         source = source_of(host)
         self._check_failures(host, source)
         if not self._take_place(source):
-            self._complaints.about("limits.max_connections", host)
+            self._refusal_log.about("limits.max_connections", host)
             self.tally.add(Count.REFUSED)
             raise ProxyError(1040, "Too many connections")
-        return Visit(self, host, source)
+        return ClientSlot(self, host, source)
 
-    def shuns(self, host: str) -> bool:
-        """Whether to hang up on this address without a word, which is all that many sockets of it are worth."""
+    def drops_silently(self, host: str) -> bool:
+        """Whether to close this address's socket without an error, so that many sockets of it cost little."""
         if not (self.failures or self.broken) or not self._blocked(source_of(host)):
             return False
         now = self._clock()
-        due = max(self._tell_at, now)
-        if due - now > _TELL_BURST * _TELL_SECONDS:
+        due = max(self._next_reply_at, now)
+        if due - now > _REPLY_BURST * _REPLY_INTERVAL_SECONDS:
             return True
-        self._tell_at = due + _TELL_SECONDS
+        self._next_reply_at = due + _REPLY_INTERVAL_SECONDS
         return False
 
     def _take_place(self, source: str) -> bool:
         limits, tally = self.limits, self.tally
-        if tally.take(Count.CONNECTIONS, limits.connections):
+        if tally.acquire(Count.CONNECTIONS, limits.connections):
             return True
         silent = self.turns.to_make_room_for(source)
         if silent is None:
             return False
         self._drop(silent)
-        return tally.take(Count.CONNECTIONS, limits.connections)
+        return tally.acquire(Count.CONNECTIONS, limits.connections)
 
-    def _drop(self, visit: Visit) -> None:
-        """It says nothing while others wait."""
-        self._complaints.about("limits.unauthenticated_connections", visit.host)
-        visit.leave()
-        visit.broke_off()
-        visit.drop(
+    def _drop(self, slot: ClientSlot) -> None:
+        """It is silent while others wait."""
+        self._refusal_log.about("limits.unauthenticated_connections", slot.host)
+        slot.leave()
+        slot.login_aborted()
+        slot.drop(
             ProxyError(
                 1040,
                 f"Too many connections that have not logged in: this one said nothing for {SILENT_SECONDS:g} s, or"
@@ -127,8 +132,8 @@ class Admission:
             )
         )
 
-    def heard(self, source: str, good: bool) -> None:
-        """Another worker's login came to this end."""
+    def on_remote_login(self, source: str, good: bool) -> None:
+        """Another worker reports the result of a login."""
         if good:
             self.failures.forgive(source)
         else:
@@ -145,7 +150,7 @@ class Admission:
         ):
             seconds = counted.blocked_for(source)
             if seconds > 0:
-                self._complaints.about(name, host)
+                self._refusal_log.about(name, host)
                 self.tally.add(Count.REFUSED)
                 raise FatalProtocolError(
                     1129,
@@ -163,15 +168,15 @@ class Admission:
         if self.failures.forgive(source):
             self._announce(source, True)
 
-    def _take_user(self, user: str, host: str) -> None:
-        if not self.tally.take_user(user, self.limits.user_connections):
-            self._complaints.about("limits.max_user_connections", host, user)
+    def _acquire_user(self, user: str, host: str) -> None:
+        if not self.tally.acquire_user(user, self.limits.user_connections):
+            self._refusal_log.about("limits.max_user_connections", host, user)
             self.tally.add(Count.REFUSED)
             raise ProxyError(1203, f"User {user} already has more than 'max_user_connections' active connections")
 
 
-class Visit:
-    """One client's place: taken by `Admission.arrive`, given back by `leave`."""
+class ClientSlot:
+    """One client's place: taken by `Admission.admit_connection`, released by `leave`."""
 
     def __init__(self, admission: Admission, host: str, source: str) -> None:
         self._admission = admission
@@ -180,7 +185,7 @@ class Visit:
         self.waiting_since: Callable[[], float | None] = lambda: None
         """Since when the client's next packet is waited for; None: none is."""
         self.drop: Callable[[ProxyError], None] = lambda error: None
-        """Tells the client, and ends its login."""
+        """Sends the error, and ends the login."""
         self._user: str | None = None
         self._left = False
 
@@ -192,12 +197,12 @@ class Visit:
     def turn(self) -> asyncio.Future[None]:
         """Done once this client may log in: at once, unless as many others do as the limit on those who have not yet
         allows."""
-        turn = self._admission.turns.ask(self)
+        turn = self._admission.turns.request(self)
         if not turn.done():
-            self._admission._complaints.about("limits.unauthenticated_connections", self.host)
+            self._admission._refusal_log.about("limits.unauthenticated_connections", self.host)
         return turn
 
-    def broke_off(self) -> None:
+    def login_aborted(self) -> None:
         """The connection ended before the login did."""
         self._admission.broken.add(self.source)
 
@@ -206,16 +211,16 @@ class Visit:
         self._admission._check_failures(self.host, self.source)
 
     def admit(self, user: str) -> None:
-        """The password was right; the client has no answer yet. Raises ProxyError 1203: it must not come in."""
+        """The password was right; the client has no answer yet. Raises ProxyError 1203: it is refused."""
         if self._admission.limits.user_connections and user != self._user:
-            self._admission._take_user(user, self.host)
-            self._give_user()
+            self._admission._acquire_user(user, self.host)
+            self._release_user()
             self._user = user
         self._admission._succeeded(self.source)
         self.logged_in()
 
     def failed(self, errno: int) -> None:
-        """The login came to nothing, for this reason."""
+        """The login failed, for this reason."""
         if errno in LOGIN_FAILURES:
             self._admission._failed(self.source)
 
@@ -224,16 +229,16 @@ class Visit:
         self._admission.turns.leave(self)
 
     def leave(self) -> None:
-        """The client is gone, and its line to the database with it. May be called twice."""
+        """The client is gone, and its connection to the database with it. May be called twice."""
         if not self._left:
             self._left = True
             self.logged_in()
-            self._give_user()
-            self._admission.tally.give(Count.CONNECTIONS)
+            self._release_user()
+            self._admission.tally.release(Count.CONNECTIONS)
 
-    def _give_user(self) -> None:
+    def _release_user(self) -> None:
         if self._user is not None:
-            self._admission.tally.give_user(self._user)
+            self._admission.tally.release_user(self._user)
             self._user = None
 
 
@@ -263,8 +268,8 @@ class FailedLogins:
         if len(self._left) > ADDRESSES_MAX:
             self._left.popitem(last=False)
 
-    def give_back(self, source: str) -> None:
-        """One that was counted before it was known has not failed."""
+    def refund(self, source: str) -> None:
+        """A login that was counted in advance has not failed."""
         if source in self._left:
             self._left[source] = (min(self._most, self._now(source) + 1.0), self._clock())
 
@@ -279,7 +284,7 @@ class FailedLogins:
 
 @lru_cache(maxsize=1024)
 def source_of(host: str) -> str:
-    """What of an address stands for somebody: an IPv4 address whole, of IPv6 the network."""
+    """The part of an address that identifies a client: an IPv4 address whole, of IPv6 the network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -291,19 +296,19 @@ def source_of(host: str) -> str:
     return str(address)
 
 
-class _Complaints:
+class _RefusalLog:
     """What is logged of refusals: each kind once a minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._next: dict[str, float] = {}
-        self._unsaid: dict[str, int] = {}
+        self._suppressed: dict[str, int] = {}
 
     def about(self, limit: str, host: str, user: str | None = None) -> None:
         now = self._clock()
         if now < self._next.get(limit, now):
-            self._unsaid[limit] = self._unsaid.get(limit, 0) + 1
+            self._suppressed[limit] = self._suppressed.get(limit, 0) + 1
             return
-        self._next[limit] = now + _COMPLAIN_SECONDS
+        self._next[limit] = now + _REFUSAL_LOG_SECONDS
         more: dict[str, object] = {} if user is None else {"user": user}
-        log.warning("%s is reached", limit, extra={"peer": host, "before": self._unsaid.pop(limit, 0), **more})
+        log.warning("%s is reached", limit, extra={"peer": host, "before": self._suppressed.pop(limit, 0), **more})

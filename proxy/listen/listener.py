@@ -1,10 +1,10 @@
 """Listening: sockets bound to an address, and clients accepted from them.
 
-Several workers accept from the same sockets, which the supervisor bound. Who has more clients than another worker
+Several workers accept from the same sockets, which the supervisor bound. A worker with more clients than another
 leaves a new one to that for a moment (`DEFER_SECONDS`), so connections are spread evenly by number; a worker that is
-busy or stuck delays nobody for longer, because the others then take the client after all.
+busy or stuck delays no one for longer, because the others then take the client after all.
 
-Sockets of an address that is shunned are closed at once, and in bunches with pauses, which cost a few hundredths of the
+Sockets of a blocked address are closed at once, and in bunches with pauses, which cost a few hundredths of the
 time.
 """
 
@@ -24,9 +24,11 @@ from proxy.transport.addresses import Address
 
 log = logging.getLogger(__name__)
 
-BACKLOG = 1024  # connections that the kernel holds until we come to them: as many as one worker logs in within a second
+BACKLOG = (
+    1024  # connections that the kernel queues until they are accepted: as many as one worker logs in within a second
+)
 DEFER_SECONDS = 0.001  # one idle worker's time to be woken and to accept, several times over
-SHUNNED_MAX, SHUNNED_SECONDS = 16, 0.004  # so many sockets closed, some 15 us each; then such a pause
+DROPS_MAX, DROP_PAUSE_SECONDS = 16, 0.004  # so many sockets closed, some 15 us each; then such a pause
 _SLACK = 16  # one more client in so many is no imbalance; without it a burst would be taken turn by turn
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _EXHAUSTED_SECONDS = 1.0  # as asyncio does: others may close something meanwhile
@@ -34,14 +36,14 @@ _EXHAUSTED_SECONDS = 1.0  # as asyncio does: others may close something meanwhil
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """Where a process stands: alone, or as one of several workers with a line to the others."""
+    """The role of a process: alone, or one of several workers with a connection to the others."""
 
     sockets: Sequence[socket.socket]
     tally: WorkerCounts
     worker: int = 0
-    line: socket.socket | None = None
+    bus_socket: socket.socket | None = None
     proxy: str = field(default_factory=lambda: secrets.token_hex(16))
-    """The same for all workers of one proxy, and for nobody else."""
+    """The same for all workers of one proxy, and for no one else."""
     admin: Sequence[socket.socket] = ()
     """Where the admin port listens, if it does."""
 
@@ -52,18 +54,18 @@ def bind(address: Address) -> list[socket.socket]:
     Raises:
         OSError: the name is not known, or the port is taken.
     """
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    candidates = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     unusable: OSError | None = None
     with contextlib.ExitStack() as on_failure:
         port = address.port
-        for family, _, _, _, (host, *rest) in dict.fromkeys(found):
+        for family, _, _, _, (host, *rest) in dict.fromkeys(candidates):
             try:
                 bound = on_failure.enter_context(_bind(family, (str(host), port, *rest[1:])))
             except OSError as error:
                 if error.errno != errno.EADDRNOTAVAIL:
                     raise
-                unusable = error  # `localhost` may stand for an IPv6 address that this machine does not have
+                unusable = error  # `localhost` may resolve to an IPv6 address that this machine does not have
                 continue
             port = bound.getsockname()[1]
             sockets.append(bound)
@@ -93,19 +95,20 @@ def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
 
 
 class Acceptor:
-    """Accepts clients, alone or beside other workers. The sockets stay their owner's; `close` only stops accepting."""
+    """Accepts clients, alone or alongside other workers. The sockets stay their owner's; `close` only stops
+    accepting."""
 
     def __init__(
         self,
         sockets: Sequence[socket.socket],
         new_protocol: Callable[[], asyncio.BaseProtocol],
         tally: WorkerCounts,
-        shuns: Callable[[str], bool] = lambda host: False,
+        drops_silently: Callable[[str], bool] = lambda host: False,
     ) -> None:
         self.sockets = tuple(sockets)
         self._new_protocol = new_protocol
         self._tally = tally
-        self._shuns = shuns
+        self._drops_silently = drops_silently
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}
         self._connecting: set[asyncio.Task[object]] = set()
@@ -142,25 +145,26 @@ class Acceptor:
         self._accept(listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """One client, if it still waits: then the others have their turn, and the counts are looked at again.
+        """One client, if it still waits: then the others have their turn, and the counts are read again.
 
-        After shunned sockets there is a pause, however few they were: those that come singly would each wake the loop.
+        After sockets of blocked addresses there is a pause, however few they were: those that come singly would each
+        wake the loop.
         """
-        for closed in range(SHUNNED_MAX):
+        for closed in range(DROPS_MAX):
             accepted = self._next(listening)
             if accepted is None:
                 if closed and listening not in self._waiting:  # else it waits for longer, for descriptors
-                    self._pause(listening, SHUNNED_SECONDS)
+                    self._pause(listening, DROP_PAUSE_SECONDS)
                 return
             client, address = accepted
-            if not (isinstance(address, tuple) and self._shuns(str(address[0]))):
+            if not (isinstance(address, tuple) and self._drops_silently(str(address[0]))):
                 client.setblocking(False)
                 task: asyncio.Task[object] = self._loop.create_task(self._connect(client))
                 self._connecting.add(task)
                 task.add_done_callback(self._connecting.discard)
                 return
             client.close()
-        self._pause(listening, SHUNNED_SECONDS)
+        self._pause(listening, DROP_PAUSE_SECONDS)
 
     def _next(self, listening: socket.socket) -> tuple[socket.socket, object] | None:
         try:
@@ -178,4 +182,4 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(self._new_protocol, accepted)
         except OSError:
-            accepted.close()  # it was gone before anything was said
+            accepted.close()  # it was closed before anything was sent

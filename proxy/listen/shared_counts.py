@@ -1,9 +1,9 @@
-"""SharedCounts: how many clients each worker has, where all workers see it: in memory that they share.
+"""SharedCounts: how many clients each worker has, in memory that all workers share.
 
-Rules: every worker has a column of its own and is the only one that writes it, so no lock can be left held by a worker
-that dies. To take a place, a worker first counts itself in and then adds up the columns; above the limit it counts
-itself out again. So a limit holds exactly: two who come at the same moment may both be refused the last place, never
-both be given it. The column of a worker that died is cleared by the supervisor.
+Rules: every worker has a column of its own and is the only one that writes it, so no lock can be left locked by a
+worker that dies. To take a place, a worker first counts itself in and then adds up the columns; above the limit it
+counts itself out again. So a limit is exact: two clients at the same moment may both be refused the last place, but
+never both get it. The column of a worker that died is cleared by the supervisor.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Count(IntEnum):
     LOGIN_FAILURES = 3
     """Logins that failed since the proxy started. It outlives its worker, as the next two do: see `clear`."""
     REFUSED = 4
-    """Clients that a limit kept out since the proxy started."""
+    """Clients that a limit refused since the proxy started."""
     DEATHS = 5
     """How often the worker died; the supervisor's."""
 
 
-_KEPT = (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)
-"""What only grows: a sum over the workers that fell when one died would be read as a proxy that started anew."""
+_CUMULATIVE = (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)
+"""What only grows: a sum over the workers that fell when one died would be read as a proxy that started again."""
 
 _USERS_AT = len(Count)
 
@@ -53,11 +53,11 @@ class SharedCounts:
         return WorkerCounts(columns, worker, self._slots)
 
     def clear(self, worker: int) -> None:
-        """That worker is gone, and its clients with it. What is counted since the proxy started stays."""
+        """That worker has died, and its clients with it. What is counted since the proxy started stays."""
         start = worker * self._stride
-        kept = {what: self._cells[start + what] for what in _KEPT}
+        cumulative = {what: self._cells[start + what] for what in _CUMULATIVE}
         self._cells[start : start + self._stride] = memoryview(bytes(self._stride * _CELL_BYTES)).cast("q")
-        for what, number in kept.items():
+        for what, number in cumulative.items():
             self._cells[start + what] = number
 
     def died(self, worker: int) -> None:
@@ -74,7 +74,7 @@ class WorkerCounts:
         self._others = [column for number, column in enumerate(columns) if number != worker]
         self._slots = slots
 
-    def take(self, what: Count, limit: int) -> bool:
+    def acquire(self, what: Count, limit: int) -> bool:
         """Count one more of it, unless all workers together then have more than `limit`."""
         self._own[what] += 1
         if self.total(what) <= limit:
@@ -82,7 +82,7 @@ class WorkerCounts:
         self._own[what] -= 1
         return False
 
-    def give(self, what: Count) -> None:
+    def release(self, what: Count) -> None:
         """One less of it."""
         self._own[what] -= 1
 
@@ -111,8 +111,8 @@ class WorkerCounts:
         """The connections of that other present worker which has the fewest; None: there is no other."""
         return min((column[Count.CONNECTIONS] for column in self._others if column[Count.PRESENT]), default=None)
 
-    def take_user(self, name: str, limit: int) -> bool:
-        """As `take`, for one user's connections."""
+    def acquire_user(self, name: str, limit: int) -> bool:
+        """As `acquire`, for one user's connections."""
         digest = _digest(name)
         at = self._place(digest)
         self._own[at] = digest
@@ -122,13 +122,13 @@ class WorkerCounts:
         self._own[at + 1] -= 1
         return False
 
-    def give_user(self, name: str) -> None:
+    def release_user(self, name: str) -> None:
         """One connection less of that user."""
         at = self._place(_digest(name))
         self._own[at + 1] -= 1
 
     # A column's users are a hash table: digest and count, side by side. An entry is never emptied, for a reader of
-    # another process may be on its way past it; one whose count is 0 may be given to another name.
+    # another process may be probing past it; one whose count is 0 may be reused for another name.
 
     def _place(self, digest: int) -> int:
         """The cell of a digest in our own column, or the cell it may have."""
@@ -158,5 +158,5 @@ class WorkerCounts:
 
 
 def _digest(name: str) -> int:
-    """64 bits that stand for a name; never 0, which marks a cell that was never used."""
+    """64 bits that represent a name; never 0, which marks a cell that was never used."""
     return int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little") >> 1 or 1

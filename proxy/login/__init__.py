@@ -1,8 +1,9 @@
 """Who a client is: accounts, password plugins, TLS, rights.
 
-Two ways: the client and the MySQL server settle it between them and the proxy carries their packets (`carried_login`,
-`exchange`, `password_bridge`, `account_check`), or the proxy decides by its own accounts (`own_accounts`, `plugins`,
-`accounts`). `as_client` is the proxy's own login at the server. `rights` says what an account of the proxy may do.
+Two methods: the client and the MySQL server authenticate each other and the proxy carries their packets
+(`carried_login`, `exchange`, `password_bridge`, `account_check`), or the proxy decides by its own accounts
+(`own_accounts`, `plugins`, `accounts`). `as_client` is the proxy's own login at the server. `rights` says what an
+account of the proxy may do.
 
-No module here knows what a session is.
+No module here depends on sessions.
 """

@@ -1,14 +1,14 @@
-"""What the server's OK does not tell: whether it judged the client by something that was the proxy's.
+"""What the server's OK does not show: whether it authenticated the client by a property of the proxy's own connection.
 
-Two things that a server takes from the connection itself, and the connection is ours:
+Two properties that a server reads from the connection itself, which is the proxy's:
 
 - The user of the operating system at the other end of a unix socket. It is the proxy's, so an account that logs in by
   it (unix_socket, auth_socket) would let in every client that knows its name.
-- Whether the connection is encrypted. An account that requires TLS is not to be served over a client's open connection
-  only because ours to the server is encrypted.
+- Whether the connection is encrypted. An account that requires TLS is not to be served over a client's clear-text
+  connection only because the proxy's to the server is encrypted.
 
 In these two situations, and only there, the session that was just opened is asked about its own account before the
-client hears of the OK. Every account may see its own definition.
+client gets the OK. Every account may see its own definition.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEEDS_TLS = (
 async def check_account(client: ClientSocket, backend: BackendSocket, capabilities: int) -> None:
     """Refuse an account that was let in by the connection and not by the client. The link's login is over.
 
-    A name or a comment with these words in it is refused too: nobody has those, and nothing has to be unquoted.
+    A name or a comment that contains these words is refused, too: no real one does, and so nothing has to be unquoted.
 
     Raises:
         ProxyError: it must not be served.
@@ -75,7 +75,7 @@ async def _definition(backend: BackendSocket, capabilities: int) -> bytes | None
             if len(answer) > _ANSWER_MAX_BYTES:
                 raise BackendLost("the server shows an account of more than 64 KiB")
         backend.seq = 0
-        found = decode_result(bytes(answer), capabilities, encoding="utf-8")
+        result = decode_result(bytes(answer), capabilities, encoding="utf-8")
     except (AnswerError, MalformedPacket) as error:
         raise BackendLost(f"the server's answer about the account makes no sense: {error}") from error
-    return b" ".join(value for row in found.rows for value in row if value is not None) if found else None
+    return b" ".join(value for row in result.rows for value in row if value is not None) if result else None

@@ -1,4 +1,4 @@
-"""The accounts of the embedded backend, and what is kept of their passwords: digests only, never shown.
+"""The accounts of the embedded backend, and what is stored of their passwords: digests only, never shown.
 
 A plain password is digested at once for both plugins. A hash serves only the plugin that made it.
 """
@@ -28,7 +28,7 @@ class InvalidPasswordHash(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SaltedHash:
-    """What MySQL's authentication_string of caching_sha2_password holds."""
+    """The parts of MySQL's authentication_string of caching_sha2_password."""
 
     salt: bytes
     rounds: int
@@ -41,7 +41,7 @@ class SaltedHash:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account. `native` is SHA1(SHA1(password)), `sha2` SHA256(SHA256(password)); `salted` stands in for `sha2`
+    """An account. `native` is SHA1(SHA1(password)), `sha2` SHA256(SHA256(password)); `salted` replaces `sha2`
     until the first login. `exists` is false for those made up for unknown names."""
 
     name: str
@@ -53,7 +53,7 @@ class Account:
 
     @classmethod
     def with_password(cls, name: str, password: str) -> Account:
-        """An account whose password is known; an empty one lets anybody in who sends none."""
+        """An account whose password is known; an empty one lets anyone in who sends none."""
         plain = password.encode()
         native, sha2 = sha1(sha1(plain).digest()).digest(), sha256(sha256(plain).digest()).digest()
         return cls(name, native, sha2, passwordless=not plain)
@@ -83,12 +83,12 @@ class Account:
 
     @property
     def kind(self) -> tuple[tuple[str, ...], int]:
-        """What a client can tell of it without its password: the plugins, and what a login in full costs; 0: fast."""
+        """What a client can find out without its password: the plugins, and what a login in full costs; 0: fast."""
         return self.plugins, 0 if self.salted is None else self.salted.rounds
 
 
 class Accounts:
-    """All accounts. Unknown names get an account too, of a kind that some real one has, whose password nobody knows:
+    """All accounts. Unknown names get an account too, of a kind that some real one has, whose password no one knows:
     so a wrong name costs the same packets and the same work as a wrong password. Which kind it is follows from the name
     and the configured passwords: it is the same at all workers and after a restart, as it is for a real name."""
 
@@ -105,8 +105,8 @@ class Accounts:
 
     def find(self, name: str) -> Account:
         """The account of that name, or one that does not exist."""
-        found = self._accounts.get(name)
-        return self._made_up(name) if found is None else found
+        account = self._accounts.get(name)
+        return self._made_up(name) if account is None else account
 
     def _made_up(self, name: str) -> Account:
         seed = hmac.digest(self._secret, name.encode(errors="surrogatepass"), "sha256")

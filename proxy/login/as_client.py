@@ -1,6 +1,6 @@
 """Logging in at the MySQL server as a client of it, on a BackendSocket: with the account of the backend's URL.
 
-The counterpart of `handshake`, which carries what the client itself sends: here the password is known. Spoken are
+The counterpart of `handshake`, which carries what the client itself sends: here the password is known. Supported are
 mysql_native_password, caching_sha2_password (fast; in full on a private connection, or under the server's RSA key),
 sha256_password and client_ed25519, each also after a switch. Nothing is answered that would give the password away: as
 it is it goes over private connections only.
@@ -51,7 +51,7 @@ its connection to the database."""
 _OK, _ERR, _SWITCH, _MORE = 0x00, 0xFF, 0xFE, 0x01
 _FAST, _IN_FULL = b"\x03", b"\x04"
 _KEY_REQUESTS = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
-_MAX_PACKET_BYTES = 1 << 30  # what we say that we take: rows are passed on, never held
+_MAX_PACKET_BYTES = 1 << 30  # the size that we announce: rows are passed on, never buffered
 _PROOFS: Mapping[str, Callable[[bytes, bytes], bytes]] = {
     NATIVE: password_proofs.native,
     CACHING_SHA2: password_proofs.caching_sha2,
@@ -60,7 +60,7 @@ _PROOFS: Mapping[str, Callable[[bytes, bytes], bytes]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LoginWish:
+class LoginOptions:
     """What a connection is to be: `capabilities` those that shape answers, `charset` a collation's id."""
 
     capabilities: int
@@ -71,7 +71,7 @@ class LoginWish:
 
 @dataclass(frozen=True, slots=True)
 class ServerLogin:
-    """A connection that is logged in: what the server said of itself, its status flags, and the capabilities in
+    """A connection that is logged in: the server's greeting, its status flags, and the capabilities in
     force."""
 
     greeting: Greeting
@@ -79,20 +79,22 @@ class ServerLogin:
     capabilities: int
 
 
-async def log_in(backend: BackendSocket, url: BackendUrl, tls: BackendTls | None, wish: LoginWish) -> ServerLogin:
+async def log_in(
+    backend: BackendSocket, url: BackendUrl, tls: BackendTls | None, login_options: LoginOptions
+) -> ServerLogin:
     """Log in with the URL's account.
 
     Raises:
-        BackendRefused: the server said no; with its number, SQLSTATE and text.
-        BackendLost: the connection broke, or the login needs what is not spoken here.
+        BackendRefused: the server refused; with its number, SQLSTATE and text.
+        BackendLost: the connection broke, or the login needs a plugin that is not supported.
     """
     payload = await backend.read_packet()
     if payload[:1] == bytes((_ERR,)):
         raise _refusal(payload)
     greeting = parse_greeting(payload)
-    if missing := wish.capabilities & ~(OF_THE_LOGIN | LONG_PASSWORD) & ~greeting.capabilities:
+    if missing := login_options.capabilities & ~(OF_THE_LOGIN | LONG_PASSWORD) & ~greeting.capabilities:
         raise BackendLost(f"the server no longer offers what this client was promised (capabilities {missing:#x})")
-    credentials = _credentials(url, greeting, wish)
+    credentials = _credentials(url, greeting, login_options)
     if tls is not None and (greeting.capabilities & SSL or tls.required):
         if not greeting.capabilities & SSL:
             raise BackendLost("the database offers no TLS, which the configuration requires")
@@ -103,22 +105,22 @@ async def log_in(backend: BackendSocket, url: BackendUrl, tls: BackendTls | None
     return ServerLogin(greeting, status, credentials.capabilities)
 
 
-def _credentials(url: BackendUrl, greeting: Greeting, wish: LoginWish) -> Credentials:
-    flags = wish.capabilities & ~OF_THE_LOGIN | PROTOCOL_41 | SECURE_CONNECTION
+def _credentials(url: BackendUrl, greeting: Greeting, login_options: LoginOptions) -> Credentials:
+    flags = login_options.capabilities & ~OF_THE_LOGIN | PROTOCOL_41 | SECURE_CONNECTION
     flags |= greeting.capabilities & (PLUGIN_AUTH | LENENC_AUTH)
     attributes = None
-    if wish.attributes and greeting.capabilities & CONNECT_ATTRS:
+    if login_options.attributes and greeting.capabilities & CONNECT_ATTRS:
         flags |= CONNECT_ATTRS
-        attributes = {name.encode(): value.encode() for name, value in wish.attributes.items()}
-    if wish.database:
+        attributes = {name.encode(): value.encode() for name, value in login_options.attributes.items()}
+    if login_options.database:
         flags |= CONNECT_WITH_DB
     return Credentials(
         user=url.user.encode(),
         auth=b"",
-        database=wish.database.encode() if wish.database else None,
+        database=login_options.database.encode() if login_options.database else None,
         plugin=b"" if flags & PLUGIN_AUTH else None,
         capabilities=flags,
-        charset=wish.charset,
+        charset=login_options.charset,
         max_packet_bytes=_MAX_PACKET_BYTES,
         attributes=attributes,
     )
@@ -130,7 +132,7 @@ class _Exchange:
     def __init__(self, backend: BackendSocket, password: bytes, plugin: str, nonce: bytes) -> None:
         self._backend = backend
         self._password = password
-        # Of others, not spoken here or with a challenge longer than a greeting holds, the server asks for a switch.
+        # Of others, not supported or with a challenge longer than a greeting holds, the server asks for a switch.
         self._plugin = plugin if plugin in (NATIVE, CACHING_SHA2, SHA256) else NATIVE
         self._nonce = nonce
 
@@ -158,13 +160,13 @@ class _Exchange:
             return self._switched(payload[1:])
         if kind != _MORE:
             raise BackendLost(f"the server sent a packet that no login has ({kind:#04x})")
-        told = payload[1:]
-        if self._plugin == CACHING_SHA2 and told == _FAST:
+        data = payload[1:]
+        if self._plugin == CACHING_SHA2 and data == _FAST:
             return None
-        if self._plugin == CACHING_SHA2 and told == _IN_FULL:
+        if self._plugin == CACHING_SHA2 and data == _IN_FULL:
             return self._in_clear if self._backend.private else _KEY_REQUESTS[CACHING_SHA2]
-        if self._plugin in _KEY_REQUESTS and told.startswith(b"-----BEGIN"):
-            return await self._under_key(told)
+        if self._plugin in _KEY_REQUESTS and data.startswith(b"-----BEGIN"):
+            return await self._under_key(data)
         raise BackendLost(f"the server asks for more than {self._plugin} says")
 
     def _switched(self, request: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""How clients' connections to the MySQL server are encrypted, as the backend URL's `ssl` says.
+"""How clients' connections to the MySQL server are encrypted, by the backend URL's `ssl`.
 
 A client certificate (`ssl_cert`) is for connections of the proxy's own account only. On a connection where the client
-itself logs in it would vouch for somebody it does not know: an account that requires one would be open to everybody who
+itself logs in it would vouch for someone it does not know: an account that requires one would be open to everybody who
 can reach the proxy.
 """
 
@@ -27,7 +27,7 @@ def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
     """What `carry_authentication` is to do; None: the connection stays open. `own`: the proxy's own account logs in,
     with its certificate if it has one.
 
-    `preferred` encrypts wherever the server offers it, except towards this machine, where nobody listens in and every
+    `preferred` encrypts wherever the server offers it, except towards this machine, where no one listens in and every
     statement would pay for it.
 
     Raises:
@@ -44,7 +44,7 @@ def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
         context.verify_mode = ssl.CERT_NONE  # as MySQL's own clients: these modes encrypt and do not verify
     if own and url.ssl_cert is not None:
         context.load_cert_chain(url.ssl_cert, url.ssl_key, password="")
-    # The name is sent in every mode: some servers stand behind one address and are found by it.
+    # The name is sent in every mode: some servers share one address and are selected by it.
     return BackendTls(context, url.host, required=url.ssl is not SslMode.PREFERRED)
 
 

@@ -1,9 +1,9 @@
 """Authentication carried between a client and the MySQL server behind the proxy, whatever the plugin.
 
 Rules: the server greets, the server judges; the proxy carries the packets of both and only takes away capabilities that
-it cannot relay. Until the server has said OK nothing of the client reaches it but login packets. After ERR the client
-is shown it, and its connection is closed: a client whose login failed can execute nothing, whatever it sends next.
-Each of the two connections is encrypted for itself: the client's as `tls` in the configuration says, the server's as
+it cannot relay. Until the server has answered OK only login packets of the client reach it. An ERR is sent to the
+client, and its connection is closed: a client whose login failed can execute nothing, whatever it sends next.
+Each of the two connections is encrypted separately: the client's by `tls` in the configuration, the server's by
 its URL.
 """
 
@@ -29,7 +29,7 @@ from proxy.errors import (
 from proxy.login.backend_tls import BackendTls  # part of what this module offers
 from proxy.login.client_tls import OfferedTls
 from proxy.login.exchange import AuthExchange, pass_refusal
-from proxy.login.system_database import STANDS_IN, is_system
+from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies
@@ -71,7 +71,7 @@ class LoginResult:
     connect_attrs: Mapping[str, str] = field(default_factory=dict)
     status: int = 0
     nonce: bytes = b""
-    stands_in: bool = False
+    substituted: bool = False
     """Whether its database is that of the system tables, which the server does not have."""
 
     @property
@@ -80,8 +80,8 @@ class LoginResult:
         return python_encoding(self.charset)
 
 
-def anybody(user: str) -> None:
-    """The Admit that refuses nobody."""
+def admit_all(user: str) -> None:
+    """The Admit that refuses no client."""
 
 
 async def carry_authentication(
@@ -92,16 +92,16 @@ async def carry_authentication(
     client_tls: OfferedTls | None = None,
     announced: bool = False,
     login_timeout: float = LOGIN_SECONDS,
-    admit: Admit = anybody,
+    admit: Admit = admit_all,
 ) -> LoginResult:
     """Log a client in at the server. `tls` is for the connection to it, `client_tls` is offered to the client.
-    `announced`: the server has been told the client's address (PROXY protocol), and may refuse it at any time.
+    `announced`: the server has received the client's address (PROXY protocol), and may refuse it at any time.
 
     Raises:
         LoginFailed: the client has been sent the error; both connections are closed.
         StreamClosed: the client went away.
     """
-    client.set_limits(LOGIN_PACKET_MAX_BYTES)
+    client.commands.max_packet_bytes = LOGIN_PACKET_MAX_BYTES
     with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):
             return await _log_in(client, backend, tls, client_tls, admit, announced=announced)
@@ -114,7 +114,7 @@ async def carry_change_user(
     login: LoginResult,
     *,
     login_timeout: float = LOGIN_SECONDS,
-    admit: Admit = anybody,
+    admit: Admit = admit_all,
 ) -> LoginResult:
     """Carry a COM_CHANGE_USER, whose payload has been read.
 
@@ -145,7 +145,7 @@ async def carry_change_user(
 
 @contextlib.contextmanager
 def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None = None) -> Iterator[None]:
-    """Whatever goes wrong: tell the client if it has no error yet, and close both connections."""
+    """After any failure: send the client an error if it has none yet, and close both connections."""
     try:
         yield
     except BaseException as error:
@@ -160,7 +160,7 @@ def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None
 
 
 def _failure(error: BaseException) -> ProxyError | None:
-    """What to tell the client; None if it has its error, or is gone."""
+    """The error for the client; None if it has one, or is gone."""
     if isinstance(error, TimeoutError):
         return ReadTimeout()
     if isinstance(error, MalformedPacket):
@@ -171,7 +171,7 @@ def _failure(error: BaseException) -> ProxyError | None:
 
 
 def refuse(client: ClientSocket, error: ProxyError) -> None:
-    """Tell the client why it may not come in, and close."""
+    """Send the client the error, and close."""
     client.write_many([refusal(client, error)])
     client.close(linger=True)
 
@@ -199,7 +199,7 @@ async def _log_in(
     encrypt = None if tls is None else _encrypts(parse_greeting(payload), tls)
     await client.write(shown)
     credentials = await receive_credentials(client, greeting.capabilities, client_tls)
-    if backend.unread:  # told whose connection it is (PROXY protocol), a server may refuse it after its own greeting
+    if backend.unread:  # with the client's address (PROXY protocol), a server may refuse it after its own greeting
         await pass_refusal(client, await backend.read_packet())
     if encrypt is not None:
         backend.write_packet(encode_tls_request(credentials))
@@ -209,14 +209,14 @@ async def _log_in(
     backend.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
     status = await exchange.run()
     client.reset_seq()
-    result = login_result(credentials, greeting, status, nonce=exchange.nonce, stands_in=exchange.stands_in)
+    result = login_result(credentials, greeting, status, nonce=exchange.nonce, substituted=exchange.substituted)
     if credentials.capabilities & COMPRESS:
         client.start_compression(result.capabilities)  # the server's connection is already: see AuthExchange
     return result
 
 
 async def _encrypt(client: ClientSocket, backend: BackendSocket, tls: BackendTls, *, announced: bool) -> None:
-    """Begin TLS with the server. Where it is told whose connection this is, its refusal may come now, in clear text and
+    """Begin TLS with the server. Where it received the client's address, its refusal may come now, in clear text and
     in place of its part of the handshake: then it cannot be read any more."""
     try:
         await backend.start_tls(tls.context, tls.server_hostname)
@@ -224,8 +224,8 @@ async def _encrypt(client: ClientSocket, backend: BackendSocket, tls: BackendTls
         if not announced or isinstance(error.__cause__, SSLCertVerificationError):
             raise
         host = client.peername[0] if client.peername else "localhost"
-        told = f"Host '{host}' seems not to be allowed to connect: {error.message}"
-        raise ProxyError(1130, told) from error
+        message = f"Host '{host}' seems not to be allowed to connect: {error.message}"
+        raise ProxyError(1130, message) from error
 
 
 def _exchange(
@@ -238,11 +238,11 @@ def _exchange(
         nonce,
         capabilities=credentials.capabilities,
         admit=lambda: admit(user_of(credentials)),
-        enters_system=_enters_system(credentials),
+        wants_system_database=_wants_system_database(credentials),
     )
 
 
-def _enters_system(credentials: Credentials) -> bool:
+def _wants_system_database(credentials: Credentials) -> bool:
     return is_system((credentials.database or b"").decode("latin-1"))
 
 
@@ -252,7 +252,11 @@ def _with_auth(credentials: Credentials, auth: bytes) -> Credentials:
 
 def at_server(credentials: Credentials) -> Credentials:
     """As the server is sent them: it may not have the database of the system tables."""
-    return replace(credentials, database=STANDS_IN.encode()) if _enters_system(credentials) else credentials
+    return (
+        replace(credentials, database=SUBSTITUTE_DATABASE.encode())
+        if _wants_system_database(credentials)
+        else credentials
+    )
 
 
 def _encrypts(greeting: Greeting, tls: BackendTls) -> BackendTls | None:
@@ -303,7 +307,7 @@ def user_of(credentials: Credentials) -> str:
 
 
 def login_result(
-    credentials: Credentials, greeting: Greeting, status: int, *, nonce: bytes | None = None, stands_in: bool = False
+    credentials: Credentials, greeting: Greeting, status: int, *, nonce: bytes | None = None, substituted: bool = False
 ) -> LoginResult:
     """What is known after the OK. `nonce`: the one in force, where it may be another than the greeting's."""
     encoding = python_encoding(credentials.charset)
@@ -318,7 +322,7 @@ def login_result(
         connect_attrs={k.decode(encoding, "replace"): v.decode(encoding, "replace") for k, v in attributes.items()},
         status=status,
         nonce=greeting.nonce if nonce is None else nonce,
-        stands_in=stands_in,
+        substituted=substituted,
     )
 
 
@@ -336,5 +340,5 @@ async def _change_user(
     greeting = Greeting(
         login.server_version, login.connection_id, login.capabilities, login.charset, status, exchange.nonce
     )
-    result = login_result(credentials, greeting, status, stands_in=exchange.stands_in)
+    result = login_result(credentials, greeting, status, substituted=exchange.substituted)
     return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)

@@ -1,7 +1,7 @@
 """TLS towards clients: whether it is offered, with which certificate, and how a renewed one takes effect.
 
 Rules: the context is made once and shared by all connections; `reload` makes a new one, for logins to come. A
-certificate that cannot be used is refused with one line that says why; at a reload that connection is logged and the
+certificate that cannot be used is refused with one line of explanation; at a reload that connection is logged and the
 old one stays.
 """
 
@@ -31,7 +31,7 @@ class TlsMode(Enum):
 
 
 class InvalidCertificate(Exception):
-    """Certificate and key cannot be used; `in_key` says which of the two is at fault."""
+    """Certificate and key cannot be used; `in_key`: the key is at fault, not the certificate."""
 
     def __init__(self, reason: str, *, in_key: bool = False) -> None:
         super().__init__(reason)
@@ -95,7 +95,7 @@ def load_certificate(certificate: str, key: str | None = None) -> tuple[SSLConte
     context = SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # a client could have us compute handshakes for ever
-    refusal = _PassphraseAsked()
+    refusal = _PassphraseRefusal()
     try:
         context.load_cert_chain(certificate, key, password=refusal)
     except OSError as error:  # ssl's own errors are OSErrors too
@@ -112,13 +112,13 @@ def untimely(leaf: x509.Certificate, now: datetime) -> str | None:
     return None
 
 
-class _PassphraseAsked:
-    """Stands in for a passphrase; remembers that it was asked for."""
+class _PassphraseRefusal:
+    """The passphrase callback, which refuses; it records that it was called."""
 
-    asked = False
+    requested = False
 
     def __call__(self) -> str:
-        self.asked = True
+        self.requested = True
         return ""
 
 
@@ -143,8 +143,8 @@ def _leaf(path: str, data: bytes) -> x509.Certificate:
         raise InvalidCertificate(f"{path}: the certificate cannot be read") from error
 
 
-def _why(error: OSError, passphrase: _PassphraseAsked) -> str:
-    if passphrase.asked:
+def _why(error: OSError, passphrase: _PassphraseRefusal) -> str:
+    if passphrase.requested:
         return "the private key is encrypted; the proxy starts without anybody to ask, give it one that is not"
     reason = getattr(error, "reason", None)
     if reason == "KEY_VALUES_MISMATCH":

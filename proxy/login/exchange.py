@@ -1,7 +1,7 @@
 """The part of a login between the client's response and the server's verdict: packets carried, whatever the plugin.
 
-Passwords that cannot be carried as they are go through a PasswordBridge, which says what to do; it is done here. A
-password is kept no longer than that takes.
+Passwords that cannot be carried as they are go through a PasswordBridge, which decides the step; the I/O is done here.
+A password is stored no longer than that takes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a swi
 
 _OK, _ERR, _MORE = b"\x00", b"\xff", b"\x01"
 _ACCESS_DENIED_ERRNO = 1045
-_NO_PASSWORD_ERRNO = 1698  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR: what MariaDB says of unix_socket accounts
+_NO_PASSWORD_ERRNO = 1698  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR: MariaDB's error for unix_socket accounts
 _NO_SYSTEM_USERS = b"; through the proxy nobody can log in by the operating system's user (unix_socket, auth_socket)"
 
 
 class AuthExchange:
     """See the module. `plugin` and `nonce` are those of the client's first response, `capabilities` those in force.
 
-    `enters_system`: the client asks for the database of the system tables; `stands_in`: the server has no such one.
-    `admit` is called once the server has said OK and before the client has its answer; it raises ProxyError to keep it
-    out.
+    `wants_system_database`: the client asks for the database of the system tables; `substituted`: the server has no
+    such one. `admit` is called after the server's OK and before the client has its answer; it raises ProxyError to
+    refuse the client.
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class AuthExchange:
         *,
         capabilities: int,
         admit: Callable[[], None],
-        enters_system: bool = False,
+        wants_system_database: bool = False,
     ) -> None:
         self._client = client
         self._backend = backend
         self._capabilities = capabilities
         self._admitted = admit
-        self._enters_system = enters_system
-        self.stands_in = False
+        self._wants_system_database = wants_system_database
+        self.substituted = False
         self._bridge = PasswordBridge(_privacy(client), _privacy(backend), plugin, nonce)
-        self._kept = b""  # a password, until the server has sent its key
+        self._password = b""  # a password, until the server has sent its key
 
     @property
     def nonce(self) -> bytes:
@@ -72,11 +72,11 @@ class AuthExchange:
     async def run(self) -> int:
         """Carry packets until the server's OK, whose status flags are returned.
 
-        A client that has spoken waits for an answer: what it sends unasked would reach the server as something else
-        than a part of its login. Most logins are over with the server's first packet.
+        A client that has sent its packet waits for an answer: an unexpected packet would reach the server as something
+        else than a part of its login. Most logins are over with the server's first packet.
 
         Raises:
-            RefusedByServer: the server said no, and the client has been sent its error.
+            RefusedByServer: the server refused, and the client has been sent its error.
             ProxyError: one of them does not keep to the protocol, the server is lost, or the account may not be served.
             StreamClosed: the client is gone.
         """
@@ -89,22 +89,22 @@ class AuthExchange:
     async def _verdict(self) -> bytes:
         """The server's answer to the client's response, while the client is silent."""
         client = self._client
-        client.on_talk = self._backend.interrupt
+        client.on_input = self._backend.interrupt
         try:
-            if not client.talking:
+            if not client.input_ready:
                 return await self._backend.read_packet()
         except ReadInterrupted:
             pass
         finally:
-            client.on_talk = None
+            client.on_input = None
         await client.read()  # it raises what there is to raise of one that is gone, or sends what is no packet
-        raise _unasked()
+        raise _unexpected_packet()
 
     async def _dialog(self) -> int:
-        """The server has asked for more. Who speaks next depends on the plugin, so both are listened to."""
+        """The server has asked for more. Which side sends next depends on the plugin, so both are read."""
         server = asyncio.ensure_future(self._backend.read_packet())
         client = asyncio.ensure_future(self._client.read())
-        asked, refusal = True, b""
+        client_turn, refusal = True, b""
         try:
             for _ in range(AUTH_PACKETS_MAX):
                 await asyncio.wait((server, client), return_when=asyncio.FIRST_COMPLETED)
@@ -116,13 +116,13 @@ class AuthExchange:
                         refusal = payload
                         break
                     await self._from_server(payload)
-                    asked = True
+                    client_turn = True
                     server = asyncio.ensure_future(self._backend.read_packet())
                 else:
                     payload = client.result()
-                    if not asked:
-                        raise _unasked()
-                    asked = await self._from_client(payload)
+                    if not client_turn:
+                        raise _unexpected_packet()
+                    client_turn = await self._from_client(payload)
                     client = asyncio.ensure_future(self._client.read())
             else:
                 raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
@@ -134,7 +134,7 @@ class AuthExchange:
         return await self._refuse(refusal)
 
     async def _refuse(self, payload: bytes) -> NoReturn:
-        if self._bridge.came_in_clear and answer_walker.parse_err(payload).errno == _ACCESS_DENIED_ERRNO:
+        if self._bridge.sent_in_clear and answer_walker.parse_err(payload).errno == _ACCESS_DENIED_ERRNO:
             payload += SENT_IN_CLEAR.encode()
         await pass_refusal(self._client, payload)
 
@@ -142,7 +142,7 @@ class AuthExchange:
         if payload.startswith(_ERR):
             await self._refuse(payload)
         if self._bridge.from_server(payload) is Step.ENCRYPT:
-            password, self._kept = self._kept, b""
+            password, self._password = self._password, b""
             try:
                 sent = await asyncio.to_thread(encrypt_password, password, self._bridge.nonce, payload[1:])
             except UnusableKey as error:
@@ -162,16 +162,16 @@ class AuthExchange:
 
     async def _converted(self, step: Step, payload: bytes) -> bytes | None:
         """What goes to the server; None: nothing, the client has been answered."""
-        if step is Step.GIVE_KEY:
+        if step is Step.SEND_KEY:
             key = await asyncio.to_thread(password_key)
             await self._client.write(_MORE + key.pem)
             return None
-        if step is Step.ASK_KEY:
-            self._kept = payload
+        if step is Step.REQUEST_KEY:
+            self._password = payload
             return self._bridge.key_request
         if step is Step.DECRYPT:
             nonce = self._bridge.nonce
-            # Not under our key: then it is of no use to the server, which shall say so.
+            # Not under our key: then it is of no use to the server, which will refuse it.
             return await asyncio.to_thread(lambda: password_key().decrypt(payload, nonce)) or b"\x00"
         return payload
 
@@ -181,24 +181,24 @@ class AuthExchange:
         except answer_walker.AnswerError as error:
             raise BackendLost(f"the server ended the login with {error}") from error
         if self._capabilities & COMPRESS:
-            self._backend.start_compression()  # the server has; it is asked something before the client hears of its OK
+            self._backend.start_compression()  # the server has; it is queried before the client gets its OK
         await check_account(self._client, self._backend, self._capabilities)
-        if self._enters_system:
-            self.stands_in = not await enter_at_login(self._backend)
-        if self._client.talking if client is None else client.done():
+        if self._wants_system_database:
+            self.substituted = not await enter_at_login(self._backend)
+        if self._client.input_ready if client is None else client.done():
             await (self._client.read() if client is None else client)
-            raise _unasked()
+            raise _unexpected_packet()
         self._admitted()
         await self._client.write(payload)
         return status
 
 
-def _privacy(line: ClientSocket | BackendSocket) -> Privacy:
-    private = line.private
-    return Privacy(private, private or line.confined)
+def _privacy(connection: ClientSocket | BackendSocket) -> Privacy:
+    private = connection.private
+    return Privacy(private, private or connection.confined)
 
 
-def _unasked() -> FatalProtocolError:
+def _unexpected_packet() -> FatalProtocolError:
     return FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
 
 

@@ -5,7 +5,7 @@ failed ends the connection. Nonces are never used twice: COM_CHANGE_USER always 
 the client comes with if the account can use it, else the client is asked to switch.
 
 mysql-mimic's pieces do the work (greeting and switch packets, plugins, IdentityProvider); its own login flow is not
-used: it goes on serving a client whose login failed, and mistakes a plugin's first words for an answer.
+used: it goes on serving a client whose login failed, and mistakes a plugin's first packet for an answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from proxy.login.carried_login import (
     LOGIN_SECONDS,
     Admit,
     LoginResult,
-    anybody,
+    admit_all,
     closing_unless_logged_in,
     login_result,
     receive_credentials,
@@ -59,13 +59,13 @@ CheckLogin = Callable[[Credentials], Awaitable[None]]
 _UTF8MB4 = int(CharacterSet.utf8mb4)
 
 
-def only_database(known: str) -> CheckLogin:
+def only_database(name: str) -> CheckLogin:
     """The check where there is but one database."""
 
     async def check(credentials: Credentials) -> None:
-        wanted = database_of(credentials)
-        if wanted is not None and wanted.lower() != known:
-            raise ProxyError(1049, f"Unknown database '{wanted}'; the embedded backend has one, '{known}'")
+        requested = database_of(credentials)
+        if requested is not None and requested.lower() != name:
+            raise ProxyError(1049, f"Unknown database '{requested}'; the embedded backend has one, '{name}'")
 
     return check
 
@@ -103,12 +103,12 @@ class ShownServer:
 
 @dataclass(frozen=True, slots=True)
 class LoginRules:
-    """What holds for logins besides the password. With `tls` a client may encrypt its connection."""
+    """Settings of logins besides the password. With `tls` a client may encrypt its connection."""
 
     check: CheckLogin = _only_main
     tls: OfferedTls | None = None
     timeout: float = LOGIN_SECONDS
-    admit: Admit = anybody
+    admit: Admit = admit_all
 
 
 async def log_in_with_own_account(
@@ -120,7 +120,7 @@ async def log_in_with_own_account(
         LoginFailed: the client has been sent the error; its connection is closed.
         StreamClosed: the client went away.
     """
-    client.set_limits(LOGIN_PACKET_MAX_BYTES)
+    client.commands.max_packet_bytes = LOGIN_PACKET_MAX_BYTES
     nonce = new_nonce(NONCE_BYTES)
     greeting = Greeting(server.version, connection_id, server.capabilities & ~SSL, server.charset, server.status, nonce)
     with closing_unless_logged_in(client):
@@ -137,7 +137,7 @@ async def log_in_with_own_account(
 
 
 async def _admitted(client: ClientSocket, credentials: Credentials, rules: LoginRules, status: int) -> None:
-    """After the password, for who may not log in learns nothing of what there is. Raises ProxyError."""
+    """After the password, for a client that may not log in learns nothing of what exists. Raises ProxyError."""
     await rules.check(credentials)
     rules.admit(user_of(credentials))
     await client.write(replies.ok_packet(credentials.capabilities, status=status))
@@ -182,7 +182,7 @@ async def _greet(client: ClientSocket, greeting: Greeting, plugin: str, tls: Off
 async def _verify(
     client: ClientSocket, identities: OwnIdentities, credentials: Credentials, nonce: bytes | None
 ) -> None:
-    """Check who the client says it is. `nonce` is the greeting's; None: it has been used.
+    """Check the client's user name and password. `nonce` is the greeting's; None: it has been used.
 
     Raises:
         ProxyError: 1045, or 1251 for a client too old to switch plugins.
@@ -224,8 +224,8 @@ def _plugin_for(identities: OwnIdentities, user: EmbeddedUser, credentials: Cred
     assert user.account is not None
     named = (credentials.plugin or b"").decode("ascii", "replace")
     whole = credentials.auth or (user.account.passwordless and named in user.account.plugins)
-    wanted = named if named and whole else NATIVE
-    name = wanted if wanted in user.account.plugins else user.account.plugins[0]
+    requested_plugin = named if named and whole else NATIVE
+    name = requested_plugin if requested_plugin in user.account.plugins else user.account.plugins[0]
     plugin = identities.get_plugin(name)
     assert plugin is not None
     return plugin

@@ -1,12 +1,12 @@
-"""A password on its way from one line to another that is less, or more, private. Decides; does no I/O.
+"""A password on its way between two connections, one of which is more private than the other. Decides; does no I/O.
 
 Most plugins send proofs, which may be carried anywhere. Two send the password itself: as it is where the connection is
-private (TLS, a unix socket), and under the other side's RSA key where it is not. Each side goes by its own line, so
-where only one line is private neither can read the other, and the proxy stands between them as the server of the one
-and the client of the other. It knows the password for that moment and keeps nothing.
+private (TLS, a unix socket), and under the other side's RSA key where it is not. Each side goes by its own connection,
+so where only one connection is private neither can read the other, and the proxy is the server of the one and the
+client of the other. It has the password for that moment and stores nothing.
 
-The rule that stands above all: what a client sent on a private connection as it is never goes to an open one as it is.
-Plugins that always send it so, and plugins that nobody here knows, are refused where that would come of it.
+The first rule: what a client sent in clear on a private connection never goes in clear to an open one. Plugins that
+always send it so, and unknown plugins, are refused where that would happen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ SOCKET_ACCOUNT = (
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """Of one line. `private`: passwords are sent on it as they are. `confined`: private, or within this machine."""
+    """Of one connection. `private`: passwords are sent on it as they are. `confined`: private, or within this
+    machine."""
 
     private: bool
     confined: bool
@@ -62,9 +63,9 @@ class Step(Enum):
     """What to do with a packet."""
 
     CARRY = "pass it on as it is"
-    GIVE_KEY = "answer the client with our public key"
+    SEND_KEY = "answer the client with our public key"
     DECRYPT = "take the password from under our key, and pass it on"
-    ASK_KEY = "keep the password, and ask the server for its key"
+    REQUEST_KEY = "keep the password, and ask the server for its key"
     ENCRYPT = "put the password that was kept under the key which this is, and send it to the server"
 
 
@@ -76,10 +77,10 @@ class PasswordBridge:
         self._client = client
         self._server = server
         self._plugin = plugin
-        self._asked = False  # whether it is the client's turn, of a plugin that sends passwords
+        self._client_turn = False  # whether the client sends next, with a plugin that sends passwords
         self._password_next = False
         self._key_next = False
-        self.came_in_clear = False
+        self.sent_in_clear = False
         """Whether a password was not taken for that."""
 
     def begins(self, auth: bytes) -> Step:
@@ -89,10 +90,10 @@ class PasswordBridge:
             ProxyError: it must not go on.
         """
         if self._plugin in _BY_SYSTEM_USER:
-            return Step.CARRY  # says nothing about the account
+            return Step.CARRY  # reveals nothing about the account
         if auth not in _NO_PASSWORD:
             self._check_plugin()
-        self._asked, self._password_next = True, self._plugin == SHA256
+        self._client_turn, self._password_next = True, self._plugin == SHA256
         return self.from_client(auth)
 
     def from_client(self, payload: bytes) -> Step:
@@ -100,14 +101,14 @@ class PasswordBridge:
         if self._plugin not in _KEY_REQUESTS:
             return Step.CARRY
         in_clear = self._password_next and not self._client.private and is_clear(payload)
-        self.came_in_clear = in_clear and not self._client.confined
+        self.sent_in_clear = in_clear and not self._client.confined
         taken = in_clear and self._client.confined  # it has not left the machine
         if self._client.private == self._server.private and not taken:
             return Step.CARRY
-        if not self._asked:
+        if not self._client_turn:
             # It might be a password, sent ahead, which then would be taken for something else.
             raise FatalProtocolError(1156, "Got packets out of order (the client spoke without being asked)")
-        password, self._password_next, self._asked = self._password_next, False, False
+        password, self._password_next, self._client_turn = self._password_next, False, False
         if payload in _NO_PASSWORD:
             return Step.CARRY
         if not password:
@@ -120,10 +121,10 @@ class PasswordBridge:
             return Step.CARRY
         if self._client.private or taken:
             self._key_next = True
-            return Step.ASK_KEY
+            return Step.REQUEST_KEY
         if payload == self.key_request:
-            self._asked = self._password_next = True
-            return Step.GIVE_KEY
+            self._client_turn = self._password_next = True
+            return Step.SEND_KEY
         return Step.DECRYPT
 
     def from_server(self, payload: bytes) -> Step:
@@ -134,7 +135,7 @@ class PasswordBridge:
             self._key_next = False
             return Step.ENCRYPT
         elif self._plugin == CACHING_SHA2 and payload == _FULL_AUTHENTICATION:
-            self._asked = self._password_next = True
+            self._client_turn = self._password_next = True
         return Step.CARRY
 
     @property
@@ -149,20 +150,20 @@ class PasswordBridge:
         if self._plugin in _BY_SYSTEM_USER:
             raise ProxyError(1698, SOCKET_ACCOUNT)
         self._check_plugin()
-        self._asked, self._password_next = True, self._plugin == SHA256
+        self._client_turn, self._password_next = True, self._plugin == SHA256
 
     def _check_plugin(self) -> None:
         """Refuse what would have a password go over an open connection as it is."""
         name = self._plugin.decode("ascii", "replace")
         if self._plugin in _IN_CLEAR and not (self._client.confined and self._server.confined):
-            open_line = "to the database" if self._client.confined else "from the client"
+            insecure_link = "to the database" if self._client.confined else "from the client"
             raise ProxyError(
                 3159,
                 f"Connections using insecure transport are prohibited: {name} sends the password itself, and the line"
-                f" {open_line} is not encrypted",
+                f" {insecure_link} is not encrypted",
             )
-        known = self._plugin in _PROOFS or self._plugin in _KEY_REQUESTS or self._plugin in _IN_CLEAR
-        if not known and self._client.private and not self._server.confined:
+        supported = self._plugin in _PROOFS or self._plugin in _KEY_REQUESTS or self._plugin in _IN_CLEAR
+        if not supported and self._client.private and not self._server.confined:
             raise ProxyError(
                 3159,
                 f"Connections using insecure transport are prohibited: {name} may send the password itself where the"

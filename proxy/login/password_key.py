@@ -1,6 +1,6 @@
 """RSA keys under which passwords go over open connections, as caching_sha2_password and sha256_password do it.
 
-Ours is for clients, and made when first needed, once a process, in a thread: it takes about a tenth of a second.
+The proxy's is for clients, and made when first needed, once a process, in a thread: it takes about a tenth of a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEY_REQUEST = b"\x02"
 """How a client asks for the key."""
 
 _KEY_BITS = 2048  # MySQL's own
-_KEY_BITS_MIN, _KEY_BITS_MAX = 1024, 8192  # of a server's: beneath nobody is safe, above a login takes seconds
+_KEY_BITS_MIN, _KEY_BITS_MAX = 1024, 8192  # of a server's: beneath no one is safe, above a login takes seconds
 _OAEP_BYTES = 42  # what the padding takes of the key's length
 
 SENT_IN_CLEAR = (

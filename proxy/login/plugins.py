@@ -1,11 +1,11 @@
 """The server's side of both password plugins, as mysql-mimic's AuthPlugin: driven by `proxy.login.own_accounts`, no I/O
 of their own.
 
-caching_sha2_password is ours: mysql-mimic has none, and clients of MySQL 9 know no other. The client proves that it
-knows the password without sending it (fast) if SHA256(SHA256(password)) is at hand here. Where only a salted hash is,
-the first login sends the password itself: inside TLS as it is, otherwise under our RSA key. So does, as in MySQL, every
-later login whose proof is not right. A password in clear text on
-an open connection is never accepted. mysql_native_password is mysql-mimic's, with comparisons in constant time.
+caching_sha2_password is implemented here: mysql-mimic has none, and clients of MySQL 9 know no other. The client proves
+that it knows the password without sending it (fast) if SHA256(SHA256(password)) is at hand here. Where only a salted
+hash is, the first login sends the password itself: inside TLS as it is, otherwise under our RSA key. So does, as in
+MySQL, every later login whose proof is not right. A password in clear text on an open connection is never accepted.
+mysql_native_password is mysql-mimic's, with comparisons in constant time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from proxy.login.password_key import KEY_REQUEST, SENT_IN_CLEAR, is_clear, passw
 from proxy.wire.login import NONCE_BYTES
 
 FAST_SUCCESS, FULL_AUTHENTICATION = b"\x03", b"\x04"
-"""What the server says in AuthMoreData. The client does not answer the first."""
+"""The server's codes in AuthMoreData. The client does not answer the first."""
 
 _PASSWORD_MAX_BYTES = 256  # MySQL's own bound
 _NO_DIGEST = bytes(32)  # of which no password is known
-_NO_PASSWORD = (b"", b"\x00")  # clients say it either way
+_NO_PASSWORD = (b"", b"\x00")  # clients send either form
 
 
 @dataclass
@@ -40,7 +40,7 @@ class EmbeddedUser(User):  # type: ignore[misc]  # mysql-mimic ships no type inf
 
 @dataclass
 class LoginInfo(AuthInfo):  # type: ignore[misc]  # as above
-    """mysql-mimic's view of a login, and whether nobody can listen on its connection, or nobody on another machine."""
+    """mysql-mimic's view of a login, and whether no one can listen on its connection, or no one on another machine."""
 
     private: bool = False
     confined: bool = False
@@ -89,7 +89,7 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
             yield _decided(account, True)
         elif account.salted is None or account.passwordless:
             yield Forbidden()
-        else:  # after a first login as before it: no packet tells whether there was one, or such an account
+        else:  # after a first login as before it: no packet shows whether there was one, or such an account
             auth_info = yield FULL_AUTHENTICATION
             if not auth_info.private and auth_info.data == KEY_REQUEST:
                 auth_info = yield (await asyncio.to_thread(password_key)).pem

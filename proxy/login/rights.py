@@ -37,7 +37,7 @@ class TopicRight(Enum):
     MANAGE = "manage"
 
 
-TOPIC_WORDS = "publish, read, consume:GROUP, manage:GROUP"
+TOPIC_PERMISSIONS = "publish, read, consume:GROUP, manage:GROUP"
 """How rights on topics are written."""
 
 _GROUP_PATTERN = re.compile(r"[\w*]+", re.ASCII)
@@ -50,12 +50,12 @@ R = TypeVar("R")
 
 
 class InvalidPattern(ValueError):
-    """The pattern names no queue. The message says why."""
+    """The pattern names no queue. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """Names of tables, by their database and their own. `*` stands for any characters; all else is compared exactly."""
+    """Names of tables, by their database and their own. `*` matches any characters; all else is compared exactly."""
 
     database: str
     table: str
@@ -78,17 +78,17 @@ class Grant(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicWord:
+class TopicPermission:
     """One right on a topic. `groups`: of which consumer groups, a pattern; empty where it is a right on the topic."""
 
     right: TopicRight
     groups: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> TopicWord:
+    def parse(cls, text: str) -> TopicPermission:
         """As it is written. Raises ValueError."""
-        word, colon, groups = text.partition(":")
-        right = TopicRight(word)
+        permission, colon, groups = text.partition(":")
+        right = TopicRight(permission)
         if bool(colon) != (right in _OF_GROUPS) or (colon and not _GROUP_PATTERN.fullmatch(groups)):
             raise ValueError(text)
         return cls(right, groups)
@@ -103,34 +103,34 @@ class QueueRights:
     """All grants of an account."""
 
     grants: tuple[Grant[Right], ...]
-    topics: tuple[Grant[TopicWord], ...] = ()
+    topics: tuple[Grant[TopicPermission], ...] = ()
 
-    def holds(self, queue: QueueName, right: Right) -> bool:
+    def allows(self, queue: QueueName, right: Right) -> bool:
         return any(right in grant.rights and grant.names.fits(queue) for grant in self.grants)
 
-    def sees(self, queue: QueueName) -> bool:
+    def can_see(self, queue: QueueName) -> bool:
         """Whether it may know of the queue: any right on it will do."""
         return any(grant.names.fits(queue) for grant in self.grants)
 
-    def holds_on_topic(self, topic: QueueName, right: TopicRight, group: str = "") -> bool:
+    def allows_on_topic(self, topic: QueueName, right: TopicRight, group: str = "") -> bool:
         """Whether it has that right on a topic, or on one of its consumer groups."""
         fitting = (grant for grant in self.topics if grant.names.fits(topic))
-        return any(word.grants(right, group) for grant in fitting for word in grant.rights)
+        return any(permission.grants(right, group) for grant in fitting for permission in grant.rights)
 
-    def sees_topic(self, topic: QueueName) -> bool:
+    def can_see_topic(self, topic: QueueName) -> bool:
         """Whether it may know of the topic: any right on it or on one of its consumer groups will do."""
         return any(grant.names.fits(topic) for grant in self.topics)
 
-    def enters(self, database: str) -> bool:
+    def can_enter(self, database: str) -> bool:
         """Whether it may have that database as its current one."""
-        grants: tuple[Grant[Right] | Grant[TopicWord], ...] = (*self.grants, *self.topics)
+        grants: tuple[Grant[Right] | Grant[TopicPermission], ...] = (*self.grants, *self.topics)
         return any(fits(database, _pattern(grant.names.database)) for grant in grants)
 
 
-class Needed(NamedTuple):
+class RequiredRight(NamedTuple):
     """A right as it is written, and on what."""
 
-    word: str
+    permission: str
     on: str
 
 
@@ -144,52 +144,56 @@ class _Target(NamedTuple):
 
 
 class SessionRights:
-    """The grants of an account, asked of what the catalog of the moment knows: a queue, a topic or a consumer group."""
+    """The grants of an account, asked of what the current catalog has: a queue, a topic or a consumer group."""
 
     def __init__(self, granted: QueueRights, catalog: Callable[[], QueueCatalog]) -> None:
         self.granted = granted
         self._catalog = catalog
 
-    def missing(self, name: QueueName, right: Right) -> Needed | None:
+    def missing(self, name: QueueName, right: Right) -> RequiredRight | None:
         """The right that the account would need for this; None where it has it."""
-        if self.granted.holds(name, right):
+        if self.granted.allows(name, right):
             return None
         target = self._target(name)
         needed = None if target is None else self._needed(target, right)
         if target is None or needed is None:
-            return Needed(right.value, f"queue '{name}'")
-        if self.granted.holds_on_topic(target.topic, needed, target.group):
+            return RequiredRight(right.value, f"queue '{name}'")
+        if self.granted.allows_on_topic(target.topic, needed, target.group):
             return None
         if target.group:
-            return Needed(f"{needed.value}:{target.group}", f"topic '{target.topic}'")
-        known = name in self._catalog().topics
-        return Needed(needed.value, f"topic '{name}'") if known else Needed(right.value, f"queue '{name}'")
+            return RequiredRight(f"{needed.value}:{target.group}", f"topic '{target.topic}'")
+        is_topic = name in self._catalog().topics
+        return (
+            RequiredRight(needed.value, f"topic '{name}'")
+            if is_topic
+            else RequiredRight(right.value, f"queue '{name}'")
+        )
 
-    def sees(self, name: QueueName) -> bool:
+    def can_see(self, name: QueueName) -> bool:
         """Whether the account may know whether there is such a table, and what it is."""
         target = self._target(name)
-        if target is None or self.granted.sees(name):
-            return self.granted.sees(name)
+        if target is None or self.granted.can_see(name):
+            return self.granted.can_see(name)
         if not target.group:
-            return self.granted.sees_topic(target.topic)
-        return any(self.granted.holds_on_topic(target.topic, right, target.group) for right in _OF_GROUPS)
+            return self.granted.can_see_topic(target.topic)
+        return any(self.granted.allows_on_topic(target.topic, right, target.group) for right in _OF_GROUPS)
 
-    def missing_to_manage(self, group: GroupName) -> Needed | None:
+    def missing_to_manage(self, group: GroupName) -> RequiredRight | None:
         """As `missing`, to make, alter, move or drop a consumer group."""
-        if self.granted.holds_on_topic(group.topic, TopicRight.MANAGE, group.group):
+        if self.granted.allows_on_topic(group.topic, TopicRight.MANAGE, group.group):
             return None
-        return Needed(f"{TopicRight.MANAGE.value}:{group.group}", f"topic '{group.topic}'")
+        return RequiredRight(f"{TopicRight.MANAGE.value}:{group.group}", f"topic '{group.topic}'")
 
-    def enters(self, database: str) -> bool:
+    def can_enter(self, database: str) -> bool:
         """See QueueRights."""
-        return self.granted.enters(database)
+        return self.granted.can_enter(database)
 
     @staticmethod
     def _needed(target: _Target, right: Right) -> TopicRight | None:
         return None if target.dead else (_ON_GROUPS if target.group else _ON_TOPICS).get(right)
 
     def _target(self, name: QueueName) -> _Target | None:
-        """What a name is; None for a queue. An unknown table may be a topic that somebody has just made."""
+        """What a name is; None for a queue. An unknown table may be a topic that someone has just made."""
         catalog = self._catalog()
         spec, dead = catalog.get(name), False
         if spec is not None and spec.options.dead_letter_of is not None:
@@ -210,7 +214,7 @@ class AccountRights:
 def queue_rights(
     queues: Mapping[str, Iterable[Right]],
     database: str | None,
-    topics: Mapping[str, Iterable[TopicWord]] | None = None,
+    topics: Mapping[str, Iterable[TopicPermission]] | None = None,
 ) -> QueueRights:
     """Grants from patterns as the configuration writes them; `database` is meant by those that name none.
 
@@ -220,8 +224,8 @@ def queue_rights(
     return QueueRights(_grants(queues, database, "queue"), _grants(topics or {}, database, "topic"))
 
 
-def _grants(given: Mapping[str, Iterable[R]], database: str | None, of: str) -> tuple[Grant[R], ...]:
-    return tuple(Grant(name_pattern(pattern, database, of), frozenset(rights)) for pattern, rights in given.items())
+def _grants(patterns: Mapping[str, Iterable[R]], database: str | None, of: str) -> tuple[Grant[R], ...]:
+    return tuple(Grant(name_pattern(pattern, database, of), frozenset(rights)) for pattern, rights in patterns.items())
 
 
 def name_pattern(pattern: str, database: str | None, of: str = "queue") -> NamePattern:

@@ -12,7 +12,7 @@ from proxy.transport.backend_socket import BackendSocket
 from proxy.wire.answer_walker import parse_err
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
-STANDS_IN = "information_schema"
+SUBSTITUTE_DATABASE = "information_schema"
 """The server's database behind it."""
 
 _NOT_THERE = (1044, 1049)  # with 1044 a server answers accounts that may not know whether there is one

@@ -12,7 +12,7 @@ from rewriter.plan import (
 )
 
 MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object], int | None], Awaitable[Condition]]
-"""From a filter and its values to what the engine is asked for; the last: see StatementPins.waiting.
+"""From a filter and its values to the engine's condition; the last: see StatementPins.waiting.
 
 Raises ClientFault kinds: the database or the account does not allow it.
 """
@@ -25,7 +25,7 @@ class BackendTraits:
     `accounts`: the database knows the client and its rights. `one_account`: a server, all of whose connections have the
     backend's own account. `condition`: makes a stream's WHERE. `check_stream`: refuses a stream in a state of the
     session in which nothing could be delivered. `partitions`: whether its tables can have them.
-    `holds_writer`: whether the session's transaction keeps all others from writing, where one can.
+    `holds_writer`: whether the session's transaction blocks all other writers, where one can.
     """
 
     accounts: bool

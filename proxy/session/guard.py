@@ -1,12 +1,12 @@
-"""The guard before the database of an account that is limited to its queues: what it has not read does not pass.
+"""Filters what goes to the database where an account is limited to its queues: what it cannot read is refused.
 
 Rules:
 - Everything that is not named here is refused: a command, a statement, a variable, a function.
-- It stands behind the planner, so it reads what the database is sent, also where that is not what the client sent
+- It comes after the planner, so it reads what the database is sent, also where that is not what the client sent
   (ACK). Statements of the proxy's own (`collect`) are not the client's, and pass.
 - The database is sent one statement at a time, without the capability of several in one text, and with an sql_mode in
   which quotes and backslashes mean what they mean here. Executable comments and hints are not read, so none passes.
-- Names are compared exactly: where a server tells `Orders` from `orders`, so must we.
+- Names are compared exactly: where a server distinguishes `Orders` and `orders`, so must the proxy.
 - What the client asks of itself and of the server is changed on its way, so that it sees its own account, and of the
   variables those that it may ask for; the texts of warnings and errors are sent without accounts and files.
 - A prepared statement is judged when it is prepared, and again by name at each execution.
@@ -29,35 +29,35 @@ from engine.model.errors import QueueNotFound, UnknownColumn
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.topics import GroupName
 from proxy.errors import ProxyError
-from proxy.login.rights import AccountRights, Needed, Right, SessionRights
+from proxy.login.rights import AccountRights, RequiredRight, Right, SessionRights
 from proxy.session.session import ClientSession
 from proxy.upstream.base import Upstream, collected, read_plainly
-from proxy.upstream.concealing import concealed_warning
 from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.redaction import redacted_warning
 from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
-    ChangeSchedule,
+    AlterSchedulePlan,
     CreateConsumerGroup,
+    CreateSchedulePlan,
+    DropSchedulePlan,
     EndInGroup,
     Execute,
     ExecuteCounting,
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
-    MakeSchedule,
     NoOperation,
     Passthrough,
     Plan,
     ReadSystem,
     Rebind,
     Redrive,
-    RemoveSchedule,
+    RunSchedulePlan,
     SeekConsumerGroup,
-    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
     ShowCreateSchedule,
@@ -74,23 +74,23 @@ from rewriter.plan import (
     TraceInQueue,
     UseDatabase,
 )
-from rewriter.rights.given_ids import check_given, check_text
+from rewriter.rights.explicit_ids import check_explicit_id, check_explicit_ids
 from rewriter.rights.kinds import (
     Act,
-    Limited,
-    Question,
+    LimitedStatement,
     QueueStatement,
+    SensitiveOutput,
+    SessionQuery,
     SessionSettings,
     Setting,
-    Shown,
     TransactionStep,
     Use,
 )
 from rewriter.rights.lookups import read_lookup
-from rewriter.rights.questions import with_asked_variables, with_own_account
 from rewriter.rights.reader import SAFE_CHARSETS
+from rewriter.rights.session_queries import with_client_account, with_readable_variables
 from rewriter.rights.statements import read
-from rewriter.rights.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
+from rewriter.rights.variables import HARMLESS, HIDDEN, READABLE, changes_parsing
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 _LONG_IDS_MAX_BYTES = 65_536  # of ids that are sent in pieces
@@ -127,15 +127,15 @@ def check_right(session: ClientSession, queue: QueueName, right: Right) -> None:
         _check_needed(session, session.rights.missing(queue, right))
 
 
-def _check_needed(session: ClientSession, needed: Needed | None) -> None:
+def _check_needed(session: ClientSession, needed: RequiredRight | None) -> None:
     if needed is not None:
-        what = needed.word.partition(":")[0].upper()
-        raise denied(session, what, f"its account has not the right '{needed.word}' on {needed.on}")
+        what = needed.permission.partition(":")[0].upper()
+        raise denied(session, what, f"its account has not the right '{needed.permission}' on {needed.on}")
 
 
 def judged_as_plan(session: ClientSession, plan: Execute) -> bool:
-    """Whether a statement was judged as a plan alone: of what manages a consumer group the text says too little, and
-    the database must not be sent it as one of the client's."""
+    """Whether a statement was judged as a plan alone: the text alone is not enough for statements that manage a
+    consumer group, and the database must not be sent them as the client's."""
     return session.rights is not None and plan.manages is not None
 
 
@@ -144,9 +144,9 @@ def _check_manages(session: ClientSession, group: GroupName) -> None:
         _check_needed(session, session.rights.missing_to_manage(group))
 
 
-def check_sees(session: ClientSession, queue: QueueName) -> None:
+def check_can_see(session: ClientSession, queue: QueueName) -> None:
     """Raises ProxyError where the session's account may not even know whether there is such a queue."""
-    if session.rights is not None and not session.rights.sees(queue):
+    if session.rights is not None and not session.rights.can_see(queue):
         raise denied(session, "Access", f"its account has no right on a queue or topic '{queue}'")
 
 
@@ -156,7 +156,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
         case Subscribe(request):
             check_right(session, request.queue, Right.RECEIVE)
         case ShowCreateQueue(queue):
-            check_sees(session, queue)
+            check_can_see(session, queue)
         case CreateConsumerGroup(topic, _, options):
             _check_manages(session, GroupName(topic, options.consumer_group or ""))
         case (
@@ -165,16 +165,23 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             | Execute(manages=GroupName() as group)
         ):
             _check_manages(session, group)
-        case NoOperation() | Redrive() | MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
+        case (
+            NoOperation()
+            | Redrive()
+            | CreateSchedulePlan()
+            | AlterSchedulePlan()
+            | DropSchedulePlan()
+            | RunSchedulePlan()
+        ):
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | ShowSystem() | ShowCreateSchedule():
             raise denied(session, "SELECT", _MAY)
         case Trace(topic):
-            check_sees(session, topic)
+            check_can_see(session, topic)
         case TraceInQueue(ExplainDelivery(queue)):
-            check_sees(session, queue)
+            check_can_see(session, queue)
         case ExplainDelivery(queue):
-            check_sees(session, queue)
+            check_can_see(session, queue)
         case EndInGroup(_, _, group):
             check_right(session, group.queue, Right.SETTLE)
         case InsertAfterGroup(_, _, _, group, _, follow):
@@ -202,8 +209,8 @@ async def judge_grouped(session: ClientSession, plan: EndInGroup | InsertAfterGr
 
 
 def check_charset(name: str | None) -> None:
-    """Raises ProxyError for a character set in which SQL cannot be judged. None: one that nobody knows, and that is
-    not used."""
+    """Raises ProxyError for a character set in which SQL cannot be judged. None: one that is unknown, and not
+    used."""
     if name is not None and name not in SAFE_CHARSETS:
         raise ProxyError(
             1115, f"Character set '{name}' cannot be used by an account that is limited to its queues; use utf8mb4"
@@ -230,14 +237,14 @@ def limit(
         session.upstream = GuardedUpstream(upstream, session, rights, find, resets_modes=resets_modes)
 
 
-def _read(text: bytes) -> Limited | None:
+def _read(text: bytes) -> LimitedStatement | None:
     return read(text) or read_lookup(text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """A statement on a queue that was prepared. `ids`: at which of its parameters it gives ids, which are looked at
-    when they come."""
+    """A statement on a queue that was prepared. `ids`: which of its parameters are ids, which are checked when they
+    arrive."""
 
     statement: QueueStatement
     ids: tuple[int, ...] = ()
@@ -255,7 +262,7 @@ class _Judged:
 
 
 class GuardedUpstream:
-    """See the module. An Upstream before another; `find` looks a queue up."""
+    """See the module. A filtering Upstream before another; `find` looks a queue up."""
 
     def __init__(
         self, behind: Upstream, session: ClientSession, rights: SessionRights, find: FindQueue, *, resets_modes: bool
@@ -270,7 +277,7 @@ class GuardedUpstream:
 
     @property
     def behind(self) -> Upstream:
-        """The upstream that is guarded, for what the proxy itself asks of it."""
+        """The upstream that is guarded, for the proxy's own statements."""
         return self._behind
 
     @property
@@ -284,15 +291,15 @@ class GuardedUpstream:
         return self._behind.alive
 
     @property
-    def line_held(self) -> bool:
+    def connection_required(self) -> bool:
         """See Upstream."""
-        return self._behind.line_held
+        return self._behind.connection_required
 
-    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+    async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
         """See Upstream. Nothing is passed on before all of it has been judged."""
-        return await self.command(await large.whole(), hold=hold)
+        return await self.command(await large.whole(), buffered=buffered)
 
-    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -300,13 +307,13 @@ class GuardedUpstream:
         """
         command = payload[0]
         if command == Commands.COM_STMT_PREPARE:
-            return await self._prepare(payload, more=more, hold=hold)
+            return await self._prepare(payload, more=more, buffered=buffered)
         if command == Commands.COM_QUERY:
             capabilities = self._session.identity.capabilities
             text = requests.query_text(payload[1:], capabilities)
             judged = await self._judge(b"" if text is None else text)
             if judged.warnings:
-                return await self._tell_warnings(judged.text)
+                return await self._redact_warnings(judged.text)
             if judged.text is not text:
                 payload = requests.query_payload(judged.text, capabilities)
         elif command in _EXECUTIONS:
@@ -316,13 +323,13 @@ class GuardedUpstream:
         elif command == Commands.COM_INIT_DB:
             self._check_database(payload[1:].decode("utf-8", "replace"))
         elif command == Commands.COM_STMT_SEND_LONG_DATA:
-            self._keep_long_data(payload)
+            self._add_long_data(payload)
         elif command == Commands.COM_STMT_RESET:
             if (again := self._prepared.get(self._number(payload))) is not None and again.parameters is not None:
                 again.parameters.forget()
         elif command not in _HARMLESS_COMMANDS:
             raise denied(self._session, f"Command {command:#04x}", _MAY)
-        outcome = await self._behind.command(payload, more=more, hold=hold)
+        outcome = await self._behind.command(payload, more=more, buffered=buffered)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
             self._prepared.clear()
             if self._resets_modes:
@@ -347,13 +354,13 @@ class GuardedUpstream:
 
     # --- prepared statements
 
-    async def _prepare(self, payload: bytes, *, more: bool, hold: bool) -> Outcome:
+    async def _prepare(self, payload: bytes, *, more: bool, buffered: bool) -> Outcome:
         if len(self._prepared) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         judged = await self._judge(payload[1:])
         if judged.warnings:
             raise ProxyError(1295, "SHOW WARNINGS and SHOW ERRORS are not prepared for this account; send the text")
-        outcome = await self._behind.command(payload[:1] + judged.text, more=more, hold=hold)
+        outcome = await self._behind.command(payload[:1] + judged.text, more=more, buffered=buffered)
         if outcome.ok:
             self._last_prepared = outcome.statement_id
             self._prepared[outcome.statement_id] = judged.again
@@ -378,14 +385,14 @@ class GuardedUpstream:
         identity = self._session.identity
         request = again.parameters.execution(payload[1:], identity.capabilities, identity.codec)
         for place in again.ids:
-            check_given(request.values[place], spec)
+            check_explicit_id(request.values[place], spec)
 
-    def _keep_long_data(self, payload: bytes) -> None:
-        """Pieces of a value: of ids they are kept, of others that there are some."""
+    def _add_long_data(self, payload: bytes) -> None:
+        """Pieces of a value: those of ids are stored, of others only that there are some."""
         _, parameter, data = requests.parse_long_data(payload[1:])
         again = self._prepared.get(self._number(payload))
         if again is not None and again.parameters is not None:
-            again.parameters.keep(parameter, data if parameter in again.ids else b"")
+            again.parameters.add(parameter, data if parameter in again.ids else b"")
 
     # --- statements
 
@@ -402,36 +409,38 @@ class GuardedUpstream:
             spec = await self._check_queue(statement)
             if statement.act is not Act.ENQUEUE or not isinstance(spec, QueueSpec):
                 return _Judged(text, _Again(statement))
-            checking = partial(check_text, plain, spec, strict=True)
-            given = checking() if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
-            parameters = PreparedParameters(given.marks, _LONG_IDS_MAX_BYTES) if given.parameters else None
-            return _Judged(text, _Again(statement, given.parameters, parameters))
-        if not isinstance(statement, Question):
+            checking = partial(check_explicit_ids, plain, spec, strict=True)
+            checked = checking() if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
+            parameters = (
+                PreparedParameters(checked.parameter_count, _LONG_IDS_MAX_BYTES) if checked.parameters else None
+            )
+            return _Judged(text, _Again(statement, checked.parameters, parameters))
+        if not isinstance(statement, SessionQuery):
             return _Judged(text)
         changed: bytes | None = text
-        if statement.shows is Shown.VARIABLES:
-            changed = with_asked_variables(text)
-        elif statement.account or not statement.variables.isdisjoint(UNTOLD):
-            changed = with_own_account(text, self._session.identity.account)
+        if statement.sensitive_output is SensitiveOutput.VARIABLES:
+            changed = with_readable_variables(text)
+        elif statement.account or not statement.variables.isdisjoint(HIDDEN):
+            changed = with_client_account(text, self._session.identity.account)
         if changed is None:
             raise denied(self._session, "Statement", _MAY)
-        return _Judged(changed, warnings=statement.shows is Shown.WARNINGS)
+        return _Judged(changed, warnings=statement.sensitive_output is SensitiveOutput.WARNINGS)
 
-    async def _tell_warnings(self, text: bytes) -> Outcome:
+    async def _redact_warnings(self, text: bytes) -> Outcome:
         """Answer SHOW WARNINGS or SHOW ERRORS."""
         listed = await collected(self._behind, text.decode(self._session.identity.codec, "surrogateescape"))
         writer = self._session.writer
         writer.status = self._behind.status
-        await writer.result(listed.columns, [concealed_warning(row) for row in listed.rows])
+        await writer.result(listed.columns, [redacted_warning(row) for row in listed.rows])
         return Outcome(status=self._behind.status)
 
-    def _check(self, statement: Limited | None) -> None:
+    def _check(self, statement: LimitedStatement | None) -> None:
         match statement:
             case SessionSettings(settings):
                 for setting in settings:
                     self._check_setting(setting)
-            case Question(variables):
-                for variable in variables - ASKED:
+            case SessionQuery(variables):
+                for variable in variables - READABLE:
                     raise denied(self._session, f"SELECT of @@{variable}", _MAY)
             case Use(database):
                 self._check_database(database)
@@ -444,10 +453,10 @@ class GuardedUpstream:
         variable, value = setting.variable, setting.value
         if variable not in HARMLESS:
             raise denied(self._session, f"SET of {variable}", _MAY)
-        for read_one in sorted(setting.reads - (ASKED - UNTOLD)):
+        for read_one in sorted(setting.reads - (READABLE - HIDDEN)):
             raise denied(self._session, f"SET by @@{read_one}", _MAY)
         if variable == "sql_mode" and (
-            setting.computed or setting.default or value is None or value[:1].isdigit() or reads_otherwise(value)
+            setting.computed or setting.default or value is None or value[:1].isdigit() or changes_parsing(value)
         ):
             why = "modes are given by their names, and not such that change how SQL is read"
             raise denied(self._session, "SET of sql_mode", why)
@@ -455,7 +464,7 @@ class GuardedUpstream:
             raise denied(self._session, "SET of that character set", "SQL in it cannot be judged; use utf8mb4")
 
     def _check_database(self, database: str) -> None:
-        if not self._rights.enters(database):
+        if not self._rights.can_enter(database):
             raise denied(self._session, "USE", f"its account has no right on anything in a database '{database}'")
 
     async def _check_queue(self, statement: QueueStatement) -> QueueSpec | TopicSpec:
@@ -464,16 +473,19 @@ class GuardedUpstream:
         if database is None:
             raise ProxyError(1046, "No database selected")
         queue = QueueName(database, statement.name.table)
-        # First what it is, for on that depends which right is needed; who may not know of it learns nothing.
-        spec = await self._find(queue) if self._rights.sees(queue) else None
+        # First its kind, which decides the needed right; an account that may not know of it learns nothing.
+        spec = await self._find(queue) if self._rights.can_see(queue) else None
         if isinstance(spec, TopicSpec) and statement.act is Act.SETTLE:
             raise denied(self._session, "Statement", "the messages of a topic are a log: ACK those of a group")
         if isinstance(spec, QueueSpec) and statement.act is Act.READ:
             raise denied(self._session, "SELECT", _MAY)
         check_right(self._session, queue, _RIGHTS[statement.act])
-        if statement.tells and (needed := self._rights.missing(queue, Right.RECEIVE)):
-            why = f"its account has not the right '{needed.word}' on {needed.on}; without it ids and times may be named"
-            raise denied(self._session, f"SELECT of column {', '.join(sorted(statement.tells))}", why)
+        if statement.reveals and (needed := self._rights.missing(queue, Right.RECEIVE)):
+            why = (
+                f"its account has not the right '{needed.permission}' on {needed.on};"
+                " without it ids and times may be named"
+            )
+            raise denied(self._session, f"SELECT of column {', '.join(sorted(statement.reveals))}", why)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
         for column in statement.columns:

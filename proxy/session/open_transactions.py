@@ -1,9 +1,9 @@
 """OpenTransactions: how many transactions each account has open at this worker, bounded.
 
-An open transaction holds locks, a snapshot of the server, or the embedded database's writer. Whether one is open is
-what the status flags say after each answer, so however it was begun, it counts. A BEGIN beyond the bound is refused.
-What begins one otherwise (autocommit off, a procedure, a prepared BEGIN) is known only once it is open: then its
-connection is closed, which undoes it.
+An open transaction holds locks, a snapshot of the server, or the embedded database's writer. The status flags after
+each answer show whether one is open, so it counts however it was begun. A BEGIN beyond the bound is refused. One that
+begins otherwise (autocommit off, a procedure, a prepared BEGIN) is known only once it is open: then its connection is
+closed, which undoes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OpenTransactions:
         """Of each account."""
 
     def error(self, user: str) -> ProxyError:
-        """What the client is told."""
+        """The client's error."""
         return ProxyError(
             1637,
             f"Too many active concurrent transactions: user '{user}' has {self.most} open here, which is as many as"

@@ -1,7 +1,7 @@
-"""ClientSession: who a client is and what holds for its next statement. State only; the connection and executor act.
+"""ClientSession: a client's identity and the state for its next statement. State only; the connection and executor act.
 
 Modes: ready (waiting for a command), busy (a command is being answered), streaming (a subscription is being sent).
-What enters and leaves each is seen in `process_info`, which is what SHOW PROCESSLIST tells.
+The current one is in `process_info`, which is the row of SHOW PROCESSLIST.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from engine.backend.environment import StatementPins
 from engine.clock import Clock
 from engine.delivery.subscription import Subscription
 from engine.engine import OpenStream
-from engine.model.attempts import who
+from engine.model.attempts import receiver_members
 from engine.model.commit_report import CommitReport
 from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
-from proxy.login.system_database import STANDS_IN
+from proxy.login.system_database import SUBSTITUTE_DATABASE
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
@@ -27,11 +27,11 @@ from proxy.wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ES
 from rewriter.plan import Effects
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
-_INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
+_INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST shows of a statement (MySQL without FULL: 100)
 _ANSI = frozenset(("ANSI_QUOTES",))
 _BACKSLASH = frozenset(("NO_BACKSLASH_ESCAPES",))
 # By whether backslash escapes are off, and double quotes are for names.
-_MODES_TOLD = {
+_MODES_REPORTED = {
     (False, False): frozenset[str](),
     (True, False): _BACKSLASH,
     (False, True): _ANSI,
@@ -41,7 +41,7 @@ _MODES_TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, from where, as which connection; and what the client says of its program, if it does."""
+    """Who logged in, from where, as which connection; and the client's program, if it sends it."""
 
     connection_id: int
     user: str
@@ -58,7 +58,7 @@ class Identity:
 
 
 class ClientSession:
-    """One logged-in client. `notes` are what SHOW WARNINGS tells of a statement that the proxy answered itself."""
+    """One logged-in client. `notes` are the warnings of a statement that the proxy answered itself."""
 
     def __init__(
         self, identity: Identity, upstream: Upstream, writer: AnswerWriter, clock: Clock, database: str | None
@@ -67,20 +67,20 @@ class ClientSession:
         self.upstream = upstream
         self.writer = writer
         self.database = database
-        self.stands_in = False
+        self.substituted = False
         """Whether the current database is `queuegate`, and the server has none of that name (login.system_database)."""
         self.scope = TransactionScope()
         self.subscription: OpenStream | None = None
-        self._kept: list[Subscription] = []
-        self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
+        self._retained: list[Subscription] = []
+        self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not have them
         self.unsettled = False
-        """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
-        asked for when something depends on them."""
+        """Whether a statement may have changed the character set, the modes, or the default database unnoticed: they
+        are read when something depends on them."""
         self.consumer = ""
         """The name that its last receiver gave itself."""
         self.lease: str | None = "time"
-        """How long what it receives is held, where a statement does not say it; None: its variable is to be asked."""
-        self.may_use = False  # a prepared text may hold USE
+        """The lease of what it receives, where a statement has none; None: its variable is to be read."""
+        self.may_use = False  # a prepared text may contain USE
         self.notes: tuple[tuple[str, int, str], ...] = ()
         self.rights: SessionRights | None = None
         """What the proxy's own account may do to queues and topics, and nothing else; None: it is not limited here."""
@@ -88,8 +88,8 @@ class ClientSession:
         """Whether it may end other users' connections, where that is the proxy's decision."""
         self.pins: Callable[[], StatementPins] = StatementPins
         """How statements of the proxy's own are written on its connection to the database."""
-        self.line_id: Callable[[], int | None] | None = None
-        """Of a client that the database does not know: which connection it has there, if any."""
+        self.backend_id: Callable[[], int | None] | None = None
+        """For a client that the database does not know: the id of its backend connection, if any."""
         self._clock = clock
         self._since = clock.monotonic()
         self._statement: str | None = None
@@ -100,70 +100,70 @@ class ClientSession:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the server says that a transaction is open."""
+        """Whether a transaction is open, by the server's flags."""
         return bool(self.upstream.status & IN_TRANSACTION)
 
     @property
     def no_backslash_escapes(self) -> bool:
-        """Whether the server says that a backslash in a string is only a backslash (sql_mode)."""
+        """Whether a backslash in a string is only a backslash (sql_mode), by the server's flags."""
         return bool(self.upstream.status & NO_BACKSLASH_ESCAPES)
 
     @property
     def ansi_quotes(self) -> bool:
-        """Whether the server says that double quotes are for names; only MariaDB does."""
+        """Whether double quotes are for names, by the server's flags; only MariaDB has that one."""
         return bool(self.upstream.status & ANSI_QUOTES)
 
-    def who(self) -> str:
-        """Who reports that a message has failed, as the attempts of the message keep it."""
+    def reporter(self) -> str:
+        """Who reports that a message has failed, as it is stored in the message's attempts."""
         identity = self.identity
-        return who(self.consumer or identity.program, identity.account, identity.connection_id)
+        return receiver_members(self.consumer or identity.program, identity.account, identity.connection_id)
 
     def reading_modes(self) -> frozenset[str]:
-        """The sql_modes that say how texts are to be read."""
-        told = _MODES_TOLD[self.no_backslash_escapes, self.ansi_quotes]
-        return told | _ANSI if "ANSI_QUOTES" in self.sql_modes else told
+        """The sql_modes that affect the parser."""
+        reported = _MODES_REPORTED[self.no_backslash_escapes, self.ansi_quotes]
+        return reported | _ANSI if "ANSI_QUOTES" in self.sql_modes else reported
 
     @property
     def database_at_server(self) -> str | None:
         """The current database as the server knows it."""
-        return STANDS_IN if self.stands_in and self.database == SYSTEM_DATABASE else self.database
+        return SUBSTITUTE_DATABASE if self.substituted and self.database == SYSTEM_DATABASE else self.database
 
-    def became(self, identity: Identity, database: str | None) -> None:
+    def change_identity(self, identity: Identity, database: str | None) -> None:
         """COM_CHANGE_USER: another account on the same connection."""
-        self.renewed()
-        self.entered(database)
+        self.reset()
+        self.set_database(database)
         self.identity, self.unsettled = identity, False
         self.writer.capabilities = identity.capabilities
 
-    def entered(self, database: str | None) -> None:
+    def set_database(self, database: str | None) -> None:
         """The current database is one of the server's own, whatever its name."""
-        self.database, self.stands_in = database, False
+        self.database, self.substituted = database, False
 
-    def stand_in(self) -> None:
+    def enter_substituted(self) -> None:
         """The current database is `queuegate`, and the server has none of that name."""
-        self.database, self.stands_in = SYSTEM_DATABASE, True
+        self.database, self.substituted = SYSTEM_DATABASE, True
 
-    def entered_as_told(self, told: str) -> None:
-        """The current database is what the server says of it."""
-        if self.stands_in and told == STANDS_IN:
-            self.stand_in()
+    def on_database_reported(self, reported: str) -> None:
+        """The current database, as the server reports it."""
+        if self.substituted and reported == SUBSTITUTE_DATABASE:
+            self.enter_substituted()
         else:
-            self.entered(told or None)
+            self.set_database(reported or None)
 
-    def keep(self, subscription: Subscription) -> None:
-        """It may leave messages that this connection holds on to. Of each queue the last one stays, for its end."""
+    def retain(self, subscription: Subscription) -> None:
+        """It may leave messages leased by this connection. Of each queue the last one is retained, for its end."""
         queue = subscription.queue.name
-        kept = [one for one in self._kept if one.queue.name != queue or not one.over or one.unacked]
-        self._kept = [*kept, subscription]
+        retained = [one for one in self._retained if one.queue.name != queue or not one.has_ended or one.unacked]
+        self._retained = [*retained, subscription]
 
-    async def let_go(self) -> None:
-        """Give back what the connection holds of results that have ended."""
-        kept, self._kept = self._kept, []
-        for subscription in kept:
-            await subscription.let_go()
+    async def release_retained(self) -> None:
+        """Release the leases of the connection's results that have ended."""
+        retained, self._retained = self._retained, []
+        for subscription in retained:
+            await subscription.release_leases()
 
-    def renewed(self) -> None:
-        """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""
+    def reset(self) -> None:
+        """COM_RESET_CONNECTION: the state after the login, but for the default database, which stays."""
         self.notes, self.may_use, self.unsettled = (), False, True
         self.sql_modes, self.consumer, self.lease = frozenset(), "", "time"
 
@@ -178,7 +178,7 @@ class ClientSession:
 
     def sending(self, effects: Effects) -> float | None:
         """A statement goes to the database: the moment, where the report of its commit needs it."""
-        return None if effects.put_off_ns is None else self._clock.monotonic()
+        return None if effects.delay_ns is None else self._clock.monotonic()
 
     @property
     def running(self) -> bool:
@@ -186,7 +186,7 @@ class ClientSession:
         return self._statement is not None
 
     def abandon(self) -> CommitReport | None:
-        """The session is over; what to tell the engine of its open transaction."""
+        """The session is over; the report on its open transaction for the engine."""
         return self.scope.abandon()
 
     def streaming_queue(self) -> QueueName | None:
@@ -194,7 +194,7 @@ class ClientSession:
         return None if self.subscription is None else self.subscription.status().queue
 
     def process_info(self) -> ProcessInfo:
-        """This session's line in SHOW PROCESSLIST."""
+        """This session's row in SHOW PROCESSLIST."""
         queue = self.streaming_queue()
         return ProcessInfo(
             connection_id=self.identity.connection_id,
@@ -207,6 +207,6 @@ class ClientSession:
             info=self._statement,
             streaming=queue is not None,
             detached=not self.upstream.alive,
-            proxied=self.line_id is not None,
-            line_id=self.line_id() if self.line_id is not None else None,
+            proxied=self.backend_id is not None,
+            backend_id=self.backend_id() if self.backend_id is not None else None,
         )

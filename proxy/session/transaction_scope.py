@@ -1,16 +1,16 @@
 """TransactionScope: what a client's open transaction has done to queues, reported to the engine once it is committed.
 
 Lives here: the bookkeeping between a statement and its commit. Never here: I/O, or a guess. The server's own status
-flags say whether a transaction is open; this never counts BEGINs. A rollback is reported too, as "look again": rows
+flags say whether a transaction is open; this never counts BEGINs. A rollback is reported, too, as "poll again": rows
 the transaction had locked were passed over by the sender meanwhile. Only COMMIT itself, or a statement that is a
 transaction of its own, proves that acks hold: what else ends a transaction (DDL, a procedure, EXECUTE of a prepared
-ROLLBACK) may have undone them, and then the table is asked. An error carries no status flags: a deadlock's victim has
-lost its transaction, a DDL that failed has committed it; so the queues are looked at, and nothing is certain after it.
+ROLLBACK) may have undone them, and then the table is queried. An error carries no status flags: a deadlock's victim has
+lost its transaction, a DDL that failed has committed it; so the queues are polled, and nothing is certain after it.
 
-Affected rows are counted only where the commit is certain too: after ROLLBACK TO it is not known which of them hold.
+Affected rows are counted only where the commit is certain too: after ROLLBACK TO it is not known which of them remain.
 
 The report may be lost (the process may die right after the commit): the poller repairs that, so nothing here needs
-to be durable. It may also be too generous: the lease is guarded in the table, so a needless look is all that it costs.
+to be durable. It may also be too generous: the lease is guarded in the table, so it costs only a needless poll.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.model.commit_report import ADDED_MAX, CommitReport, PutOff, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import MessageId, QueueName
-from engine.model.traced import ENQUEUED
+from engine.model.trace_event import ENQUEUED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
@@ -33,7 +33,7 @@ class TransactionScope:
     """Collects the effects of one client's statements until its transaction ends."""
 
     empty: bool
-    """Nothing to report: statements that end transactions need no look. Kept, for it is asked at every statement."""
+    """Nothing to report: statements that end transactions need no poll. Cached, for it is read at every statement."""
 
     def __init__(self) -> None:
         self._doubtful = False  # a part of what was noted may have been undone
@@ -57,16 +57,16 @@ class TransactionScope:
         enqueued: Settlement | None = None,
         sent_at: float | None = None,
     ) -> CommitReport | None:
-        """Take note of an answered statement; returns what to tell the engine now. `first_id`: the first that the
-        database gave to a row that it added. `enqueued`: messages that it added to a topic, where that is to be told.
+        """Record an answered statement; returns the report for the engine, if one is due. `first_id`: the first that
+        the database gave to a row that it added. `enqueued`: messages that it added to a topic, where that is reported.
         `sent_at`: a moment before it went to the database, on the monotonic clock.
 
         A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
-        unknown outcome: the report then says "look" and "ask the table", never "settled".
+        unknown outcome: the report then requests a poll and a query of the table, and never contains "settled".
         """
         alone = self.empty
         if effects.if_all:
-            effects = _known(effects, sure=ok and affected == effects.if_all and not effects.several)
+            effects = _certain(effects, sure=ok and affected == effects.if_all and not effects.several)
         if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
             return _of_one(effects, affected, first_id, sent_at)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
@@ -81,7 +81,7 @@ class TransactionScope:
         if self.empty:
             self._doubtful = False
             return None
-        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not tell.
+        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not show that.
         if in_transaction and not (ok and verb in _ENDING):
             return None if ok else CommitReport(touched=self._queues())
         if verb is TransactionVerb.ROLLBACK and ok and not self._doubtful:
@@ -94,11 +94,11 @@ class TransactionScope:
 
     def _add(self, effects: Effects, added: Sequence[int]) -> None:
         for queue in effects.touched:
-            known = self._touched.get(queue, ())
-            if known is None or not added or len(known) + len(added) > ADDED_MAX:
+            before = self._touched.get(queue, ())
+            if before is None or not added or len(before) + len(added) > ADDED_MAX:
                 self._touched[queue] = None
             else:
-                self._touched[queue] = (*known, *added)
+                self._touched[queue] = (*before, *added)
         self._uncertain |= effects.uncertain
         self._rejected |= effects.rejected
         self._remember(self._settled, effects.settled)
@@ -106,19 +106,19 @@ class TransactionScope:
         self.empty = not self._queues()
 
     def _trace(self, queue: QueueName, what: str, effects: Effects, affected: int) -> None:
-        """Keep what was done to which messages, as long as so many are remembered."""
+        """Record what was done to which messages, up to the bound."""
         for ids in _named(queue, effects):
             if self._named_count <= _NAMED_MAX and len(self._traced) < _NAMED_MAX:
                 self._traced.append(_settlement(queue, what, ids, effects, affected))
 
     def _remember(
-        self, known: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
+        self, before: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
     ) -> None:
         for queue, ids in named:
             if self._named_count + len(ids) > _NAMED_MAX:
                 self._uncertain.add(queue)
                 continue
-            known.setdefault(queue, []).extend(ids)
+            before.setdefault(queue, []).extend(ids)
             self._named_count += len(ids)
 
     def _queues(self) -> frozenset[QueueName]:
@@ -126,12 +126,12 @@ class TransactionScope:
         return frozenset(self._touched.keys() | self._uncertain | self._rejected | named)
 
     def _take(self, *, certain: bool) -> CommitReport:
-        asked = self._uncertain | self._settled.keys() | self._changed.keys()
+        reported = self._uncertain | self._settled.keys() | self._changed.keys()
         report = CommitReport(
             counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
             touched=frozenset(self._touched) if certain else self._queues(),
             settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
-            uncertain=frozenset(self._uncertain if certain else asked),
+            uncertain=frozenset(self._uncertain if certain else reported),
             changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
             rejected=frozenset(self._rejected),
             traced=tuple(self._traced) if certain else (),
@@ -160,10 +160,10 @@ class TransactionScope:
         self._doubtful = False
 
 
-# --- a statement that is a transaction of its own, which most are: nothing has to be kept until its end
+# --- a statement that is a transaction of its own, which most are: nothing has to be stored until its end
 
 
-def _known(effects: Effects, *, sure: bool) -> Effects:
+def _certain(effects: Effects, *, sure: bool) -> Effects:
     """The effects of a statement that has been answered. Not `sure`: some of the messages that it names may not be
     what it would have made of them."""
     if sure:
@@ -195,18 +195,18 @@ def _of_one(effects: Effects, affected: int, first_id: int, sent_at: float | Non
         counted,
         traced,
         dict.fromkeys(effects.touched, ids) if (ids := _ids_added(effects, affected, first_id)) else {},
-        _put_off(effects, affected, sent_at),
+        _postponed(effects, affected, sent_at),
     )
     return report or None
 
 
-def _put_off(effects: Effects, affected: int, sent_at: float | None) -> Mapping[QueueName, PutOff]:
+def _postponed(effects: Effects, affected: int, sent_at: float | None) -> Mapping[QueueName, Postponement]:
     """Until when the messages that a statement names wait, where it has put off all of them."""
-    delay_ns = effects.put_off_ns
+    delay_ns = effects.delay_ns
     if delay_ns is None or sent_at is None or effects.uncertain or len(effects.changed) != 1:
         return {}
     ((queue, ids),) = effects.changed
-    return {queue: PutOff(sent_at, delay_ns)} if affected == len(set(ids)) else {}
+    return {queue: Postponement(sent_at, delay_ns)} if affected == len(set(ids)) else {}
 
 
 def _ids_added(effects: Effects, affected: int, first_id: int) -> Sequence[int]:

@@ -64,32 +64,34 @@ def queue_rows(
     catalog: QueueCatalog,
     database: str | None,
     like: str | None,
-    sees: Callable[[QueueName], bool] | None = None,
-    told: Callable[[str], str] = str,
+    can_see: Callable[[QueueName], bool] | None = None,
+    redact: Callable[[str], str] = str,
     problems: Mapping[QueueName, str] = MappingProxyType({}),
 ) -> list[Row]:
-    """The rows of SHOW QUEUES: those served with their counters and `problems`, those refused with the reason, as the
-    account may be `told` it. `sees`: no others."""
-    wanted = like_pattern("%" if like is None else like)
+    """The rows of SHOW QUEUES: those served with their counters and `problems`, those refused with the reason, in a
+    text that `redact` has made fit for the account. `can_see`: no others."""
+    matches_name = like_pattern("%" if like is None else like)
     rows: list[tuple[str, str, Row]] = []
     paused = {queue.name for queue in catalog if queue.options.paused}
-    for status in statuses if sees is None else [s for s in statuses if sees(s.name)]:
+    for status in statuses if can_see is None else [s for s in statuses if can_see(s.name)]:
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
         numbers = [status.subscribers, status.in_flight, status.cached, *counters, status.receivers]
         name = status.name
-        said = [text for text in (_PAUSED if name in paused else "", problems.get(name, "")) if text]
+        notes = [text for text in (_PAUSED if name in paused else "", problems.get(name, "")) if text]
         texts = (
             name.table.encode(),
             name.database.encode(),
             *(str(n).encode() for n in numbers),
-            "; ".join(said).encode() if said else None,
+            "; ".join(notes).encode() if notes else None,
         )
         rows.append((name.database, name.table, texts))
     for name, reason in catalog.rejected.items():
-        if sees is not None and not sees(name):
+        if can_see is not None and not can_see(name):
             continue
         blanks: Row = (None,) * 7
         rows.append(
-            (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, told(reason).encode()))
+            (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, redact(reason).encode()))
         )
-    return [row for db, table, row in sorted(rows, key=lambda r: r[:2]) if database in (None, db) and wanted(table)]
+    return [
+        row for db, table, row in sorted(rows, key=lambda r: r[:2]) if database in (None, db) and matches_name(table)
+    ]

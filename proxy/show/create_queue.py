@@ -1,4 +1,4 @@
-"""SHOW CREATE QUEUE: the statement that makes a queue again, from what the database says of its table."""
+"""SHOW CREATE QUEUE: the statement that makes a queue again, from its table's definition in the database."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from proxy.cluster.log_records import PlacedRecord
 from proxy.show.status_tables import Values
 
 ROWS_MAX = 500
-"""Each may have 2 KB, and all of them stand in one statement."""
+"""Each may have 2 KB, and all of them are in one statement."""
 
 
 def log_values(records: Iterable[PlacedRecord], most: int) -> list[Values]:

@@ -24,21 +24,23 @@ PROCESSES_COLUMNS = (
 )
 
 
-def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo], *, alone: bool = False) -> list[Row]:
-    """The backend's process list, in which our clients have their own addresses, and streaming ones show what they
-    stream.
+def processes_with_streams(listed: Collected, own: Sequence[ProcessInfo], *, alone: bool = False) -> list[Row]:
+    """The backend's process list, in which the proxy's clients have their own addresses, and streaming ones show what
+    they stream.
 
-    Lines that the backend knows by its own account only bear their client's id, name and address. Sessions that it does
-    not list come last: their line to it is gone, or they have none. `alone`: all of ours do.
+    Connections of the proxy's own account get their client's id, name and address. Sessions that it does
+    not list come last: their connection to it is gone, or they have none. `alone`: the proxy's are all last.
     """
-    by_line = {str(p.line_id or p.connection_id).encode(): p for p in ours}
+    by_backend_id = {str(p.backend_id or p.connection_id).encode(): p for p in own}
     names = [column.name.lower() for column in listed.columns]
     rows: list[Row] = []
     for row in listed.rows:
-        process = by_line.get(row[0] or b"")
+        process = by_backend_id.get(row[0] or b"")
         rows.append(row if process is None else _overlaid(row, names, process))
-    known = {row[0] for row in listed.rows}
-    missing = ours if alone else [p for n, p in by_line.items() if (p.detached or p.proxied) and n not in known]
+    listed_ids = {row[0] for row in listed.rows}
+    missing = (
+        own if alone else [p for n, p in by_backend_id.items() if (p.detached or p.proxied) and n not in listed_ids]
+    )
     rows += [_listed(names, process) for process in missing]
     return rows
 
@@ -75,11 +77,11 @@ def _overlay(process: ProcessInfo) -> dict[str, TextValue]:
 
 
 async def process_list(session: ClientSession, peers: Peers, sql: str) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
-    """The answer to SHOW PROCESSLIST: the database's list with what we know of it; of an account with limits, its own
-    connections only. `sql` is the statement, which the list itself shows."""
+    """The answer to SHOW PROCESSLIST: the database's list with the proxy's additions; of an account with limits, its
+    own connections only. `sql` is the statement, which the list itself shows."""
     if session.rights is None:
         listed = await collected(session.upstream, sql)
         return listed.columns, processes_with_streams(listed, await peers.processes())
     user, admin = session.identity.user, session.admin
-    ours = [process for process in await peers.processes() if admin or process.user == user]
-    return PROCESSES_COLUMNS, processes_with_streams(Collected(PROCESSES_COLUMNS, ()), ours, alone=True)
+    own = [process for process in await peers.processes() if admin or process.user == user]
+    return PROCESSES_COLUMNS, processes_with_streams(Collected(PROCESSES_COLUMNS, ()), own, alone=True)

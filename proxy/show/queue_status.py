@@ -1,7 +1,7 @@
 """QueueViews: what a client is shown of the queues, the streams and the messages, as far as its account may see them.
 
-Counts are the tables', by the engine's own account; what an account may see is asked of the database where accounts are
-its own, and else of the proxy's rights. Streams are those of all workers.
+Counts are the tables', by the engine's own account; what an account may see is decided by the database where accounts
+are its own, and else by the proxy's rights. Streams are those of all workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.model.queue import (
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.model.topics import NO_OFFSET
-from engine.model.traced import in_order
+from engine.model.trace_event import in_order
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
@@ -35,7 +35,7 @@ from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.log_rows import log_values
-from proxy.show.schedule_status import fairly, schedule_values
+from proxy.show.schedule_status import fair_share, schedule_values
 from proxy.show.status_tables import (
     CONSUMERS,
     EXPLANATIONS,
@@ -58,9 +58,9 @@ from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
 from proxy.show.topic_status import TopicViews
-from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_there, not_told, trace_values
+from proxy.show.trace_rows import CanSeeUser, history, in_queue, not_in_queue, not_there, trace_values, unknown_group
 from proxy.upstream.base import collected
-from proxy.upstream.concealing import concealed_problem
+from proxy.upstream.redaction import redacted_problem
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
 from rewriter.plan import (
@@ -85,7 +85,7 @@ from rewriter.text.literals import plain_literal
 log = logging.getLogger(__name__)
 
 UNMATCHED_MAX = 500
-"""Ready messages of a queue that are looked at for whether they fit a stream."""
+"""Ready messages of a queue that are checked whether they match a stream."""
 
 ROWS_MAX = 2000
 """Rows of a system table in one statement: 130 KB of text, which a server reads in 25 ms."""
@@ -104,12 +104,12 @@ _READABLE = (
     " WHERE (ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id') AND FIND_IN_SET('select', PRIVILEGES)"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
-_SEES_PROCESSES = (
+_CAN_SEE_PROCESSES = (
     "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
     " AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 )
 
-Sees = Callable[[QueueName], bool]
+CanSee = Callable[[QueueName], bool]
 
 
 class QueueViews:
@@ -134,7 +134,7 @@ class QueueViews:
         | TraceInQueue
         | ShowSystem,
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
-        """Columns and rows of a statement that only looks."""
+        """Columns and rows of a read-only statement."""
         match plan:
             case ShowQueueStatus(database, like):
                 return columns(QUEUES), shown(await self.queues(database, like))
@@ -165,25 +165,25 @@ class QueueViews:
     async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
         """The rows of SHOW QUEUE STATUS, of one database or of all."""
         catalog = self._engine.catalog
-        wanted = await self._wanted(database, like)
-        queues = [queue for queue in catalog if wanted(queue.name)]
+        selects = await self._selects(database, like)
+        queues = [queue for queue in catalog if selects(queue.name)]
         dead = [target for queue in queues if (target := dead_letter_queue(queue, catalog)) is not None]
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
-        statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
-        rejected = {name: self.told(reason) for name, reason in catalog.rejected.items() if wanted(name)}
+        statuses = [status for status in await self._peers.queue_statuses() if selects(status.name)]
+        rejected = {name: self.redacted(reason) for name, reason in catalog.rejected.items() if selects(name)}
         groups = any(queue.options.topic is not None for queue in queues)
         lags = (await self._engine.topics.gauges()).lags if groups else {}
         unmatched, problems = await self._unmatched(queues), await self.problems()
         return queue_values(statuses, surveys, catalog, rejected, unmatched, lags, problems)
 
     async def problems(self) -> dict[QueueName, str]:
-        """What is wrong with queues that are served all the same, as the session may know of it."""
+        """Problems of queues that are served nevertheless, redacted for the session."""
         try:
-            found = await self._engine.dead_letter_names.problems(self._engine.catalog)
+            problems = await self._engine.dead_letter_names.problems(self._engine.catalog)
         except BackendError as error:
             log.warning("the names of dead-letter queues cannot be read: %s", error)
             return {}
-        return {name: self.told(problem) for name, problem in found.items()}
+        return {name: self.redacted(problem) for name, problem in problems.items()}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
         """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""
@@ -199,89 +199,89 @@ class QueueViews:
 
     async def subscriptions(self, database: str | None = None, like: str | None = None) -> list[Values]:
         """The rows of SHOW SUBSCRIPTIONS."""
-        wanted = await self._wanted(database, like)
-        streams = [stream for stream in await self._peers.subscriptions() if wanted(stream.queue)]
+        selects = await self._selects(database, like)
+        streams = [stream for stream in await self._peers.subscriptions() if selects(stream.queue)]
         return subscription_values(await self._visible_streams(streams))
 
     async def consumers(self, plan: ShowConsumers) -> list[Values]:
         """The rows of SHOW CONSUMERS."""
-        named, sees = like_pattern("%" if plan.like is None else plan.like), await self.reads()
+        named, can_see = like_pattern("%" if plan.like is None else plan.like), await self.reads()
         streams = [
-            stream for stream in await self._peers.subscriptions() if sees(stream.queue) and named(stream.consumer)
+            stream for stream in await self._peers.subscriptions() if can_see(stream.queue) and named(stream.consumer)
         ]
         rows = consumer_values(await self._visible_streams(streams), self._engine.catalog)
         return [row for row in rows if plan.topic in (None, row[0]) and plan.database in (None, row[1])]
 
     async def schedules(self, plan: ShowSchedules) -> list[Values]:
         """The rows of SHOW SCHEDULES."""
-        return schedule_values(await self._engine.schedules.listed(), plan, await self.reads(), self.told)
+        return schedule_values(await self._engine.schedules.listed(), plan, await self.reads(), self.redacted)
 
     async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
-        """What receivers hold of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
+        """The leased messages of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
         more than that."""
-        sees = await self._wanted(None, None)
+        can_see = await self._selects(None, None)
         rows: list[InFlight] = []
         for queue in self._engine.catalog:
-            wanted = queue.options.topic is not None or not of_groups
-            if wanted and sees(queue.name) and len(rows) <= ROWS_MAX:
-                held = await self._engine.surveyor.held(queue, ROWS_MAX + 1)
-                holders = await self._peers.holders(queue.name, [message.id for message in held])
+            included = queue.options.topic is not None or not of_groups
+            if included and can_see(queue.name) and len(rows) <= ROWS_MAX:
+                leased = await self._engine.surveyor.leased_messages(queue, ROWS_MAX + 1)
+                holders = await self._peers.holders(queue.name, [message.id for message in leased])
                 visible = await self._visible_streams(list(holders.values()))
-                told = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
-                rows += [InFlight(queue, message, told.get(id_text(message.id))) for message in held]
+                visible_holders = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
+                rows += [InFlight(queue, message, visible_holders.get(id_text(message.id))) for message in leased]
         return rows
 
     async def topics(self) -> TopicViews:
         """Topics and consumer groups, as far as the session may know of them."""
-        sees, rights, unread = await self.reads(), self._session.rights, self._engine.catalog.unread_topics
+        can_see, rights, unread = await self.reads(), self._session.rights, self._engine.catalog.unread_topics
 
-        def sees_topic(name: QueueName) -> bool:
+        def can_see_topic(name: QueueName) -> bool:
             """Of a topic that cannot be read, rights on topics let an account know that, and nothing else."""
-            return sees(name) or (rights is not None and name in unread and rights.granted.sees_topic(name))
+            return can_see(name) or (rights is not None and name in unread and rights.granted.can_see_topic(name))
 
-        return TopicViews(self._engine, self._peers, sees_topic, self.told)
+        return TopicViews(self._engine, self._peers, can_see_topic, self.redacted)
 
-    def told(self, problem: str) -> str:
-        """A problem as the session may know of it: what a database says of its own accounts and files is not for
+    def redacted(self, problem: str) -> str:
+        """A problem, redacted for the session: a database's own accounts and files are not for
         accounts with limits."""
-        return problem if self._session.rights is None else concealed_problem(problem)
+        return problem if self._session.rights is None else redacted_problem(problem)
 
     async def trace(self, plan: Trace) -> list[Values]:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""
-        sees = await self.sees()
-        found = (await self._collect(plan.sql)).each(2)
+        can_see = await self.can_see()
+        records = (await self._collect(plan.sql)).each(2)
         enqueued, offset = None, plan.id
-        if found:
-            enqueued = moment(number(found[0][0]))
-            offset = NO_OFFSET if found[0][1] is None else number(found[0][1])
-        asked = [(group, question) for group, question in plan.groups if sees(question.queue)]
-        users = await self._sees_users()
-        of_topic = await self._peers.trace(plan.topic, plan.id) if asked else []
+        if records:
+            enqueued = moment(number(records[0][0]))
+            offset = NO_OFFSET if records[0][1] is None else number(records[0][1])
+        visible_groups = [(group, question) for group, question in plan.groups if can_see(question.queue)]
+        users = await self._can_see_users()
+        of_topic = await self._peers.trace(plan.topic, plan.id) if visible_groups else []
         rows = []
-        for group, question in asked:
-            told, row = await self._traced(group, question, (plan.id, offset), enqueued)
-            recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if told else []
+        for group, question in visible_groups:
+            visible, row = await self._traced(group, question, (plan.id, offset), enqueued)
+            recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if visible else []
             rows.append((*row, history(recorded, users, reasons=self._may_read_notes(question.queue))))
         return rows
 
     async def trace_in_queue(self, plan: TraceInQueue) -> Values:
         """The row of TRACE MESSAGE on a queue."""
-        question = plan.question
+        question = plan.delivery
         queue = self._queue(question.queue)
-        ids, rows, facts = await self._asked(question, queue)
-        found = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
-        enqueued = moment(number(found.row(1)[0])) if isinstance(found, Collected) and found.rows else None
+        ids, rows, facts = await self._question_rows(question, queue)
+        answer = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
+        enqueued = moment(number(answer.row(1)[0])) if isinstance(answer, Collected) and answer.rows else None
         id_ = next(iter((*ids, *question.ids)), None)
         recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
         reasons, group = self._may_read_notes(queue.name), queue.options.consumer_group
-        told = history(recorded, await self._sees_users(), reasons=reasons)
+        events = history(recorded, await self._can_see_users(), reasons=reasons)
         if rows:
             holder = facts.holders.get(rows[0].id)
-            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder), told)
+            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder), events)
         dead = await self._dead(queue, question.ids)
         text = "" if id_ is None else id_text(id_)
         explained = unknown(text, facts, dead=None if dead is None else text in dead)
-        return (*not_there(group, explained), told)
+        return (*not_there(group, explained), events)
 
     def _queue(self, name: QueueName) -> QueueSpec:
         queue = self._engine.catalog.get(name)
@@ -297,27 +297,27 @@ class QueueViews:
         id_, offset = message
         try:
             queue = self._queue(question.queue)
-            # Before its queue is looked into: what is fed in between is found there.
+            # Before its queue is read: what is fed in between is found there.
             place = (await self._engine.topics.position(queue)).place_of(offset)
-            _, rows, facts = await self._asked(question, queue)
+            _, rows, facts = await self._question_rows(question, queue)
             if rows:
                 holder = facts.holders.get(rows[0].id)
                 return True, in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder)
             dead = await self._dead(queue, [id_])
         except EngineError as error:
-            return False, not_told(group, enqueued, error.message)
+            return False, unknown_group(group, enqueued, error.message)
         return True, not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
 
     async def traces(self, most: int) -> list[Values]:
         """What happened last to messages of the queues that the account may know of."""
-        sees, users = await self.reads(), await self._sees_users()
-        queues = {queue.name: queue for queue in self._engine.catalog if sees(queue.name)}
-        topics = [name for name in self._engine.catalog.topics if sees(name)]
-        found = await self._peers.newest_traces(most, [*queues, *topics])
-        read = {name: await self._may_read(name) for name in {traced.queue for traced in found if traced.reason}}
+        can_see, users = await self.reads(), await self._can_see_users()
+        queues = {queue.name: queue for queue in self._engine.catalog if can_see(queue.name)}
+        topics = [name for name in self._engine.catalog.topics if can_see(name)]
+        entries = await self._peers.newest_traces(most, [*queues, *topics])
+        read = {name: await self._may_read(name) for name in {traced.queue for traced in entries if traced.reason}}
         return [
             trace_values(traced, queues.get(traced.queue), users, reasons=read.get(traced.queue, False))
-            for traced in found
+            for traced in entries
         ]
 
     async def _may_read(self, queue: QueueName) -> bool:
@@ -326,38 +326,38 @@ class QueueViews:
             await self._session.upstream.collect(f"SELECT last_error FROM {queue.sql} LIMIT 0"), Collected
         )
 
-    async def _sees_users(self) -> SeesUser:
+    async def _can_see_users(self) -> CanSeeUser:
         """Of whose connections the session may know, also of those that have ended."""
-        all_, own = await self._sees_all(), self._session.identity.user
+        all_, own = await self._can_see_all(), self._session.identity.user
         return lambda user: all_ or user == own
 
-    async def _sees_all(self) -> bool:
+    async def _can_see_all(self) -> bool:
         """Whether the session may know of all connections."""
         session = self._session
         if session.rights is not None:
             return session.admin
-        return not self._traits.accounts or bool((await self._collect(_SEES_PROCESSES)).rows)
+        return not self._traits.accounts or bool((await self._collect(_CAN_SEE_PROCESSES)).rows)
 
     async def _of_the_proxy(self, table: SystemTable, most: int) -> list[Values]:
         """LOG or SETTINGS. Raises ProxyError: it is not for this account."""
-        if not await self._sees_all():
+        if not await self._can_see_all():
             raise denied(self._session, "SELECT", f"{DATABASE}.{table.value} needs the privilege PROCESS")
         return log_values(await self._peers.log(), most) if table is SystemTable.LOG else [*self._peers.settings]
 
-    async def _asked(
+    async def _question_rows(
         self, plan: ExplainDelivery, queue: QueueSpec
     ) -> tuple[list[MessageId], list[MessageRow], QueueFacts]:
-        """The messages that a question is about, their rows, and what is known of their queue."""
-        found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
-        ids = [self._id(queue, row[1]) for row in found]
-        rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
+        """The messages of a question, their rows, and the facts of their queue."""
+        records = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
+        ids = [self._id(queue, row[1]) for row in records]
+        rows = [self._message(id_, row) for id_, row in zip(ids, records, strict=True)]
         if not self._may_read_notes(queue.name):
             rows = [replace(row, last_error=None, failed_attempts=None) for row in rows]
         return ids, rows, await self._facts(queue, ids)
 
     def _may_read_notes(self, queue: QueueName) -> bool:
         """Whether the account may know what receivers have noted of messages, which may be as secret as these. Where
-        accounts are the database's, it is asked for that itself."""
+        accounts are the database's, the database itself is asked."""
         rights = self._session.rights
         return rights is None or rights.missing(queue, Right.RECEIVE) is None
 
@@ -368,12 +368,14 @@ class QueueViews:
                 self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
             )
         queue = self._queue(plan.queue)
-        _, rows, facts = await self._asked(plan, queue)
-        told = [explain(row, facts) for row in rows]
+        _, rows, facts = await self._question_rows(plan, queue)
+        results = [explain(row, facts) for row in rows]
         missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
         dead = await self._dead(queue, missing)
-        told += [unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing]
-        return [_explained(explanation) for explanation in told]
+        results += [
+            unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing
+        ]
+        return [_explained(explanation) for explanation in results]
 
     # --- system tables
 
@@ -397,14 +399,14 @@ class QueueViews:
             case InformationTable() if real:
                 return f"information_schema.`{piece.value}`"
             case InformationTable():
-                found = await self._collect(columns_of(piece))
-                columns = [(self._text(name), self._text(sql_type)) for name, sql_type in found.each(2)]
+                listed = await self._collect(columns_of(piece))
+                columns = [(self._text(name), self._text(sql_type)) for name, sql_type in listed.each(2)]
                 return with_system_tables(piece, columns)
             case str():
                 return piece
 
     async def real_database(self) -> bool:
-        """Whether the database has one called as ours: then that is meant, and we stay out of it."""
+        """Whether the database has one of the same name: then that is meant, and the proxy does not answer."""
         traits = self._traits
         return (traits.accounts or traits.one_account) and bool((await self._collect(_REAL)).rows)
 
@@ -427,7 +429,7 @@ class QueueViews:
             case SystemTable.CONSUMERS:
                 rows = await self.consumers(ShowConsumers(None))
             case SystemTable.SCHEDULES:
-                rows = fairly(await self.schedules(ShowSchedules(None)), most)
+                rows = fair_share(await self.schedules(ShowSchedules(None)), most)
             case SystemTable.LOG | SystemTable.SETTINGS:
                 rows = await self._of_the_proxy(table, most)
             case SystemTable.GROUPS:
@@ -442,24 +444,24 @@ class QueueViews:
 
     # --- what may be seen
 
-    async def _wanted(self, database: str | None, like: str | None) -> Sees:
+    async def _selects(self, database: str | None, like: str | None) -> CanSee:
         pattern = like_pattern("%" if like is None else like)
-        sees = await self.reads()
-        return lambda name: database in (None, name.database) and pattern(name.table) and sees(name)
+        can_see = await self.reads()
+        return lambda name: database in (None, name.database) and pattern(name.table) and can_see(name)
 
-    async def sees(self) -> Sees:
+    async def can_see(self) -> CanSee:
         """Which queues the session may know of: any right on one will do."""
         return await self._names(_VISIBLE)
 
-    async def reads(self) -> Sees:
+    async def reads(self) -> CanSee:
         """Of which queues, and tables of schedules, the session may know what is in them and who reads them: where
         accounts are the database's, those on which it has SELECT."""
         return await self._names(_READABLE)
 
-    async def _names(self, tables: str) -> Sees:
-        """What the session may know of; `tables`: as the database says it, where accounts are its own."""
+    async def _names(self, tables: str) -> CanSee:
+        """What the session may know of; `tables`: from the database, where accounts are its own."""
         if self._session.rights is not None:
-            return self._session.rights.sees
+            return self._session.rights.can_see
         if not self._traits.accounts:
             return lambda name: True
         if keyspaces := self._engine.catalog.keyspaces:
@@ -486,8 +488,8 @@ class QueueViews:
             return list(streams) if session.admin else own
         if len(own) == len(streams):
             return own
-        known = {number(id_) for (id_,) in (await self._collect(_PROCESSES)).each(1)}
-        return [stream for stream in streams if stream in own or stream.connection_id in known]
+        process_ids = {number(id_) for (id_,) in (await self._collect(_PROCESSES)).each(1)}
+        return [stream for stream in streams if stream in own or stream.connection_id in process_ids]
 
     # --- why a message is not out
 
@@ -511,9 +513,9 @@ class QueueViews:
 
     async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:
         streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
-        found = await self._peers.holders(queue.name, ids)
-        visible = await self._visible_streams(list(found.values()))
-        holders = {id_text(id_): held if held in visible else None for id_, held in found.items()}
+        holders_by_id = await self._peers.holders(queue.name, ids)
+        visible = await self._visible_streams(list(holders_by_id.values()))
+        holders = {id_text(id_): holder if holder in visible else None for id_, holder in holders_by_id.items()}
         in_flight = None
         if queue.options.max_concurrency is not None:
             census = (await self._engine.surveyor.survey([queue]))[queue.name].census
@@ -529,12 +531,12 @@ class QueueViews:
         target = dead_letter_queue(queue, self._engine.catalog)
         if target is None or not ids:
             return set()
-        if not (await self.sees())(target.name):
+        if not (await self.can_see())(target.name):
             return None
-        found = await self._session.upstream.collect(ids_sql(target, tuple(ids), queue.name))
-        return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else None
+        rows = await self._session.upstream.collect(ids_sql(target, tuple(ids), queue.name))
+        return {self._text(id_) for (id_,) in rows.each(1)} if isinstance(rows, Collected) else None
 
-    # --- the client's line
+    # --- the client's connection
 
     async def _collect(self, sql: str) -> Collected:
         return await collected(self._session.upstream, sql)

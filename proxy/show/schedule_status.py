@@ -15,27 +15,27 @@ _SHOWN_NS_MAX = 253_370_764_800 * 1_000_000_000  # the year 9999; what is beyond
 
 
 def schedule_values(
-    found: Iterable[Schedule | Unreadable],
+    schedules: Iterable[Schedule | Unreadable],
     plan: ShowSchedules,
-    sees: Callable[[QueueName], bool],
-    told: Callable[[str], str],
+    can_see: Callable[[QueueName], bool],
+    redact: Callable[[str], str],
 ) -> list[Values]:
-    """The rows of SCHEDULES. Who may read a database's table of schedules sees all of them, others those of the queues
-    that they may see."""
+    """The rows of SCHEDULES. An account that may read a database's table of schedules sees all of them, others
+    those of the queues that they may see."""
     named = like_pattern("%" if plan.like is None else plan.like)
     rows = []
-    for one in found:
+    for one in schedules:
         name = one.name
         if plan.database not in (None, name.database) or not named(name.name):
             continue
-        if sees(name.table) or (isinstance(one, Schedule) and sees(one.queue)):
-            rows.append(_unreadable(one, told) if isinstance(one, Unreadable) else _row(one, told))
+        if can_see(name.table) or (isinstance(one, Schedule) and can_see(one.queue)):
+            rows.append(_unreadable(one, redact) if isinstance(one, Unreadable) else _row(one, redact))
     return sorted(rows, key=lambda row: (str(row[1]), str(row[0])))
 
 
-def fairly(rows: Sequence[Values], most: int) -> list[Values]:
+def fair_share(rows: Sequence[Values], most: int) -> list[Values]:
     """So many of the rows of SCHEDULES at most: of each database as many as there is room for, and a row that says how
-    many there are besides. Whoever may write in one table of schedules keeps no other from being seen."""
+    many there are besides. So an account that fills one table of schedules cannot hide the others."""
     if len(rows) <= most:
         return list(rows)
     databases: dict[object, list[Values]] = {}
@@ -53,8 +53,8 @@ def fairly(rows: Sequence[Values], most: int) -> list[Values]:
     return shown
 
 
-def _unreadable(one: Unreadable, told: Callable[[str], str]) -> Values:
-    return _blank(one.name.name, one.name.database, told(one.reason))
+def _unreadable(one: Unreadable, redact: Callable[[str], str]) -> Values:
+    return _blank(one.name.name, one.name.database, redact(one.reason))
 
 
 def _blank(name: str, database: str, reason: str) -> Values:
@@ -63,7 +63,7 @@ def _blank(name: str, database: str, reason: str) -> Values:
     return (*names, *blanks, reason, None, None)
 
 
-def _row(one: Schedule, told: Callable[[str], str]) -> Values:
+def _row(one: Schedule, redact: Callable[[str], str]) -> Values:
     return (
         one.name.name,
         one.name.database,
@@ -74,7 +74,7 @@ def _row(one: Schedule, told: Callable[[str], str]) -> Values:
         int(one.paused),
         _moment(one.last_ns),
         None if one.paused else _moment(one.next_ns),
-        told(one.problem) if one.problem else None,
+        redact(one.problem) if one.problem else None,
         one.created_by,
         _moment(one.created_ns),
     )

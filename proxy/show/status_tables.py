@@ -1,4 +1,4 @@
-"""What the proxy tells of its queues, as tables: columns and values, whether a SHOW asks for them or a SELECT. Pure."""
+"""The proxy's view of its queues, as tables: columns and values, whether a SHOW asks for them or a SELECT. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from engine.duties.dead_letter_mover import dead_letter_name
-from engine.duties.surveyor import Survey
+from engine.background.dead_letter_mover import dead_letter_name
+from engine.background.surveyor import Survey
 from engine.model.explanation import moment
 from engine.model.identity import id_text
 from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
 from engine.model.topics import GroupLag
-from engine.store.base import Held
+from engine.store.base import LeasedMessage
 from proxy.show.columns import Row, number_column, text_column
 
 _NEWDECIMAL, _BINARY = 246, 63
@@ -40,7 +40,7 @@ Value = int | float | str | None
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """The kind of a column's values."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -107,7 +107,7 @@ IN_FLIGHT = (
     *_numbers("connection_id"),
     *_texts("user", "host", "consumer", length=64),
 )
-"""One row for each message that a receiver holds."""
+"""One row for each leased message."""
 
 TOPICS = (
     *_texts("topic", "db", length=64),
@@ -134,7 +134,7 @@ GROUP_IN_FLIGHT = (
     *_numbers("connection_id"),
     *_texts("user", "host", "consumer", length=64),
 )
-"""One row for each message that a member of a consumer group holds."""
+"""One row for each message that a member of a consumer group has leased."""
 
 CONSUMERS = (
     *_texts("topic", "db", "group_name", length=64),
@@ -193,7 +193,7 @@ LOG = (
     *_texts("message", "details", length=1000),
     *_texts("proxy", length=256),
 )
-"""One row for each warning and error that a process keeps."""
+"""One row for each warning and error that a process has stored."""
 
 SETTINGS = (*_texts("name", length=128), *_texts("value", length=1000), *_numbers("configured"))
 """One row for each key of the configuration of the proxy that is asked."""
@@ -262,7 +262,7 @@ def _queue_row(
     more = (status.alarms, None if lag is None else lag.unread)
     totals = tuple(status.counters.get(name, 0) for name in _TOTALS)
     census = survey.census
-    # Who holds a message may have been sent it by a proxy that has ended since.
+    # A receiver may have got its message from a proxy that has ended since.
     receivers = max(status.receivers, int(census is not None and census.in_flight > 0))
     first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers, receivers)
     if census is None:
@@ -270,9 +270,9 @@ def _queue_row(
     target = dead_letter_queue(queue, catalog)
     dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
     states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
-    buried = 0 if target is None else dead.census.unacked if dead.census else None
+    dead_letters = 0 if target is None else dead.census.unacked if dead.census else None
     counted = "at least" if census.bounded else "exact"
-    rest = (unmatched, census.acked, buried, census.oldest_ready_age, counted)
+    rest = (unmatched, census.acked, dead_letters, census.oldest_ready_age, counted)
     return (*first, *states, *rest, *more, *totals, problem)
 
 
@@ -302,10 +302,10 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A message that a receiver holds. `holder`: None where its result has ended, or the account may not see it."""
+    """A leased message. `holder`: None where its result has ended, or the account may not see it."""
 
     queue: QueueSpec
-    message: Held
+    message: LeasedMessage
     holder: SubscriptionStatus | None
 
     @property
@@ -359,11 +359,11 @@ def _consumer_row(stream: SubscriptionStatus, topic: str, group: QueueOptions | 
 
 
 def _waits_for(stream: SubscriptionStatus, *, paused: bool) -> str:
-    """What keeps the next message from a stream."""
+    """What the next message of a stream waits for."""
     if stream.window_full:
         return "acks"
     if not stream.waiting:
         return "client"
     if paused:
         return "resume"
-    return "rate" if stream.held_back > 0 else "messages"
+    return "rate" if stream.rate_limited_seconds > 0 else "messages"

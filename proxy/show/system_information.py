@@ -1,7 +1,7 @@
 """information_schema with the system tables among its rows: derived tables that every database here reads. Pure.
 
-They have the columns of the server's own, in its order, so that SELECT * stays what it is there. A column that says
-nothing of a system table is NULL.
+They have the columns of the server's own, in its order, so that SELECT * stays what it is there. A column without
+meaning for a system table is NULL.
 """
 
 from __future__ import annotations

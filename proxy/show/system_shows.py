@@ -30,8 +30,8 @@ Table = tuple[tuple[Field, ...], list[Row]]
 
 def system_show(plan: ShowSystem) -> Table:
     """Columns and rows of a statement that describes or lists system tables."""
-    wanted = like_pattern("%" if plan.like is None else plan.like)
-    tables = sorted(table.value for table in SystemTable if wanted(table.value))
+    matches_name = like_pattern("%" if plan.like is None else plan.like)
+    tables = sorted(table.value for table in SystemTable if matches_name(table.value))
     suffix = "" if plan.like is None else f" ({plan.like})"
     match plan.what:
         case SystemShow.TABLES:
@@ -47,9 +47,9 @@ def system_show(plan: ShowSystem) -> Table:
         case SystemShow.CURRENT:
             return _table(("DATABASE()",), [(DATABASE,)])
         case SystemShow.DATABASES:
-            return _table((f"Database{suffix}",), [(DATABASE,)] if wanted(DATABASE) else [])
+            return _table((f"Database{suffix}",), [(DATABASE,)] if matches_name(DATABASE) else [])
     assert plan.table is not None
-    fields = [field for field in FIELDS[plan.table] if plan.what is SystemShow.CREATE_TABLE or wanted(field.name)]
+    fields = [field for field in FIELDS[plan.table] if plan.what is SystemShow.CREATE_TABLE or matches_name(field.name)]
     if plan.what is SystemShow.CREATE_TABLE:
         return _table(("Table", "Create Table"), [(plan.table.value, _definition(plan.table, fields))])
     titles = "Field Type Collation Null Key Default Extra Privileges Comment"
@@ -71,7 +71,7 @@ def _described(field: Field) -> tuple[str | None, ...]:
 
 
 def column_type(field: Field) -> str:
-    """The column's type in MySQL's words."""
+    """The column's type as MySQL writes it."""
     if field.kind is Kind.TEXT:
         return f"varchar({field.length})"
     return "bigint(20)" if field.kind is Kind.NUMBER else "decimal(20,3)"
@@ -83,6 +83,6 @@ def _definition(table: SystemTable, fields: Iterable[Field]) -> str:
 
 
 def _status(name: str) -> tuple[str | None, ...]:
-    known = {"Name": name, "Engine": "MEMORY", "Version": "10", "Row_format": "Dynamic", "Collation": COLLATION}
+    status = {"Name": name, "Engine": "MEMORY", "Version": "10", "Row_format": "Dynamic", "Collation": COLLATION}
     blank = dict.fromkeys(("Create_options", "Comment"), "")
-    return tuple((known | blank).get(title) for title in _STATUS_COLUMNS.split())
+    return tuple((status | blank).get(title) for title in _STATUS_COLUMNS.split())

@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*", re.ASCII)  # needs no escape in whateve
 
 
 def derived_table(table: SystemTable, rows: Sequence[Values]) -> str:
-    """The rows in parentheses, with names and types that hold for no rows at all."""
+    """The rows in parentheses, with names and types also without any row."""
     header = _header(FIELDS[table])
     return f"({' UNION ALL '.join((header, *unions(header, rows)))})"
 

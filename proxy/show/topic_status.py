@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.duties.surveyor import Survey
+from engine.background.surveyor import Survey
 from engine.engine import Engine
 from engine.history.writer import HistoryState
 from engine.model.errors import EngineError
@@ -22,28 +22,28 @@ from rewriter.plan import ShowGroups, ShowTopics
 
 _NO_DEFAULT = 4096  # the protocol's flag of a column that an INSERT has to name
 
-Sees = Callable[[QueueName], bool]
+CanSee = Callable[[QueueName], bool]
 
 
 class TopicViews:
-    """See the module. `sees`: which tables the session may know of. `told`: how it is told of a problem."""
+    """See the module. `can_see`: which tables the session may know of. `redact`: makes a problem's text fit for it."""
 
-    def __init__(self, engine: Engine, peers: Peers, sees: Sees, told: Callable[[str], str]) -> None:
+    def __init__(self, engine: Engine, peers: Peers, can_see: CanSee, redact: Callable[[str], str]) -> None:
         self._engine = engine
         self._peers = peers
-        self._sees, self._told = sees, told
+        self._can_see, self._redact = can_see, redact
 
-    def _wanted(self, database: str | None, like: str | None) -> list[QueueName]:
+    def _selects(self, database: str | None, like: str | None) -> list[QueueName]:
         pattern = like_pattern("%" if like is None else like)
         catalog = self._engine.catalog
         names = sorted(catalog.topics.keys() | catalog.unread_topics)
-        return [n for n in names if database in (None, n.database) and pattern(n.table) and self._sees(n)]
+        return [n for n in names if database in (None, n.database) and pattern(n.table) and self._can_see(n)]
 
     async def topics(self, plan: ShowTopics) -> list[Values]:
         """The rows of TOPICS."""
         streams, histories = await self._peers.subscriptions(), await self._peers.histories()
-        wanted = self._wanted(plan.database, plan.like)
-        return [await self._topic(name, streams, histories.get(name)) for name in wanted]
+        names = self._selects(plan.database, plan.like)
+        return [await self._topic(name, streams, histories.get(name)) for name in names]
 
     async def _topic(
         self, name: QueueName, streams: Sequence[SubscriptionStatus], history: HistoryState | None
@@ -61,8 +61,8 @@ class TopicViews:
             problem = error.message
         if history is not None:
             problem = "; ".join(filter(None, (problem, history_problem(history)))) or None
-        problem = problem and self._told(problem)
-        groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
+        problem = problem and self._redact(problem)
+        groups = sum(self._can_see(group.name) for group in self._engine.catalog.groups_of(name).values())
         readers = sum(stream.queue == name for stream in streams)
         return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)
 
@@ -80,7 +80,7 @@ class TopicViews:
             and plan.topic in (None, queue.options.topic)
             and plan.database in (None, queue.name.database)
             and named(queue.options.consumer_group or "")
-            and self._sees(queue.name)
+            and self._can_see(queue.name)
         ]
         dead = [target for group in groups if (target := dead_letter_queue(group, catalog)) is not None]
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*groups, *dead)}.values())
@@ -101,18 +101,18 @@ class TopicViews:
             problem = problem or _problem(self._engine.catalog.topics[topic], group, lag)
         except EngineError as error:
             problem = error.message
-        problem = problem and self._told(problem)
+        problem = problem and self._redact(problem)
         members, alarms = (0, 0) if status is None else (status.subscribers, status.alarms)
         name = group.options.consumer_group
         first = (topic.table, topic.database, name, group.name.table, int(group.options.paused), members)
         counts: Values = (None, None, None)
         if census is not None:
             counts = (census.ready, census.scheduled + census.retrying, census.in_flight)
-        buried = self._buried(group, surveys)
+        dead_letters = self._dead_letters(group, surveys)
         exact = census is not None and not census.bounded and lag is not None and lag.exact
-        return (*first, *_lag(lag), *counts, buried, alarms, "exact" if exact else "at least", problem)
+        return (*first, *_lag(lag), *counts, dead_letters, alarms, "exact" if exact else "at least", problem)
 
-    def _buried(self, group: QueueSpec, surveys: dict[QueueName, Survey]) -> int | None:
+    def _dead_letters(self, group: QueueSpec, surveys: dict[QueueName, Survey]) -> int | None:
         target = dead_letter_queue(group, self._engine.catalog)
         if target is None:
             return 0
@@ -121,15 +121,15 @@ class TopicViews:
 
 
 def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
-    """What keeps a group from getting messages, or from getting them whole."""
+    """What prevents a group from getting messages, or from getting them whole."""
     if lag.refused is not None:  # before what a seek would mend: that is refused, too
         return lag.refused
     if lag.beyond_end:
         return f"has read up to offset {lag.offset}, which its topic no longer has; if that is new, SEEK TO EARLIEST"
     if lag.unfiltered is not None:
         return f"its filter cannot be told of a message after offset {lag.offset}: {lag.unfiltered}"
-    known = {column.name.lower() for column in topic.columns}
-    needed = [c.name for c in group.columns if c.flags & _NO_DEFAULT and c.name.lower() not in known]
+    columns_by_name = {column.name.lower() for column in topic.columns}
+    needed = [c.name for c in group.columns if c.flags & _NO_DEFAULT and c.name.lower() not in columns_by_name]
     if needed:
         return f"columns without a default that its topic does not have: {', '.join(needed)}; give them one"
     own = {column.name.lower(): column for column in group.columns}
@@ -137,7 +137,10 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
         column.name
         for column in topic.columns
         if column.name.lower() != SEQUENCE_COLUMN
-        and ((kept := own.get(column.name.lower())) is None or (kept.type, kept.length) != (column.type, column.length))
+        and (
+            (source := own.get(column.name.lower())) is None
+            or (source.type, source.length) != (column.type, column.length)
+        )
     ]
     if not other:
         return None

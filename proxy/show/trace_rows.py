@@ -1,4 +1,4 @@
-"""TRACE MESSAGE: what the tables say of one message of a topic, for each of its groups, or of a queue, and what was
+"""TRACE MESSAGE: what the tables have of one message of a topic, for each of its groups, or of a queue, and what was
 recorded of it. And the rows of TRACES. Pure."""
 
 from __future__ import annotations
@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.history.writer import HistoryState
-from engine.model.attempts import failures, in_words
+from engine.model.attempts import describe_failure, failures
 from engine.model.explanation import Explanation, MessageRow, moment
 from engine.model.identity import id_text
 from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
 from engine.model.topics import Place
-from engine.model.traced import SENT, Traced
+from engine.model.trace_event import SENT, TraceEvent
 from proxy.show.status_tables import Values
 
-SeesUser = Callable[[str], bool]
+CanSeeUser = Callable[[str], bool]
 """Whether the session may know of the connections of that account."""
 
 _HISTORY_MAX = 30  # of the last things that happened
@@ -53,47 +53,47 @@ def not_in_queue(group: str, enqueued: str | None, place: Place, dead: bool | No
         state, text = "unknown", _NO_MESSAGE
     elif dead is None and place is Place.READ:
         text += "; or in its dead-letter queue, which this account may not read"
-    return _said(group, state, enqueued, text)
+    return _values(group, state, enqueued, text)
 
 
 def not_there(group: str | None, explanation: Explanation) -> Values:
     """Of a message that is not in its queue."""
-    return _said(group, explanation.state, None, explanation.text)
+    return _values(group, explanation.state, None, explanation.text)
 
 
-def not_told(group: str, enqueued: str | None, problem: str) -> Values:
-    """Of a group that cannot be asked."""
-    return _said(group, None, enqueued, problem)
+def unknown_group(group: str, enqueued: str | None, problem: str) -> Values:
+    """Of a group that cannot be queried."""
+    return _values(group, None, enqueued, problem)
 
 
-def _said(group: str | None, state: str | None, enqueued: str | None, text: str) -> Values:
+def _values(group: str | None, state: str | None, enqueued: str | None, text: str) -> Values:
     return (group, state, enqueued, None, None, None, None, None, None, text)
 
 
 def _failed(row: MessageRow) -> str | None:
-    """The failed attempts that the table keeps, in words."""
-    kept = failures(row.failed_attempts) if row.failed_attempts else []
-    return "; ".join(f"{each.get('attempt')}: {in_words(each)}" for each in kept) or None
+    """The failed attempts that the table stores, as text."""
+    attempts = failures(row.failed_attempts) if row.failed_attempts else []
+    return "; ".join(f"{each.get('attempt')}: {describe_failure(each)}" for each in attempts) or None
 
 
-def history(found: Sequence[Traced], sees: SeesUser, *, reasons: bool) -> str | None:
-    """What happened to a message, in words; None where nothing was recorded. `reasons`: whether the account may read
+def history(events: Sequence[TraceEvent], can_see: CanSeeUser, *, reasons: bool) -> str | None:
+    """The history of a message, as text; None where nothing was recorded. `reasons`: whether the account may read
     them."""
-    told = [_told(traced, sees, reasons=reasons) for traced in found[-_HISTORY_MAX:]]
-    earlier = len(found) - len(told)
-    return "; ".join(([f"{earlier} more before"] if earlier else []) + told) or None
+    texts = [_event_text(traced, can_see, reasons=reasons) for traced in events[-_HISTORY_MAX:]]
+    earlier = len(events) - len(texts)
+    return "; ".join(([f"{earlier} more before"] if earlier else []) + texts) or None
 
 
-def _told(traced: Traced, sees: SeesUser, *, reasons: bool) -> str:
+def _event_text(traced: TraceEvent, can_see: CanSeeUser, *, reasons: bool) -> str:
     perhaps = "" if traced.sure else " perhaps"
     delivery = f", delivery {traced.epoch}" if traced.epoch is not None else ""
     reason = f": {traced.reason}" if traced.reason and reasons else ""
-    return f"{moment(traced.at_ns)}{perhaps} {traced.what}{_by(traced, sees)}{delivery}{reason}"
+    return f"{moment(traced.at_ns)}{perhaps} {traced.what}{_by(traced, can_see)}{delivery}{reason}"
 
 
-def _by(traced: Traced, sees: SeesUser) -> str:
+def _by(traced: TraceEvent, can_see: CanSeeUser) -> str:
     to = traced.receiver
-    if to is None or not sees(to.user):
+    if to is None or not can_see(to.user):
         return ""
     name = f"{to.consumer}, " if to.consumer else ""
     direction = "to" if traced.what == SENT else "by"
@@ -106,7 +106,7 @@ def history_problem(state: HistoryState) -> str | None:
     return "; ".join(text for text in (state.problem, dropped) if text) or None
 
 
-def trace_values(traced: Traced, queue: QueueSpec | None, sees: SeesUser, *, reasons: bool) -> Values:
+def trace_values(traced: TraceEvent, queue: QueueSpec | None, can_see: CanSeeUser, *, reasons: bool) -> Values:
     """A row of TRACES. `queue`: None where it is of a topic itself. `reasons`: whether the account may read them."""
     name = traced.queue
     what = (moment(traced.at_ns), traced.what, int(traced.sure), traced.epoch)
@@ -114,10 +114,10 @@ def trace_values(traced: Traced, queue: QueueSpec | None, sees: SeesUser, *, rea
     group = (name.table, None) if options is None else (options.topic, options.consumer_group)
     own = (name.table, name.database, *group, id_text(traced.id))
     reason = (traced.reason or None) if reasons else None
-    return (*own, *what, *_receiver(traced.receiver, sees), reason, traced.place)
+    return (*own, *what, *_receiver(traced.receiver, can_see), reason, traced.place)
 
 
-def _receiver(to: SubscribeRequest | None, sees: SeesUser) -> Values:
-    if to is None or not sees(to.user):
+def _receiver(to: SubscribeRequest | None, can_see: CanSeeUser) -> Values:
+    if to is None or not can_see(to.user):
         return (None,) * 5
     return (to.connection_id, to.user, to.host, to.consumer or None, to.pid)

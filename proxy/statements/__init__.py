@@ -2,6 +2,6 @@
 
 `reader` and `planning` turn a statement into a plan by the package rewriter, and `executor` runs it: on the client's
 own connection and in its transaction, or by the engine. `receive` and `streaming` are SELECT ... FROM STREAM,
-`event_groups` the statements on queues with groups, `kill` is KILL. After a commit the engine and the other proxies
-hear of it.
+`event_groups` the statements on queues with groups, `kill` is KILL. A commit is reported to the engine and the
+other proxies.
 """

@@ -1,7 +1,7 @@
 """Dead-letter queues, as far as SQL texts of MySQL's kind are concerned: their tables made for the engine, and REDRIVE.
 
-REDRIVE runs on the client's own connection, in its transaction and with its rights: a unit of three statements that
-holds as a whole or not at all. It marks what is to go (by a time_next that nothing else has, never committed), copies
+REDRIVE runs on the client's own connection, in its transaction and with its rights: a unit of three statements that is
+applied as a whole or not at all. It marks what is to go (by a time_next that nothing else has, never committed), copies
 what is marked back into the queue, and deletes it.
 """
 
@@ -31,7 +31,7 @@ class DeadLetterTables:
         self._administer = administer
 
     async def make(self, queue: QueueSpec, name: QueueName) -> None:
-        """See engine.duties.dead_letter_mover.MakeTable."""
+        """See engine.background.dead_letter_mover.MakeTable."""
         ((_, definition, *_),) = await self._administer(f"SHOW CREATE TABLE {queue.name.sql}")
         try:
             sql = dead_letter_table(str(definition), queue, name)
@@ -47,7 +47,7 @@ class RedriveStatement(UnitOfWork):
         """Put dead letters back; affected rows are those that went.
 
         Raises:
-            BackendError: the database refused a part of it; then nothing of it holds.
+            BackendError: the database refused a part of it; then nothing of it is applied.
         """
         async with self.unit():
             marked = await self.do(plan.mark)

@@ -1,7 +1,7 @@
-"""DROP TABLE and TRUNCATE TABLE of a queue: refused, unless the configuration or the session says otherwise.
+"""DROP TABLE and TRUNCATE TABLE of a queue: refused, unless the configuration or the session allows it.
 
-Programs that know nothing of queues send them as a matter of course: an overwrite from Spark, a test suite that tidies
-up, a dump that is read in. DROP QUEUE and TRUNCATE QUEUE say that the messages are meant to go.
+Programs without knowledge of queues send them routinely: an overwrite from Spark, a test suite that tidies
+up, a dump that is read in. DROP QUEUE and TRUNCATE QUEUE show that deleting the messages is intended.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _REFUSED = 1347  # ER_WRONG_OBJECT: 'x' is not BASE TABLE
 async def check_removal(session: ClientSession, plan: Plan, topics: Container[QueueName]) -> None:
     """Nothing where what the plan drops or empties may go.
 
-    The user variable is asked for when it matters: so it holds however it was set, and ends with the session.
+    The user variable is read when it matters: so it applies however it was set, and ends with the session.
 
     Raises:
         ProxyError: 1347, with what to do instead.
     """
     queues = plan.effects.removes if isinstance(plan, Passthrough) else frozenset()
-    if not queues or await _said_so(session):
+    if not queues or await _is_allowed(session):
         return
     queue = min(queues)
     if queue in topics:
@@ -45,6 +45,6 @@ async def check_removal(session: ClientSession, plan: Plan, topics: Container[Qu
     )
 
 
-async def _said_so(session: ClientSession) -> bool:
+async def _is_allowed(session: ClientSession) -> bool:
     (value,) = (await collected(session.upstream, f"SELECT {VARIABLE}")).row(1)
     return value is not None and value.lower() in _YES

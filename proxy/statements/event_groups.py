@@ -1,9 +1,9 @@
 """Statements on queues whose messages form groups, carried out on the client's own connection, in its transaction.
 
-What a client writes as one statement becomes several here: a unit that holds as a whole or not at all, a transaction of
-its own where none is open, else from a savepoint on. Order is everything (engine.model.groups says why): the rows of
-GROUPS_TABLE are locked before messages are ended, and a group is looked at last, by reads that see what others have
-committed, in any isolation level. A follow-up and its registration are one unit as well.
+What a client writes as one statement becomes several here: a unit that is applied as a whole or not at all, a
+transaction of its own where none is open, else from a savepoint on. Order is everything (see engine.model.groups): the
+rows of GROUPS_TABLE are locked before messages are ended, and a group is checked last, by reads that see what others
+have committed, in any isolation level. A follow-up and its registration are one unit as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Notes = tuple[tuple[str, int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a statement came to: the database's answer to the client's own part of it, its warnings, and the queues
+    """The result of a statement: the database's answer to the client's own part of it, its warnings, and the queues
     that got messages through it."""
 
     outcome: Outcome
@@ -44,7 +44,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Held:
+class _Waiting:
     """A message that waits for a group."""
 
     group: str
@@ -63,17 +63,18 @@ class GroupedStatements(UnitOfWork):
         """End messages, and send what waited for the groups that are done with them.
 
         Raises:
-            BackendError: the database refused a part of it; then nothing of it holds.
+            BackendError: the database refused a part of it; then nothing of it is applied.
         """
         async with self.unit():
             # In this order, that of all who end messages: first the groups' rows, then the messages.
-            await self._held(plan.group, await self._groups_of(plan.group, plan.seen))
-            # The transaction's snapshot may be old. This read is of what the statement will find, and keeps it so.
-            groups = await self._groups_of(plan.group, f"{plan.seen} FOR UPDATE")
+            await self._lock_waiting(plan.group, await self._groups_of(plan.group, plan.groups_sql))
+            # The transaction's snapshot may be old. This read is of the current rows, and locks them.
+            groups = await self._groups_of(plan.group, f"{plan.groups_sql} FOR UPDATE")
             outcome, notes = await self._run(plan.sql, plan.pins)
-            # Whoever registers something locks a message of its group; so it is here, or sees that the group is done.
-            held = await self._held(plan.group, groups)
-            sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
+            # A client that registers something locks a message of its group: its row is here, or it sees the group
+            # done.
+            waiting = await self._lock_waiting(plan.group, groups)
+            sent = await self._send_done(plan.group, waiting) if outcome.affected_rows else set()
         return Done(self.now(outcome), notes, frozenset(sent))
 
     async def insert(self, plan: InsertAfterGroup) -> Done:
@@ -87,13 +88,13 @@ class GroupedStatements(UnitOfWork):
         async with self.unit():
             await self._write_first(plan.group)
             waits = not await self._is_done(plan.group, plan.value)
-            outcome, notes = await self._run(plan.held if waits else plan.plain, Pins.NOTHING)
+            outcome, notes = await self._run(plan.parked if waits else plan.plain, Pins.NOTHING)
             if waits and outcome.affected_rows:
                 await self._register(plan, str(outcome.last_insert_id) if plan.id is None else plan.id)
         return Done(self.now(outcome), notes)
 
     async def _run(self, sql: str, pins: Pins) -> tuple[Outcome, Notes]:
-        """The client's own part, and what SHOW WARNINGS tells of it."""
+        """The client's own part, and its warnings."""
         outcome = await self.do(sql, pins)
         if not outcome.warnings:
             return outcome, ()
@@ -107,15 +108,15 @@ class GroupedStatements(UnitOfWork):
         values = {value for (value,) in await self.rows(sql, 1) if value is not None}
         return {str(number(value)) if group.integer else unhex(value) for value in values}
 
-    async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
-        """Lock, in one order for all, what is held for these groups."""
+    async def _lock_waiting(self, group: GroupKey, values: Iterable[str]) -> list[_Waiting]:
+        """Lock, in one order for all, the messages that wait for these groups."""
         ordered = sorted(values)
-        held: list[_Held] = []
+        waiting: list[_Waiting] = []
         for start in range(0, len(ordered), _VALUES_AT_ONCE):
-            held += await self._held_for(group, ordered[start : start + _VALUES_AT_ONCE])
-        return held
+            waiting += await self._lock_waiting_batch(group, ordered[start : start + _VALUES_AT_ONCE])
+        return waiting
 
-    async def _held_for(self, group: GroupKey, values: Sequence[str]) -> list[_Held]:
+    async def _lock_waiting_batch(self, group: GroupKey, values: Sequence[str]) -> list[_Waiting]:
         columns = "HEX(group_value), HEX(follow_database), HEX(follow_table), HEX(follow_id)"
         condition = (
             f"queue_name = {hex_literal(group.queue.table)} AND group_value IN ({', '.join(map(hex_literal, values))})"
@@ -128,20 +129,20 @@ class GroupedStatements(UnitOfWork):
                 raise
             return []  # nothing was ever registered in this database
         texts = [[unhex(value) for value in row] for row in rows]
-        return [_Held(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
+        return [_Waiting(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
 
-    async def _send_done(self, group: GroupKey, held: list[_Held]) -> set[QueueName]:
+    async def _send_done(self, group: GroupKey, waiting: list[_Waiting]) -> set[QueueName]:
         sent: set[QueueName] = set()
-        done = {value: await self._is_done(group, value) for value in sorted({one.group for one in held})}
-        for one in sorted(set(held)):
+        done = {value: await self._is_done(group, value) for value in sorted({one.group for one in waiting})}
+        for one in sorted(set(waiting)):
             if done[one.group] and await self._send(one):
                 await self.do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
                 sent.add(one.queue)
         return sent
 
     async def _is_done(self, group: GroupKey, value: str) -> bool:
-        """Whether no message of the group waits for an ack. A message moves between a queue and its dead-letter queue,
-        either way, while we look: where it was first is asked again."""
+        """Whether no message of the group waits for an ack. A message may move between a queue and its
+        dead-letter queue meanwhile: the first one is queried again."""
         return not (
             await self._is_open(group.queue, group, value)
             or await self._is_dead(group, value)
@@ -157,20 +158,21 @@ class GroupedStatements(UnitOfWork):
             return False
 
     async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
-        """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""
+        """Rows that others have locked are waited for only where there are no free ones: they may be about to end, or
+        not."""
         sql = f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {_is_of(group, value)} LIMIT 1 FOR UPDATE"
         return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
 
-    async def _send(self, held: _Held) -> bool:
-        """Make a held message due. One that is gone, or that somebody has rescheduled, is left alone.
+    async def _send(self, message: _Waiting) -> bool:
+        """Make a waiting message due. One that is deleted, or was rescheduled, is left alone.
 
         False: there is no such table; it may have been renamed, and be back one day.
         """
-        spec = self._find(held.queue)
+        spec = self._find(message.queue)
         due = _NOW if spec is None else due_sql(_NOW, spec)
         try:
             await self.do(
-                f"UPDATE {held.queue.sql} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
+                f"UPDATE {message.queue.sql} SET time_next = {due} WHERE id = {_id_literal(spec, message.id)}"
                 f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
             )
         except BackendError as error:
@@ -180,7 +182,7 @@ class GroupedStatements(UnitOfWork):
         return True
 
     async def _write_first(self, group: GroupKey) -> None:
-        """Become a writer, where the database has room for one: what is looked at from here on stays so."""
+        """Become a writer, where the database has room for one: rows that are read from here on do not change."""
         try:
             await self.do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
         except BackendError as error:
@@ -199,7 +201,7 @@ class GroupedStatements(UnitOfWork):
             await self._check_other_group(plan, id_)
         names = "follow_database, follow_table, follow_id, queue_name, group_value"
         texts = (plan.follow.database, plan.follow.table, id_, plan.group.queue.table, plan.value)
-        # A message of this id may have been held before, and been deleted since.
+        # A message of this id may have waited before, and been deleted since.
         await self.do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
         await self.do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(hex_literal, texts))})")
 

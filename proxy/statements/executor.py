@@ -19,7 +19,7 @@ from engine.model.marked_name import renamed
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueSpec, TopicSpec
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
-from proxy.login.system_database import STANDS_IN, is_system
+from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
@@ -39,15 +39,17 @@ from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.topics import TopicStatements
 from proxy.upstream.base import collected
-from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.redaction import redacted_text, redacted_warning
 from proxy.wire import requests
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     NO_EFFECTS,
-    ChangeSchedule,
+    AlterSchedulePlan,
     CreateConsumerGroup,
+    CreateSchedulePlan,
+    DropSchedulePlan,
     Effects,
     EndInGroup,
     Execute,
@@ -55,17 +57,15 @@ from rewriter.plan import (
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
-    MakeSchedule,
     NoOperation,
-    OnSchedule,
     Passthrough,
     Plan,
     ReadSystem,
     Rebind,
     Redrive,
-    RemoveSchedule,
+    RunSchedulePlan,
+    SchedulePlan,
     SeekConsumerGroup,
-    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
     ShowCreateSchedule,
@@ -83,15 +83,15 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.plans.alter_queue import named_anew
-from rewriter.plans.schedules import shown as shown_schedule
+from rewriter.plans.alter_queue import own_mark_sql
+from rewriter.plans.schedules import create_schedule_text
 
 log = logging.getLogger(__name__)
 
 _NO_SUCH_TABLE = 1146
-_TOLD = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
+_NOTE_ERRNO = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
-_KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
+_STORED_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -160,7 +160,7 @@ class Executor:
                 return await self.redrive(plan)
             case CreateConsumerGroup() | SeekConsumerGroup():
                 return await self.on_topic(plan)
-            case MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
+            case CreateSchedulePlan() | AlterSchedulePlan() | DropSchedulePlan() | RunSchedulePlan():
                 return await self.on_schedule(plan)
             case ExecuteCounting():
                 outcome, row = await self.counted(plan)
@@ -212,7 +212,7 @@ class Executor:
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did."""
         sent_at, before = self.session.sending(effects), self.engine.catalog
-        answering = self.session.upstream.command(payload, more=more, hold=effects.catalog)
+        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog)
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)
         if effects.catalog:
@@ -220,9 +220,9 @@ class Executor:
         return outcome
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
-        """As `forward`, for a command that the client is still sending. To take note is the caller's: what it did may
+        """As `forward`, for a command that the client is still sending. The caller records the effects: they may
         be known only now."""
-        return await self._answered(self.session.upstream.pass_on(large, hold=effects.catalog), effects)
+        return await self._answered(self.session.upstream.pass_on(large, buffered=effects.catalog), effects)
 
     async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
         outcome = await answering
@@ -245,7 +245,7 @@ class Executor:
             return
         specs, self._renamed = self._renamed, []
         for spec in specs:
-            outcome = await self.session.upstream.collect(named_anew(spec))
+            outcome = await self.session.upstream.collect(own_mark_sql(spec))
             if isinstance(outcome, Outcome) and not outcome.ok:
                 log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
         await self._refresh_catalog()
@@ -274,7 +274,7 @@ class Executor:
 
     async def _accepted(self, plan: Execute) -> None:
         """Have the database do what comes before a statement. Raises BackendError."""
-        # A table that is still to be made: whoever has no right on it has had another error.
+        # A table that is still to be made: a client without a right on it has had another error.
         for sql, as_good in ((plan.check, _NO_SUCH_TABLE), (plan.adds, _HAS_THAT_COLUMN)):
             if not sql:
                 continue
@@ -294,13 +294,13 @@ class Executor:
         return outcome, (b"%d" % outcome.affected_rows,)
 
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
-        """A statement that the database knows only half of: it carries it out, we answer."""
+        """A statement that the database supports only in part: it executes it, the proxy answers."""
         outcome = await self._carried_out(plan)
         if plan.effects.names is not None:
             await self.engine.dead_letter_names.add(*plan.effects.names)
         if plan.effects.catalog:
             await self._refresh_catalog()
-        self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
+        self.session.notes = tuple(("Warning", _STORED_ONLY, text) for text in plan.warnings)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
         return outcome
 
@@ -331,8 +331,8 @@ class Executor:
             if isinstance(plan, CreateConsumerGroup):
                 outcome = await topics.create(plan)
             else:
-                outcome, told = await topics.seek(plan)
-                self.session.notes = (("Note", _TOLD, told),)
+                outcome, note = await topics.seek(plan)
+                self.session.notes = (("Note", _NOTE_ERRNO, note),)
         except BackendError as error:
             self.note(Outcome.of(error))
             raise
@@ -340,7 +340,7 @@ class Executor:
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(self.session.notes))
         return outcome
 
-    async def on_schedule(self, plan: OnSchedule) -> Outcome:
+    async def on_schedule(self, plan: SchedulePlan) -> Outcome:
         """Change or run a schedule, and answer."""
         try:
             done = await ScheduleStatements(self.session, self.engine, self.traits).run(plan)
@@ -378,7 +378,7 @@ class Executor:
         try:
             done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
         except BackendError as error:
-            if error.errno in DENIED and not (await self._views.sees())(plan.group.queue):
+            if error.errno in DENIED and not (await self._views.can_see())(plan.group.queue):
                 await self.reader.check_denied(plan.group.queue)
             self.note(Outcome.of(error), plan.effects)
             raise
@@ -392,7 +392,7 @@ class Executor:
         verb: TransactionVerb | None = None,
         sent_at: float | None = None,
     ) -> None:
-        """After an answer: keep the status flags and tell the engine of a transaction that has ended."""
+        """After an answer: store the status flags and report an ended transaction to the engine."""
         session = self.session
         session.writer.status = session.upstream.status
         in_transaction, user = session.in_transaction, session.identity.user
@@ -414,7 +414,7 @@ class Executor:
         try:
             await self.engine.catalog_changed()
         except BackendError as error:
-            # The statement itself succeeded; the periodic look will find the change.
+            # The statement itself succeeded; the safety scan will find the change.
             log.warning("catalog not refreshed after DDL: %s", error)
 
     # --- the proxy's own answers
@@ -433,10 +433,10 @@ class Executor:
                 self.session.notes = (("Note", errno, note),)
                 return (), ()
             case ShowQueues(database, like):
-                statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
-                problems, told = await self._views.problems(), self._views.told
+                statuses, can_see = await self.peers.queue_statuses(), await self._views.can_see()
+                problems, redact = await self._views.problems(), self._views.redacted
                 catalog = self.engine.catalog
-                return QUEUES_COLUMNS, queue_rows(statuses, catalog, database, like, sees, told, problems)
+                return QUEUES_COLUMNS, queue_rows(statuses, catalog, database, like, can_see, redact, problems)
             case (
                 ShowQueueStatus()
                 | ShowSubscriptions()
@@ -457,7 +457,7 @@ class Executor:
                 return await show_create(self.session, self.engine, queue)
             case ShowCreateSchedule(name):
                 schedule = await ScheduleStatements(self.session, self.engine, self.traits).read(name)
-                shown = shown_schedule(schedule, backslash_escapes=not self.session.no_backslash_escapes)
+                shown = create_schedule_text(schedule, backslash_escapes=not self.session.no_backslash_escapes)
                 return CREATE_SCHEDULE_COLUMNS, [(name.name.encode(), shown.encode())]
             case ShowProcessList(full):
                 sql = self.reader.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
@@ -472,11 +472,11 @@ class Executor:
         return await self.forward(self.query(text), more=more)
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
-        if is_system(database) and (entered := await self.enter_system_database()) is not None:
-            return entered
+        if is_system(database) and (set_database := await self.enter_system_database()) is not None:
+            return set_database
         outcome = await self._forward_text(text, more)
         if outcome.ok:
-            self.session.entered(database)
+            self.session.set_database(database)
         return outcome
 
     async def enter_system_database(self) -> Outcome | None:
@@ -484,32 +484,32 @@ class Executor:
         session = self.session
         if session.rights is not None or await self._views.real_database():
             return None
-        outcome = await session.upstream.collect(f"USE {STANDS_IN}")
+        outcome = await session.upstream.collect(f"USE {SUBSTITUTE_DATABASE}")
         assert isinstance(outcome, Outcome)
         if not outcome.ok:
             raise outcome.failure()
         self.note(outcome)
-        session.stand_in()
+        session.enter_substituted()
         await session.writer.ok()
         return outcome
 
-    async def told_notes(self, text: bytes) -> bool:
+    async def answer_show_warnings(self, text: bytes) -> bool:
         """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
         notes, self.session.notes = self.session.notes, ()
         if not notes or _SHOW_WARNINGS.fullmatch(text) is None:
             return False
         self.session.notes = notes
         rows = [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
-        shown = rows if self.session.rights is None else [concealed_warning(row) for row in rows]
+        shown = rows if self.session.rights is None else [redacted_warning(row) for row in rows]
         await self.session.writer.result(WARNINGS_COLUMNS, shown)
         return True
 
     # --- errors
 
     async def fail(self, error: EngineError | RewriteError | ProxyError) -> None:
-        """Tell the client what was wrong."""
+        """Send the client the error."""
         self.session.writer.status = self.session.upstream.status
         message = error.message
         if self.session.rights is not None and isinstance(error, _OF_THE_DATABASE):
-            message = concealed_text(error.errno, message)
+            message = redacted_text(error.errno, message)
         await self.session.writer.error(error.errno, error.sqlstate, message)

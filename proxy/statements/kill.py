@@ -1,7 +1,7 @@
-"""KILL, and which of the database and the proxy it is that decides who may.
+"""KILL, and whether the database or the proxy decides if it is allowed.
 
-Where accounts are the database's it decides; the stream of that connection, which is here, follows its verdict. What
-only we know of, and all where accounts are our own, is ours to judge.
+Where accounts are the database's it decides; the stream of that connection, which is here, follows its verdict. For
+connections that only the proxy knows, and with the proxy's own accounts, the proxy decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class KillStatement:
     async def run(self, plan: Kill, text: bytes, *, more: bool = False) -> Outcome:
         """Kill, and answer; `text` is what the database is sent."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
-        owner = await self._ours(plan.connection_id)
+        owner = await self._own(plan.connection_id)
         if owner is None and (self._traits.accounts or self._may_kill_foreign()):
             outcome = await self._forward(text, more)
             if outcome.ok:
@@ -53,7 +53,7 @@ class KillStatement:
         await self._session.writer.ok()
         return Outcome()
 
-    async def _ours(self, connection_id: int) -> ProcessInfo | None:
+    async def _own(self, connection_id: int) -> ProcessInfo | None:
         """The connection, where the database does not know it (any more)."""
         if self._traits.accounts:
             return await self._peers.detached(connection_id)

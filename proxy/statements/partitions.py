@@ -12,12 +12,12 @@ from rewriter.plan import Partitioned
 from rewriter.text.literals import hex_literal
 
 
-async def check_partitions(session: ClientSession, traits: BackendTraits, wanted: Partitioned) -> None:
+async def check_partitions(session: ClientSession, traits: BackendTraits, plan: Partitioned) -> None:
     """Ask the database, as the client.
 
     Raises:
         UnsupportedSql: the backend has no partitions, or the table is not partitioned.
-        BackendError: the database refused to tell.
+        BackendError: the database refused the query.
     """
     if not traits.partitions:
         raise UnsupportedSql("partition: the embedded database has no partitions; leave the option out")
@@ -25,9 +25,9 @@ async def check_partitions(session: ClientSession, traits: BackendTraits, wanted
     cluster = await collected(upstream, "SHOW VARIABLES LIKE 'wsrep_on'")
     if any((value or b"").upper() in (b"ON", b"1") for _, value in cluster.rows):
         raise UnsupportedSql("partition: not supported on a Galera cluster; leave the option out")
-    if wanted.made:
+    if plan.create:
         return
-    topic = wanted.topic
+    topic = plan.topic
     of_table = f"TABLE_SCHEMA = {hex_literal(topic.database)} AND TABLE_NAME = {hex_literal(topic.table)}"
     by_id = (
         "SELECT COUNT(*) FROM information_schema.PARTITIONS WHERE PARTITION_METHOD IN ('RANGE', 'RANGE COLUMNS')"

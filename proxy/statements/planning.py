@@ -1,4 +1,4 @@
-"""Scanner and planner for the catalog of the moment, built anew when the catalog changes; shared by all sessions."""
+"""Scanner and planner for the catalog of the moment, built again when the catalog changes; shared by all sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.engine import Engine
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName
 from proxy.login.rights import QueueRights, SessionRights
-from proxy.upstream.concealing import concealed_problem
+from proxy.upstream.redaction import redacted_problem
 from rewriter.planner import Planner
 from rewriter.scan.scanner import StatementScanner
 
@@ -47,16 +47,16 @@ class Planning:
         if rights is None:
             return planner
         if rights.granted not in self._limited:
-            self._limited[rights.granted] = self.planner_of(rights.sees)
+            self._limited[rights.granted] = self.planner_of(rights.can_see)
         return self._limited[rights.granted]
 
-    def planner_of(self, sees: Callable[[QueueName], bool]) -> Planner:
-        """A planner that knows these queues only, made anew, for an account that is told nothing of the proxy's own."""
+    def planner_of(self, can_see: Callable[[QueueName], bool]) -> Planner:
+        """A new planner with these queues only, for an account that may not know the others."""
         catalog = self._engine.catalog
-        seen = QueueCatalog(
+        visible = QueueCatalog(
             catalog.version,
-            {name: queue for name, queue in catalog.queues.items() if sees(name)},
-            {name: concealed_problem(reason) for name, reason in catalog.rejected.items() if sees(name)},
-            {name: topic for name, topic in catalog.topics.items() if sees(name)},
+            {name: queue for name, queue in catalog.queues.items() if can_see(name)},
+            {name: redacted_problem(reason) for name, reason in catalog.rejected.items() if can_see(name)},
+            {name: topic for name, topic in catalog.topics.items() if can_see(name)},
         )
-        return Planner(seen, self._defaults)
+        return Planner(visible, self._defaults)

@@ -17,7 +17,7 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from engine.model.sequence import Sequencing
 from proxy.session.backend_traits import BackendTraits
-from proxy.session.guard import check_plan, check_sees
+from proxy.session.guard import check_can_see, check_plan
 from proxy.session.session import ClientSession
 from proxy.show.queue_status import QueueViews
 from proxy.statements.drop_table import check_removal
@@ -28,15 +28,15 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.replies import MULTI_STATEMENTS
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
-from rewriter.plans.failed_attempts import signed, signed_statement
-from rewriter.scan.passing_text import LargeText
-from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
+from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
+from rewriter.scan.large_text import LargeText
+from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
 from rewriter.text.lexis import defines_queue, leading_verb
 from rewriter.text.long_text import LONG_TEXT
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 DENIED = frozenset((1044, 1142, 1143))
-"""What a database says of a table to which an account has no right."""
+"""The errors of a database for a table to which an account has no right."""
 
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _LEASE = b"queuegate_lease"
@@ -45,16 +45,16 @@ _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a scanner has said of a text."""
+class _Classified:
+    """The classification of a text by a scanner."""
 
     text: bytes
     database: str | None
     scanner: StatementScanner
-    glance: Glance
+    classification: Classification
 
-    def holds(self, text: bytes, database: str | None, scanner: StatementScanner) -> bool:
-        """Whether this scanner would say the same of that text."""
+    def applies_to(self, text: bytes, database: str | None, scanner: StatementScanner) -> bool:
+        """Whether this scanner would classify that text the same."""
         return self.scanner is scanner and self.database == database and self.text == text
 
 
@@ -77,32 +77,32 @@ class StatementReader:
         self._views = views
         self._traits = traits
         self._allow_drop_table = allow_drop_table
-        self._seen: _Seen | None = None
+        self._last_classified: _Classified | None = None
         self._sequencing = Sequencing.POSSIBLE
         self._context = PlanContext()
 
-    def glance(self, text: bytes) -> Glance:
-        """What the scanner says of a text. What it says of one that needs a plan is kept until the plan is made."""
-        return self._glance(self._planning.scanner, text)
+    def classify(self, text: bytes) -> Classification:
+        """The scanner's classification of a text. That of a text that needs a plan is cached until the plan is made."""
+        return self._classify(self._planning.scanner, text)
 
-    def _glance(self, scanner: StatementScanner, text: bytes) -> Glance:
-        seen, database = self._seen, self._session.database
-        if seen is not None and seen.holds(text, database, scanner):
-            return seen.glance
-        glance = scanner.glance(text, database)
-        if glance.concern is Concern.PLAN or glance.concern is Concern.USE:
-            self._seen = _Seen(text, database, scanner, glance)
-        return glance
+    def _classify(self, scanner: StatementScanner, text: bytes) -> Classification:
+        seen, database = self._last_classified, self._session.database
+        if seen is not None and seen.applies_to(text, database, scanner):
+            return seen.classification
+        classification = scanner.classify(text, database)
+        if classification.kind is StatementClass.PLAN or classification.kind is StatementClass.USE:
+            self._last_classified = _Classified(text, database, scanner, classification)
+        return classification
 
-    async def glance_long(self, text: bytes) -> Glance:
-        """As `glance`, but a long text is looked at in a thread, so that others have their turn meanwhile."""
+    async def classify_long(self, text: bytes) -> Classification:
+        """As `classify`, but a long text is scanned in a thread, so that other clients do not wait."""
         scanner = self._planning.scanner  # here: a thread must not build one
         if len(text) <= LONG_TEXT:
-            return self._glance(scanner, text)
-        return await asyncio.to_thread(self._glance, scanner, text)
+            return self._classify(scanner, text)
+        return await asyncio.to_thread(self._classify, scanner, text)
 
     def large_text(self) -> LargeText | None:
-        """What looks at a text that is passed on while it comes; None where such a text has to be held."""
+        """The scanner of a text that is passed on while it comes; None where such a text has to be buffered."""
         if self.several and not self.splittable:
             return None
         session = self._session
@@ -113,54 +113,58 @@ class StatementReader:
         """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
         their turn meanwhile."""
         planner = self._planning.planner_for(self._session.rights)  # here: a thread must not build one
-        context, seen = self._plan_context(), self._take_seen(text)
+        context, seen = self._plan_context(), self._take_classified(text)
         if len(text) <= LONG_TEXT:
             return planner.plan(self.decode(text), context, seen)
         return await asyncio.to_thread(planner.plan, self.decode(text), context, seen)
 
     def quick(self, text: bytes) -> Execute | None:
-        """The plan of a statement that can be made at once, without asking anybody; None: `planned` has to make it."""
+        """The plan of a statement that can be made at once, without asking anyone; None: `planned` has to make it."""
         session = self._session
         if session.rights is not None or not text.isascii() or session.database == UNKNOWN_DATABASE:
             return None
         plan = self._planning.planner.quick(text.decode("ascii"), self._plan_context())
-        return signed_statement(plan, session.who) if plan is not None and plan.sql.isascii() else None
+        return add_reporter_to(plan, session.reporter) if plan is not None and plan.sql.isascii() else None
 
-    def _take_seen(self, text: bytes) -> Glance | None:
-        """What was seen of this text when it came, if the planner would see the same. It is kept no longer."""
-        seen, self._seen = self._seen, None
+    def _take_classified(self, text: bytes) -> Classification | None:
+        """The cached classification of this text, if the planner would get the same. The cache is cleared."""
+        seen, self._last_classified = self._last_classified, None
         if seen is None or self._session.rights is not None:
             return None
         same_text = text.isascii() or self._session.identity.codec == "utf-8"  # the planner reads UTF-8
-        return seen.glance if same_text and seen.holds(text, self._session.database, self._planning.scanner) else None
+        return (
+            seen.classification
+            if same_text and seen.applies_to(text, self._session.database, self._planning.scanner)
+            else None
+        )
 
     def _plan_context(self) -> PlanContext:
-        database, modes, known = self._session.database, self._session.reading_modes(), self._context
-        if known.database != database or known.sql_modes != modes or known.sequencing is not self._sequencing:
+        database, modes, context = self._session.database, self._session.reading_modes(), self._context
+        if context.database != database or context.sql_modes != modes or context.sequencing is not self._sequencing:
             self._context = PlanContext(database, sql_modes=modes, sequencing=self._sequencing)
         return self._context
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
         alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
-        plan = signed(await self._found(text), self._session.who)
+        plan = add_reporter(await self._resolved_plan(text), self._session.reporter)
         if isinstance(plan, Execute) and plan.numbers is not None:
             await self._engine.topics.number(plan.numbers)
         if self._session.rights is not None:
             check_plan(self._session, plan)
             if isinstance(plan, Execute):
-                return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
+                return replace(plan, warnings=())  # those make it a statement of the proxy, which is not checked
         elif isinstance(plan, Passthrough) and plan.effects.removes and not self._allow_drop_table:
             await self._engine.refresh_catalog()  # what was a queue may be an ordinary table by now
             plan = await self.plan(text)
             await check_removal(self._session, plan, self._engine.catalog.topics)
         return plan
 
-    async def _found(self, text: bytes) -> Plan:
+    async def _resolved_plan(self, text: bytes) -> Plan:
         if leading_verb(text)[0] not in _UNSETTLING:
             await self.settle(text)
         if defines_queue(text):
-            # Another proxy, or somebody around it, may have changed it a moment ago.
+            # Another proxy, or someone around it, may have changed it a moment ago.
             await self._engine.refresh_catalog()
         if leading_verb(text)[0] in _DEFINING and b"TOPIC" in text.upper():
             self._sequencing = await self._engine.topics.sequencing()
@@ -168,7 +172,7 @@ class StatementReader:
             return await self._judged(text)
         except UnknownQueue as error:
             if error.queue is not None:
-                check_sees(self._session, error.queue)
+                check_can_see(self._session, error.queue)
             if error.perhaps_alias and await self._table_exists("`stream`"):
                 return Passthrough()
             queue = error.queue
@@ -183,8 +187,8 @@ class StatementReader:
             raise NotAQueue(f"'{queue.table}' is not a queue{instead}") from None
 
     async def _judged(self, text: bytes) -> Plan:
-        """The plan. What is wrong with a statement on a queue is hidden from whoever may not know of that queue: to
-        them it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
+        """The plan. What is wrong with a statement on a queue is hidden from accounts that may not know of that queue:
+        they get the error for a queue that does not exist, or the database's for a table without rights."""
         try:
             return await self.plan(text)
         except UnknownQueue as error:
@@ -196,15 +200,15 @@ class StatementReader:
                 raise
             if not self._planning.scanner.names_queue(text):
                 raise
-            sees = await self._views.sees()
+            can_see = await self._views.can_see()
             try:
-                return self._planning.planner_of(sees).plan(self.decode(text), self._plan_context())
+                return self._planning.planner_of(can_see).plan(self.decode(text), self._plan_context())
             except UnknownQueue as error:
                 await self.check_denied(error.queue)
                 raise
 
     async def check_denied(self, queue: QueueName | None) -> None:
-        """Raises what the database says of a table to which the client has no right, be it there or not."""
+        """Raises the database's error for a table to which the client has no right, whether it exists or not."""
         if queue is None:
             return
         sql = self._session.pinned(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0", Pins.VERB)
@@ -219,7 +223,7 @@ class StatementReader:
 
     @property
     def splittable(self) -> bool:
-        """Whether the bytes of a text tell where its statements end."""
+        """Whether the ends of a text's statements can be found in its bytes."""
         return self._session.identity.codec not in BACKSLASH_IN_CHARACTERS
 
     async def split(self, text: bytes) -> list[bytes]:
@@ -258,7 +262,7 @@ class StatementReader:
         elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
             self._recode(named[1].decode().lower())
         elif verb == b"USE":
-            session.entered(UNKNOWN_DATABASE)  # in a form that only the server reads
+            session.set_database(UNKNOWN_DATABASE)  # in a form that only the server reads
             session.unsettled = True
         elif verb == b"SET":
             session.unsettled = True
@@ -270,8 +274,8 @@ class StatementReader:
             self._session.upstream.recode(codec)
 
     async def settle(self, text: bytes) -> None:
-        """Ask for what may have changed unseen, if the reading of this text depends on it. Not at once when it may have
-        changed: that would take warnings and counts from the client."""
+        """Read what may have changed unnoticed, if the reading of this text depends on it. Not at once after the
+        change: that would destroy the client's warnings and counts."""
         session = self._session
         plain = text.isascii() and b'"' not in text and b"\\" not in text
         if not session.unsettled or (plain and session.database != UNKNOWN_DATABASE):
@@ -280,7 +284,7 @@ class StatementReader:
         charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
         self._recode(charset)
         session.sql_modes = frozenset(modes.split(","))
-        session.entered_as_told(database)
+        session.on_database_reported(database)
         session.unsettled = False
 
     async def _table_exists(self, name: str) -> bool:

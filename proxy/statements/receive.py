@@ -22,7 +22,7 @@ from proxy.login.rights import Right
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
-from proxy.statements.attendance import Judged, attended
+from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read, reading
 from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
@@ -33,11 +33,11 @@ from rewriter.plans.subscribe import by_connection
 
 LIMIT_MAX = (1 << 63) - 1
 
-HELD_MAX = 100_000
-"""Messages that an account with limited rights takes in one result, or holds unacked in one stream: five times what a
-micro-batch of Spark has by default. It keeps one statement from leasing the whole backlog of a queue for hours."""
+LEASED_MAX = 100_000
+"""Messages that an account with limited rights takes in one result, or has unacked in one stream: five times what a
+micro-batch of Spark has by default. It prevents one statement from leasing the whole backlog of a queue for hours."""
 
-_LOCK_NOTICED_SECONDS = 0.5  # so long takes no question about a table that nobody has locked
+_LOCK_NOTICED_SECONDS = 0.5  # so long takes no question about a table that no one has locked
 
 
 class StreamStatement:
@@ -80,22 +80,24 @@ class StreamStatement:
         elif traits.accounts:
             await self._check_rights(request, _lock_seconds(request))
         if plan.filter is not None:
-            given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
-            condition = await traits.condition(self._session, request.queue, plan.filter, given, _lock_seconds(request))
+            where_values = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
+            condition = await traits.condition(
+                self._session, request.queue, plan.filter, where_values, _lock_seconds(request)
+            )
             request = replace(request, condition=condition)
         if request.by_connection is None:
-            request = replace(request, by_connection=await self._held_by_connection())
+            request = replace(request, by_connection=await self._leased_by_connection())
         waited = asyncio.get_running_loop().time() - began
         if request.wait_mode is WaitMode.WAIT and waited >= _LOCK_NOTICED_SECONDS:
             request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))
         subscription = await self._engine.subscribe(request)
         self._session.consumer = request.consumer
         if request.by_connection and isinstance(subscription, Subscription):
-            self._session.keep(subscription)
+            self._session.retain(subscription)
         return subscription
 
-    async def _held_by_connection(self) -> bool:
-        """What the session says with its variable. It is asked for where a SET has named it. Raises InvalidOption."""
+    async def _leased_by_connection(self) -> bool:
+        """The session's variable. It is read where a SET has named it. Raises InvalidOption."""
         if self._session.lease is None:
             (value,) = (await collected(self._session.upstream, "SELECT @queuegate_lease")).row(1)
             self._session.lease = "time" if value is None else value.decode("utf-8", "replace")
@@ -114,37 +116,39 @@ class StreamStatement:
         session.subscription = subscription
         try:
             form = await self._form(subscription.columns, binary=binary)
-            async with self._attended(subscription, Judged()):
+            async with self._watched(subscription, RightsChecks()):
                 await stream_rows(subscription, session.writer, form)
         finally:
             session.subscription = None
-            await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
+            await subscription.close(release=True)  # nothing is left to close where the stream has ended
 
     async def fetch(self, cursor: SubscriptionCursor, count: int) -> tuple[list[bytes], bool]:
         """Rows from behind a cursor; see SubscriptionCursor.fetch."""
-        session, judged = self._session, cursor.judged
+        session, rights_checks = self._session, cursor.rights_checks
         session.subscription = subscription = cursor.subscription
         try:
-            if asyncio.get_running_loop().time() >= judged.due_at:
-                error = await judged.again(subscription, lambda: self._judge(subscription.request))
+            if asyncio.get_running_loop().time() >= rights_checks.due_at:
+                error = await rights_checks.again(subscription, lambda: self._judge(subscription.request))
                 if error is not None:
                     raise error
-            async with self._attended(subscription, judged):
+            async with self._watched(subscription, rights_checks):
                 return await cursor.fetch(count, session.writer.client)
         finally:
             session.subscription = None
 
-    def _attended(self, subscription: OpenStream, judged: Judged) -> AbstractAsyncContextManager[None]:
-        return attended(subscription, self._session.upstream, lambda: self._judge(subscription.request), judged)
+    def _watched(self, subscription: OpenStream, rights_checks: RightsChecks) -> AbstractAsyncContextManager[None]:
+        return watching_stream(
+            subscription, self._session.upstream, lambda: self._judge(subscription.request), rights_checks
+        )
 
     async def _judge(self, request: SubscribeRequest) -> None:
-        """As at the beginning. Rights on a whole database are kept by the server until the session names it again."""
+        """As at the beginning. Rights on a whole database are cached by the server until the session uses it again."""
         try:
             check_right(self._session, request.queue, Right.RECEIVE)
         except ProxyError as error:
             text = f"the account has no right to receive of {request.queue} now"
             raise BackendError(text, 1142, "42000") from error
-        # A stream outlives its session's own connection, and then nobody can be asked.
+        # A stream outlives its session's own connection, and then no check is possible.
         if not self._traits.accounts or not self._session.upstream.alive:
             return
         if self._session.database == request.queue.database:
@@ -155,12 +159,12 @@ class StreamStatement:
             await self._check_rights(request, LOCK_SECONDS_MIN)
 
     async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
-        """Open a subscription behind a server-side cursor. Nobody is left with one that cannot be sent."""
+        """Open a subscription behind a server-side cursor. No one is left with one that cannot be sent."""
         subscription = await self.subscribe(plan, values)
         try:
             return SubscriptionCursor(subscription, await self._form(subscription.columns, binary=True))
         except BaseException:
-            await subscription.close(give_back=True)
+            await subscription.close(release=True)
             raise
 
     async def _form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
@@ -181,17 +185,17 @@ class StreamStatement:
 
 def _limited(request: SubscribeRequest) -> SubscribeRequest:
     """What an account with limited rights gets. A prefetch says "at most", so it may be less; a LIMIT that gives less
-    says that no more is due. Raises InvalidOption."""
-    if request.limit is not None and request.limit > HELD_MAX and request.wait_mode is not WaitMode.ENDLESS:
-        raise InvalidOption(f"LIMIT {request.limit}: your account may take at most {HELD_MAX} messages in one result")
-    if request.prefetch is not None and request.prefetch > HELD_MAX:
-        return replace(request, prefetch=HELD_MAX)
+    means that no more is due. Raises InvalidOption."""
+    if request.limit is not None and request.limit > LEASED_MAX and request.wait_mode is not WaitMode.ENDLESS:
+        raise InvalidOption(f"LIMIT {request.limit}: your account may take at most {LEASED_MAX} messages in one result")
+    if request.prefetch is not None and request.prefetch > LEASED_MAX:
+        return replace(request, prefetch=LEASED_MAX)
     return request
 
 
 def _lock_seconds(request: SubscribeRequest) -> int | None:
-    """How long a question about the queue's table waits for another session's lock on it; None: for as long as the
-    client's session would. A result that ends by itself must not wait for longer than it was to take."""
+    """How long a query on the queue's table waits for another session's lock on it; None: for as long as the
+    client's session would. A result with an end must not wait longer than its own time limit."""
     if request.wait_mode is WaitMode.ENDLESS:
         return None
     return min(max(math.ceil(request.wait_seconds), LOCK_SECONDS_MIN), LOCK_SECONDS_MAX)

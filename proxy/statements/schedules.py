@@ -1,6 +1,6 @@
 """CREATE, ALTER, DROP and RUN SCHEDULE, carried out on the client's own connection, in its transaction.
 
-The table of schedules is made before, by the proxy's own account on a line of its own, for DDL would commit the
+The table of schedules is made before, by the proxy's own account on a connection of its own, for DDL would commit the
 client's transaction. A new schedule's message is inserted once and undone at once, so that one that could never be sent
 is refused when it is made: a missing column, a value that does not fit, an account without the right to INSERT.
 """
@@ -36,13 +36,13 @@ from proxy.statements.unit_of_work import UnitOfWork
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.plan import (
-    ChangeSchedule,
+    AlterSchedulePlan,
+    CreateSchedulePlan,
+    DropSchedulePlan,
     Effects,
-    MakeSchedule,
-    OnSchedule,
     PlanContext,
-    RemoveSchedule,
-    SendSchedule,
+    RunSchedulePlan,
+    SchedulePlan,
 )
 from rewriter.plans import schedules as sql
 
@@ -56,7 +56,7 @@ Notes = tuple[tuple[str, int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a statement came to, what it did to queues, and what SHOW WARNINGS tells of it."""
+    """The result of a statement, its effects on queues, and its warnings."""
 
     outcome: Outcome
     effects: Effects
@@ -76,31 +76,31 @@ class ScheduleStatements(UnitOfWork):
         super().__init__(session)
         self._client, self._engine, self._traits = session, engine, traits
 
-    async def run(self, plan: OnSchedule) -> Done:
+    async def run(self, plan: SchedulePlan) -> Done:
         """Carry one out.
 
         Raises:
             InvalidOption, EngineError: no such times, no such time zone.
             ProxyError: there is such a schedule already, or none.
-            BackendError: the database refused a part of it; then nothing of it holds.
+            BackendError: the database refused a part of it; then nothing of it is applied.
         """
         touched = Effects(touched=frozenset((plan.name.table,)))
         match plan:
-            case MakeSchedule():
+            case CreateSchedulePlan():
                 return await self._create(plan, touched)
-            case ChangeSchedule():
+            case AlterSchedulePlan():
                 async with self.unit():
                     outcome = await self._change(plan)
                 return Done(self.now(outcome), touched)
-            case RemoveSchedule(name, if_exists):
+            case DropSchedulePlan(name, if_exists):
                 return await self._drop(name, touched, if_exists=if_exists)
-            case SendSchedule(name):
+            case RunSchedulePlan(name):
                 return await self._send(name)
         assert_never(plan)
 
     # --- CREATE
 
-    async def _create(self, plan: MakeSchedule, touched: Effects) -> Done:
+    async def _create(self, plan: CreateSchedulePlan, touched: Effects) -> Done:
         check_rule(plan.rule)
         target = self._target(plan.queue)
         columns = own_columns(target) if plan.columns is None else plan.columns
@@ -175,7 +175,7 @@ class ScheduleStatements(UnitOfWork):
 
     # --- ALTER, DROP and RUN
 
-    async def _change(self, plan: ChangeSchedule) -> Outcome:
+    async def _change(self, plan: AlterSchedulePlan) -> Outcome:
         name = plan.name
         schedule = await self.read(name, lock=True)
         now_ns = await self._now_ns()
@@ -231,7 +231,7 @@ class ScheduleStatements(UnitOfWork):
         return number(now)
 
 
-def _changed(rule: Rule, plan: ChangeSchedule) -> Rule | None:
+def _changed(rule: Rule, plan: AlterSchedulePlan) -> Rule | None:
     """The new rule; None where it stays. Raises InvalidOption."""
     if plan.every is not None:
         return plan.every

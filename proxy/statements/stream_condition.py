@@ -14,15 +14,15 @@ from engine.model.queue import Condition, QueueName, TopicSpec
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
 from rewriter.errors import RewriteError, UnsupportedSql
-from rewriter.grammar.condition_words import lacking
+from rewriter.grammar.condition_words import missing_functions
 from rewriter.plan import StreamFilter
 from rewriter.plans.topics import group_filter
-from rewriter.rights.variables import modes_without_reading_otherwise
+from rewriter.rights.variables import without_parsing_modes
 from rewriter.text.literals import typed_literal
 from rewriter.text.tokens import Kind, TokenCursor
 
 SECONDS_MAX = 10
-"""What a look or a claim with a condition may take."""
+"""The time that a poll or a claim with a condition may take."""
 
 SETTINGS = (
     "sql_mode",
@@ -32,10 +32,10 @@ SETTINGS = (
     "lc_time_names",
     "default_week_format",
 )
-"""What of a session changes the value of an expression on a row. How text is cut into words is none of it: a filter
-comes in words that read alike."""
+"""The settings of a session that change the value of an expression on a row. Those of the parser are not among them: a
+filter is written so that it is parsed the same under all of them."""
 
-_ASK = "SELECT " + ", ".join(f"@@{name}" for name in ("version", *SETTINGS))
+_READ_SETTINGS = "SELECT " + ", ".join(f"@@{name}" for name in ("version", *SETTINGS))
 
 
 def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
@@ -47,8 +47,8 @@ def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
 
 
 def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
-    """What the database is asked on the client's connection: it reads the condition as for any SELECT, and no row."""
-    sql = filter_sql(chosen.parts if chosen.own_parts is None else chosen.own_parts, values)
+    """The query on the client's connection: it reads the condition as for any SELECT, and no row."""
+    sql = filter_sql(chosen.parts if chosen.session_parts is None else chosen.session_parts, values)
     return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
 
 
@@ -56,13 +56,13 @@ async def server_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object], lock_seconds: int | None
 ) -> Condition:
     """See MakeCondition; for MySQL and MariaDB."""
-    asked = (await collected(session.upstream, _ASK)).row(len(SETTINGS) + 1)
-    version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in asked)
+    row = (await collected(session.upstream, _READ_SETTINGS)).row(len(SETTINGS) + 1)
+    version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in row)
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
     check_native(filter_sql(chosen.parts, values), version)
     await collected(session.upstream, session.pins().waiting(check_sql(queue, chosen, values), lock_seconds))
-    settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
+    settings = tuple(zip(SETTINGS, (without_parsing_modes(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 
 
@@ -78,7 +78,7 @@ GROUP_SETTINGS = (
 
 
 def group_sql(topic: TopicSpec, text: str) -> str:
-    """The filter of a consumer group in the database's words. Raises BackendError where it is none."""
+    """The filter of a consumer group in the database's SQL. Raises BackendError where it is none."""
     try:
         return group_filter(topic, text)
     except (RewriteError, EngineError) as error:
@@ -101,17 +101,17 @@ def server_group_conditions(pool: StorePool) -> Callable[[TopicSpec, str], Await
 
 
 def check_native(sql: str, version: str) -> None:
-    """That a server has by itself every function of a filter, which is in the database's words: else a stored function
+    """Check that every function of a filter, which is in the database's SQL, is built in: else a stored function
     of that name would run with the engine's rights. Raises UnsupportedSql."""
-    words = {token.text.upper() for token in TokenCursor(sql, ()).tokens if token.kind is Kind.WORD}
-    if missing := sorted(words & lacking(version)):
+    names = {token.text.upper() for token in TokenCursor(sql, ()).tokens if token.kind is Kind.WORD}
+    if missing := sorted(names & missing_functions(version)):
         raise UnsupportedSql(
             f"{missing[0]}() in a filter is not supported: this server has no such function of its own"
         )
 
 
 def _time_limit(version: str) -> tuple[str, str]:
-    """A condition that takes far longer than a page should ends its own streams, and holds up no others for long."""
+    """A condition that takes far longer than a page should ends its own streams, and delays no others for long."""
     if "MariaDB" in version:
         return "max_statement_time", str(SECONDS_MAX)
     return "max_execution_time", str(SECONDS_MAX * 1000)

@@ -1,11 +1,11 @@
 """A subscription sent to a client as a result set that does not end.
 
 Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the
-socket has taken it does the subscription get asked for the next one: so a reader that stops reading holds one batch and
-delays nobody. Before rows go to the socket their leases must have time left: others may have the messages otherwise.
-What is found to have none waits here no longer and is given back; what waits in the socket's own buffer cannot be taken
-back, so the connection ends. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream,
-and others get at once what it had not acked. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
+socket has taken it does the subscription get asked for the next one: so a reader that stops reading occupies one batch
+and delays no other. Before rows go to the socket their leases must have time left: others may have the messages
+otherwise. Rows without time left that wait here are released; rows that wait in the socket's own buffer cannot be taken
+back, so the connection ends. The socket is watched meanwhile: a client that disconnects, or sends COM_QUIT, ends the
+stream, and others get at once what it had not acked. Leases of a result with an end (LIMIT, WAIT, NOWAIT) stay.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import math
 from collections.abc import AsyncIterator, Collection, Sequence
 
 from engine.engine import OpenStream, Subscription
-from engine.model.errors import BackendError, EngineError, passes
+from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.queue import Batch, ColumnMeta, Message, MessageId
-from proxy.statements.attendance import Judged
+from proxy.statements.stream_watch import RightsChecks
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
@@ -31,18 +31,18 @@ log = logging.getLogger(__name__)
 _AWAY_SECONDS = 1.0  # until the next try while the database is away
 
 
-class ClientGone(EngineError):
-    """The client went away in mid-stream; nobody is left to read this."""
+class ClientDisconnected(EngineError):
+    """The client disconnected in mid-stream; the error has no reader."""
 
 
 @contextlib.asynccontextmanager
-async def watching(client: ClientSocket, subscription: OpenStream) -> AsyncIterator[None]:
-    """End the subscription as soon as its client is gone."""
+async def watching_client(client: ClientSocket, subscription: OpenStream) -> AsyncIterator[None]:
+    """End the subscription as soon as its client has disconnected."""
 
     async def watch() -> None:
-        await client.wait_gone()
-        subscription.end(ClientGone("client gone"))
-        await client.wait_stuck()  # a batch that was given in the same moment is still to be written
+        await client.wait_disconnected()
+        subscription.end(ClientDisconnected("client gone"))
+        await client.wait_stuck()  # a batch of the same moment is still to be written
         client.abort()  # it will not read the rest, and others wait for its messages
 
     watcher = asyncio.create_task(watch())
@@ -56,28 +56,29 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
     """Send the whole result set: header, rows as they come, and the end.
 
     Raises:
-        ClientGone, ConnectionError: nobody listens any more; the messages have been given back.
+        ClientDisconnected, ConnectionError: the client is gone; the messages have been released.
     """
-    give_back, unread = True, UnreadRows(writer.client)
+    release, unread = True, UnreadRows(writer.client)
     if isinstance(subscription, Subscription):
         subscription.unread = unread
     try:
         writer.header(form.columns, encoding=form.encoding)
         await writer.flush()
-        async with watching(writer.client, subscription), writer.client.unbuffered():
+        async with watching_client(writer.client, subscription), writer.client.unbuffered():
             async for batch in subscription:
                 await _send(batch, subscription, writer, form, unread)
         unread.forget()  # other bytes follow
         await writer.end_of_rows()
-        give_back = False
+        release = False
     finally:
-        await subscription.close(give_back=give_back)
+        await subscription.close(release=release)
         unread.forget()
 
 
 class UnreadRows:
-    """Which rows of a stream have surely not reached the client: those that wait to be written (`rest`), and those that
-    end in what was never sent. Behind rows nothing else is written as long as it is asked. See Subscription.unread."""
+    """The rows of a stream that have certainly not reached the client: those that wait to be written (`rest`), and
+    those that end in what was never sent. After rows nothing else is written as long as it is called. See
+    Subscription.unread."""
 
     def __init__(self, client: ClientSocket) -> None:
         self._client = client
@@ -123,14 +124,14 @@ async def _send(
             if size >= FLUSH_BYTES:
                 break
         portion, batch = batch.part(0, len(encoded)), batch.part(len(encoded))
-        over = subscription.drop_over(portion)
-        kept = [at for at in range(len(encoded)) if at not in over] if over else range(len(encoded))
-        rows, unread.rest = [encoded[at] for at in kept], batch.messages
-        unread.written([portion.messages[at] for at in kept] if portion.messages else (), rows)
+        over = subscription.drop_expired(portion)
+        unexpired = [at for at in range(len(encoded)) if at not in over] if over else range(len(encoded))
+        rows, unread.rest = [encoded[at] for at in unexpired], batch.messages
+        unread.written([portion.messages[at] for at in unexpired] if portion.messages else (), rows)
         writer.rows(rows)
         writer.client.push()
         if writer.client.stuck:
-            await _taken(writer, subscription.seconds_left(portion))
+            await _wait_drained(writer, subscription.seconds_left(portion))
         await writer.flush()
 
 
@@ -140,12 +141,12 @@ async def _ready(batch: Batch, subscription: OpenStream, form: RowForm) -> None:
         try:
             return await form.ready(batch.rows)
         except BackendError as error:
-            if not passes(error) or subscription.seconds_left(batch) <= 0:
+            if not is_transient(error) or subscription.seconds_left(batch) <= 0:
                 raise
             await asyncio.sleep(_AWAY_SECONDS)
 
 
-async def _taken(writer: AnswerWriter, seconds: float) -> None:
+async def _wait_drained(writer: AnswerWriter, seconds: float) -> None:
     """Wait until the client has taken what was written; where it has not when the first of these leases ends, its
     connection does."""
     try:
@@ -164,7 +165,7 @@ class SubscriptionCursor:
 
     def __init__(self, subscription: OpenStream, form: RowForm) -> None:
         self.subscription = subscription
-        self.judged = Judged()
+        self.rights_checks = RightsChecks()
         self._form = form
         self._rest = Batch((), ())
         self._ended = False
@@ -181,12 +182,12 @@ class SubscriptionCursor:
         rows: list[bytes] = []
         while not rows:
             if not self._rest.rows and not self._ended:
-                async with watching(client, self.subscription):
+                async with watching_client(client, self.subscription):
                     await self._next_batch()
             if not self._rest.rows:
                 break
             portion, self._rest = self._rest.part(0, count), self._rest.part(count)
-            over = self.subscription.drop_over(portion)
+            over = self.subscription.drop_expired(portion)
             rows = [self._form(row) for at, row in enumerate(portion.rows) if at not in over]
         return rows, self._ended and not self._rest.rows
 
@@ -206,5 +207,6 @@ class SubscriptionCursor:
         return unread
 
     async def close(self) -> None:
-        """Close the stream. What was lent to a cursor closed early goes back; a stream that ended keeps its leases."""
-        await self.subscription.close(give_back=not self._ended or bool(self._rest.rows))
+        """Close the stream. Messages of a cursor that is closed early are released; a stream that has ended keeps its
+        leases."""
+        await self.subscription.close(release=not self._ended or bool(self._rest.rows))

@@ -1,8 +1,8 @@
 """CREATE GROUP and ALTER GROUP ... SEEK TO, carried out for one client.
 
 The group's queue is made by the client's own account, in its session; where the group begins, and how far it has read,
-is written by the engine's. A group is made paused, so that nothing is fed before it is known where it begins: whatever
-ends in between leaves a paused group, or none.
+is written by the engine's. A group is made paused, so that nothing is fed before its beginning is known: a
+failure in between leaves a paused group, or none.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class TopicStatements:
             )
 
     async def seek(self, plan: SeekConsumerGroup) -> tuple[Outcome, str]:
-        """Move a group; its affected rows are the messages that it had and drops. And what to tell of it.
+        """Move a group; its affected rows are the messages that it had and drops. And a note on it.
 
         Raises:
             InvalidOption: beyond the topic's end.
-            BackendError: the account may not, or a client's open transaction holds a message of the group.
+            BackendError: the account may not, or a client's open transaction has locked a message of the group.
         """
         spec = self._engine.catalog.get(plan.group)
         if spec is None:
@@ -109,10 +109,10 @@ class TopicStatements:
         sought = await self._engine.topics.seek(spec, start)
         concerned = frozenset((plan.group,))
         self._engine.committed(CommitReport(touched=concerned, uncertain=concerned))
-        told = f"consumer group '{spec.options.consumer_group}' reads on from offset {sought.position + 1}; it had " + (
+        note = f"consumer group '{spec.options.consumer_group}' reads on from offset {sought.position + 1}; it had " + (
             f"{sought.dropped} messages that were not done, which it drops" if sought.dropped else "nothing to drop"
         )
-        return Outcome(status=self._session.upstream.status, affected_rows=sought.dropped), told
+        return Outcome(status=self._session.upstream.status, affected_rows=sought.dropped), note
 
 
 async def check_may_read(

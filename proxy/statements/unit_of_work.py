@@ -1,4 +1,4 @@
-"""UnitOfWork: several statements on a client's own connection that hold as a whole or not at all.
+"""UnitOfWork: several statements on a client's own connection that are applied as a whole or not at all.
 
 The client wrote them as one statement.
 
@@ -33,14 +33,14 @@ class UnitOfWork:
 
     @asynccontextmanager
     async def unit(self) -> AsyncIterator[None]:
-        """What is done within holds, or else nothing of it."""
+        """All that is done within is applied, or nothing of it."""
         session = self._session
         autocommit = bool(session.upstream.status & AUTOCOMMIT)
-        # Without autocommit there always is one. The flags tell of it from its first statement on, and a savepoint of
+        # Without autocommit there always is one. The flags show it from its first statement on, and a savepoint of
         # the client's may come before that: a new transaction would drop it.
         inside = session.in_transaction or not autocommit
         await self.do("SAVEPOINT queuegate_unit" if inside else "START TRANSACTION")
-        line = self._line_id
+        backend_id = self._backend_id
         try:
             yield
             if inside:
@@ -48,16 +48,16 @@ class UnitOfWork:
             else:
                 await self._commit()
         except Exception:
-            await self._undo(inside, line)
+            await self._undo(inside, backend_id)
             raise
 
     @property
-    def _line_id(self) -> int | None:
+    def _backend_id(self) -> int | None:
         """Which connection to the database the session is on, where it can outlive one; None without a connection."""
-        return None if self._session.line_id is None else self._session.line_id()
+        return None if self._session.backend_id is None else self._session.backend_id()
 
     async def _commit(self) -> None:
-        """Whatever completion_type says. Vitess has neither the words nor the variable; a statement that it cannot
+        """Independent of completion_type. Vitess has neither the syntax nor the variable; a statement that it cannot
         read has done nothing, so the transaction is still open."""
         try:
             await self.do("COMMIT AND NO CHAIN NO RELEASE")
@@ -66,7 +66,7 @@ class UnitOfWork:
                 raise
             await self.do("COMMIT")
 
-    async def _undo(self, inside: bool, line: int | None) -> None:
+    async def _undo(self, inside: bool, backend_id: int | None) -> None:
         """Where the transaction is lost already (a deadlock), or the connection, there is nothing to undo.
 
         On a session that outlives its connections a statement opens a new connection. An error of that would hide the
@@ -74,11 +74,11 @@ class UnitOfWork:
         """
         ends = ("ROLLBACK TO SAVEPOINT queuegate_unit", "RELEASE SAVEPOINT queuegate_unit") if inside else ("ROLLBACK",)
         for sql in ends:
-            if self._session.upstream.alive and self._line_id == line:
+            if self._session.upstream.alive and self._backend_id == backend_id:
                 await self._session.upstream.collect(sql)
 
     async def do(self, sql: str, pins: Pins = Pins.UNIT) -> Outcome:
-        """Run a statement; what it came to. Raises BackendError."""
+        """Run a statement; returns its outcome. Raises BackendError."""
         result = await self._session.upstream.collect(self._pinned(sql, pins))
         if isinstance(result, Collected):
             return Outcome(status=self._session.upstream.status)

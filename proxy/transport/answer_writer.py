@@ -1,7 +1,7 @@
-"""AnswerWriter: our own answers to a client, in packets. Everything not relayed is written here.
+"""AnswerWriter: the proxy's own answers to a client, in packets. Everything not relayed is written here.
 
-Honours what the client's capabilities say about the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Holds no
-state of the session but the status flags, which the connection keeps current: `status` is what the last answer said.
+Honours the client's capabilities for the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Its only state of the
+session are the status flags, which the connection updates: `status` is that of the last answer.
 """
 
 from __future__ import annotations

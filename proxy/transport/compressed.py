@@ -22,7 +22,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
 
     Args:
         below: the socket's transport, or TLS's.
-        above: who reads and writes plain packets.
+        above: the reader and writer of plain packets.
         serving: whether we are the server's end of this connection.
         capabilities: what both ends have agreed on.
         on_fault: called once if something else than compressed packets comes. Nothing is handed on after it.
@@ -42,14 +42,14 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         self._above = above
         self._on_fault = on_fault
         self._numbers = Numbers(serving=serving)
-        self._unpacker = Unpacker(self._numbers.outer_came)
+        self._unpacker = Unpacker(self._numbers.on_outer_received)
         self._heads = PacketHeads()
         self._packer = Packer(self._numbers, capabilities)
         self._paused = self._faulty = False
         self._loop = asyncio.get_running_loop()
         below.set_protocol(self)
 
-    # --- what the transport below tells
+    # --- called by the transport below
 
     def data_received(self, data: bytes) -> None:
         self._unpacker.feed(data)
@@ -74,7 +74,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         data = self._heads.joined(piece)
         for at in self._heads.offsets(data):
             first = data[at + HEADER_BYTES] if at + HEADER_BYTES < len(data) else None
-            data[at + 3] = self._numbers.inner_came(data[at + 3], first)
+            data[at + 3] = self._numbers.on_inner_received(data[at + 3], first)
         return self._heads.whole(data)
 
     def eof_received(self) -> bool | None:
@@ -89,7 +89,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
     def resume_writing(self) -> None:
         self._above.resume_writing()
 
-    # --- what the reader above asks of a transport
+    # --- called by the reader above
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         for packet in self._packer.pack(data):
@@ -101,9 +101,9 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._paused = False
-        self._loop.call_soon(self._go_on)
+        self._loop.call_soon(self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """What came before the pause goes first; a transport hands nothing on from within `resume_reading`."""
         self._deliver()
         if not self._paused and not self._below.is_closing():

@@ -1,7 +1,7 @@
-"""What the kernel knows of a connection though nobody reads it: whether the peer hung up, is silent, or has vanished.
+"""What the kernel knows of a connection that is not being read: whether the peer hung up, is silent, or has vanished.
 
-It costs the connection itself nothing, for it is asked only now and then (proxy.listen.sweeper). Where it cannot say,
-on systems other than Linux, the answer is the one that leaves the connection alone.
+It costs the connection itself nothing, for it is asked only now and then (proxy.listen.sweeper). Where it has no
+answer, on systems other than Linux, the result is the one that leaves the connection open.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def unacknowledged(sock: Any) -> int:
 
 
 def never_sent(sock: Any) -> int:
-    """Bytes that were written and have never left this machine, for the peer's has no room for them: nobody has read
+    """Bytes that were written and have never left this machine, for the peer's has no room for them: no one has read
     them. What was sent and is not acknowledged may have been read."""
     if not _LINUX or sock is None or sock.fileno() < 0 or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return 0

@@ -1,4 +1,4 @@
-"""The PROXY protocol's header, which tells a database behind the proxy whose connection this is.
+"""The PROXY protocol's header, which gives a database behind the proxy the client's address.
 
 Version 1, a line of text: every server that knows the protocol reads it, and so does a human in a packet capture. It
 goes out before anything else, in clear text even where TLS follows.
@@ -17,12 +17,12 @@ def proxy_header(source: tuple[Any, ...], destination: tuple[Any, ...]) -> bytes
     if len(source) < 2 or len(destination) < 2:
         return _UNKNOWN
     try:
-        ours, theirs = _address(destination[0]), _address(source[0])
+        own, client = _address(destination[0]), _address(source[0])
     except ValueError:
         return _UNKNOWN
-    if ours.version != theirs.version:
+    if own.version != client.version:
         return _UNKNOWN
-    return f"PROXY TCP{theirs.version} {theirs} {ours} {source[1]} {destination[1]}\r\n".encode()
+    return f"PROXY TCP{client.version} {client} {own} {source[1]} {destination[1]}\r\n".encode()
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -1,6 +1,6 @@
 """Socket options of every connection, to clients and to the database.
 
-A peer that vanishes without a word (power cut, unplugged cable, a firewall that forgets) is noticed within half a
+A peer that vanishes without closing (power cut, unplugged cable, a firewall that forgets) is noticed within half a
 minute, so that a dead receiver's messages go to another one: where nothing is to be sent by keepalive, else by the
 sweeper. The kernel's own bound for that, TCP_USER_TIMEOUT, is not for clients: it also ends a connection whose peer is
 alive and has read nothing for so long.
@@ -31,7 +31,7 @@ _SERVER_SILENCE_MS = 600_000
 a LOAD DATA that waits for a lock does."""
 
 
-def _known(*options: tuple[str, int]) -> Sequence[tuple[int, int, int]]:
+def _available(*options: tuple[str, int]) -> Sequence[tuple[int, int, int]]:
     """Those of TCP's that this system has: on others than Linux they are named differently, or absent."""
     return [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in options if hasattr(socket, name)]
 
@@ -39,9 +39,9 @@ def _known(*options: tuple[str, int]) -> Sequence[tuple[int, int, int]]:
 _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *_known(*_KEEPALIVE),
+    *_available(*_KEEPALIVE),
 )
-_SERVER_OPTIONS = (*_OPTIONS, *_known(("TCP_USER_TIMEOUT", _SERVER_SILENCE_MS)))
+_SERVER_OPTIONS = (*_OPTIONS, *_available(("TCP_USER_TIMEOUT", _SERVER_SILENCE_MS)))
 _INHERITED = sys.platform.startswith("linux")
 
 
@@ -67,7 +67,7 @@ def _set_options(transport: asyncio.BaseTransport, options: Sequence[tuple[int, 
     sock: Any = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    # uvloop's own object would make a socket anew for every option.
+    # uvloop's own object would make a socket again for every option.
     shared = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
     try:
         for level, option, value in options:
@@ -77,7 +77,7 @@ def _set_options(transport: asyncio.BaseTransport, options: Sequence[tuple[int, 
 
 
 def own_address(url: BackendUrl) -> str:
-    """This machine's address on its way to the database. Blocks while the name is looked up; raises OSError."""
+    """This machine's address on the route to the database. Blocks while the name is looked up; raises OSError."""
     if url.socket is not None:
         return "127.0.0.1"
     family, kind, protocol, _, where = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)[0]
@@ -93,12 +93,12 @@ def end_with_reset(sock: Any) -> None:
 
 
 def tune_to_server(transport: asyncio.BaseTransport) -> None:
-    """The same on a connection to the database, which nobody sweeps."""
+    """The same on a connection to the database, which the sweeper does not check."""
     _set_options(transport, _SERVER_OPTIONS)
 
 
 def is_local(transport: asyncio.BaseTransport | None) -> bool:
-    """Whether it is a unix socket, which does not leave the machine and shows each end who the other is."""
+    """Whether it is a unix socket, which does not leave the machine and shows each end the other's user."""
     sock: Any = None if transport is None else transport.get_extra_info("socket")
     return sock is not None and sock.family not in (socket.AF_INET, socket.AF_INET6)
 
@@ -111,7 +111,7 @@ def is_loopback(transport: asyncio.BaseTransport | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def _loops_back(host: str) -> bool:
-    """Reading an address takes longer than all else that is looked at in a login."""
+    """Reading an address takes longer than all other checks of a login."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
 """Upstream: one client session's own connection to the database, packet level: relayed (MySQL) or embedded (SQLite).
 
-An upstream takes a client's command packet and sees to it that the whole answer reaches the client; it tells what the
-answer's last packet said. It knows nothing of queues.
+An upstream takes a client's command packet and sees to it that the whole answer reaches the client; it returns the
+outcome in the answer's last packet. It knows nothing of queues.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Protocol
 
 from engine.model.errors import BackendError
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire.outcome import Collected, Outcome, otherwise
-from rewriter.rights.variables import modes_without_reading_otherwise, reads_otherwise
+from proxy.wire.outcome import Collected, Outcome, unexpected_answer
+from rewriter.rights.variables import changes_parsing, without_parsing_modes
 
 RESULTS_CHARSET = "SELECT @@character_set_results"
-"""What `collect` is asked for the character set of results. An upstream that knows it need not ask the database."""
+"""The statement by which `collect` reads the character set of results. An upstream that knows it need not query the
+database."""
 
 
 class Upstream(Protocol):
@@ -22,7 +23,7 @@ class Upstream(Protocol):
 
     @property
     def status(self) -> int:
-        """The status flags as last heard (in transaction, autocommit)."""
+        """The status flags last received (in transaction, autocommit)."""
         ...
 
     @property
@@ -31,20 +32,20 @@ class Upstream(Protocol):
         ...
 
     @property
-    def line_held(self) -> bool:
+    def connection_required(self) -> bool:
         """Whether the session depends on a connection that its server ends if it is silent for long."""
         ...
 
-    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
         """Have a command (its packet payload) answered to the client.
 
-        `more`: further results of the same client command follow, so the last packet must say so. `hold`: keep the
-        answer back until `deliver`, for statements after which the catalog must be read again first.
+        `more`: further results of the same client command follow, so the last packet must announce them. `buffered`:
+        the answer waits until `deliver`, for statements after which the catalog must be read again first.
         """
         ...
 
-    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
-        """As `command`, for one that the client is still sending; `large` says what was not given to the database.
+    async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
+        """As `command`, for one that the client is still sending; `large` has what was not sent to the database.
 
         Raises:
             StreamClosed, FatalProtocolError: the client broke off; the connection is cut.
@@ -52,11 +53,11 @@ class Upstream(Protocol):
         ...
 
     def recode(self, encoding: str) -> None:
-        """The client has changed its character set: `collect` is to speak that one."""
+        """The client has changed its character set: `collect` is to use that one."""
         ...
 
     async def deliver(self) -> None:
-        """Write the answer that `hold` kept back."""
+        """Write the buffered answer."""
         ...
 
     async def collect(self, sql: str) -> Collected | Outcome:
@@ -92,7 +93,7 @@ async def collected(upstream: Upstream, sql: str) -> Collected:
     if isinstance(result, Collected):
         return result
     if result.ok:
-        raise otherwise("no result")
+        raise unexpected_answer("no result")
     raise result.failure()
 
 
@@ -115,7 +116,7 @@ async def read_plainly(upstream: Upstream) -> None:
     """
     modes = await collected(upstream, "SELECT @@sql_mode")
     text = (modes.row(1)[0] or b"").decode("utf-8", "replace")
-    if reads_otherwise(text):
-        done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")
+    if changes_parsing(text):
+        done = await upstream.collect(f"SET SESSION sql_mode = '{without_parsing_modes(text)}'")
         if isinstance(done, Outcome) and not done.ok:
             raise done.failure()

@@ -42,4 +42,4 @@ async def pass_replies(client: ClientSocket, backend: BackendSocket) -> None:
             await backend.drain()
     except (StreamClosed, FatalProtocolError):
         backend.abort("the replica is gone")
-        client.abort()  # it said goodbye, which nobody else has heard, or makes no sense
+        client.abort()  # it sent COM_QUIT, which is not read elsewhere, or something invalid

@@ -80,7 +80,7 @@ class EmbeddedUpstream:
         self._writer = writer
         self._statements: dict[int, _Statement] = {}
         self._last_statement = 0
-        self._held: list[tuple[OkResult, bool]] = []  # with whether more results follow
+        self._buffered: list[tuple[OkResult, bool]] = []  # with whether more results follow
         self._closed = False
         self._handlers: dict[int, Callable[[bytes, bool], Awaitable[Outcome]]] = {
             Commands.COM_QUERY: self._query,
@@ -111,14 +111,14 @@ class EmbeddedUpstream:
         return not self._closed
 
     @property
-    def line_held(self) -> bool:
+    def connection_required(self) -> bool:
         return False
 
-    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+    async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
         """See Upstream."""
-        return await self.command(await large.whole(), hold=hold)
+        return await self.command(await large.whole(), buffered=buffered)
 
-    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
         """See Upstream."""
         handler = self._handlers.get(payload[0])
         try:
@@ -126,7 +126,7 @@ class EmbeddedUpstream:
                 raise ProxyError(1047, f"Unknown command {payload[0]:#04x}")
             self._writer.more = more
             with self._watched():
-                return await handler(payload[1:], hold)
+                return await handler(payload[1:], buffered)
         except AnswerError as error:
             return await self._fail(error)
         finally:
@@ -139,13 +139,13 @@ class EmbeddedUpstream:
         return Outcome.of(error, self.status)
 
     def recode(self, encoding: str) -> None:
-        """See Upstream. The session here has heard of it."""
+        """See Upstream. The session here has executed it."""
 
     async def deliver(self) -> None:
-        """Write what was kept back."""
-        held, self._held = self._held, []
+        """Write what is buffered."""
+        buffered, self._buffered = self._buffered, []
         more = self._writer.more
-        for result, self._writer.more in held:
+        for result, self._writer.more in buffered:
             await self._write_ok(result)
         self._writer.more = more
 
@@ -172,7 +172,7 @@ class EmbeddedUpstream:
         return Collected(columns, tuple(texts))
 
     def _watched(self) -> ClientWatch:
-        return ClientWatch(self._writer.client.wait_gone, self.session.interrupt)
+        return ClientWatch(self._writer.client.wait_disconnected, self.session.interrupt)
 
     async def replace_session(self, session: EmbeddedSession) -> None:
         """COM_CHANGE_USER: nothing of the old session stays."""
@@ -192,8 +192,8 @@ class EmbeddedUpstream:
 
     # --- text protocol
 
-    async def _query(self, body: bytes, hold: bool) -> Outcome:
-        texts = await self.session.aside(len(body), lambda: self._split(body))
+    async def _query(self, body: bytes, buffered: bool) -> Outcome:
+        texts = await self.session.offload(len(body), lambda: self._split(body))
         if not texts:
             raise ProxyError(1065, "Query was empty")
         if len(texts) > 1 and not self._writer.capabilities & replies.MULTI_STATEMENTS:
@@ -202,27 +202,27 @@ class EmbeddedUpstream:
         outcome = Outcome(status=self.status)
         for number, text in enumerate(texts, 1):
             self._writer.more = more_after or number < len(texts)
-            outcome = await self._run(await self._read(text), hold)
+            outcome = await self._run(await self._read(text), buffered)
         return outcome
 
     def _split(self, text: bytes) -> list[bytes]:
-        """The statements of a text, each where the client ended it: by characters where bytes do not tell. Each is read
-        when its turn comes, for one before it may be SET NAMES."""
+        """The statements of a text, each where the client ended it: by characters where bytes are ambiguous. Each is
+        read when its turn comes, for one before it may be SET NAMES."""
         escapes, codec = not self.status & NO_BACKSLASH_ESCAPES, self.session.text.reads
         if codec not in BACKSLASH_IN_CHARACTERS:
             return split_statements(text, backslash_escapes=escapes)
         pieces = split_statements(self._decode(text).encode("utf-8", "surrogatepass"), backslash_escapes=escapes)
         return [piece.decode("utf-8", "surrogatepass").encode(codec, "surrogateescape") for piece in pieces]
 
-    async def _run(self, sql: str, hold: bool) -> Outcome:
+    async def _run(self, sql: str, buffered: bool) -> Outcome:
         result = await self.session.execute(sql)
         self._writer.status = self.status
         if isinstance(result, RowsResult):
             await self.deliver()  # results keep their order
             await self._write_rows(result)
             return Outcome(status=self.status)
-        if hold:
-            self._held.append((result, self._writer.more))
+        if buffered:
+            self._buffered.append((result, self._writer.more))
         else:
             await self._write_ok(result)
         return self._outcome(result)
@@ -271,8 +271,8 @@ class EmbeddedUpstream:
         await self._writer.end_of_rows(warnings=result.warnings)
 
     async def _read(self, text: bytes) -> str:
-        """As `_decode`; a long text is read where it keeps nobody waiting."""
-        return await self.session.aside(len(text), lambda: self._decode(text))
+        """As `_decode`; a long text is decoded in a thread, where no client waits for it."""
+        return await self.session.offload(len(text), lambda: self._decode(text))
 
     def _decode(self, text: bytes) -> str:
         """Bytes that are no characters are carried as surrogates: inside a string literal they are a blob's."""
@@ -290,18 +290,18 @@ class EmbeddedUpstream:
         await self._writer.ok()
         return Outcome(status=self.status)
 
-    async def _init_db(self, body: bytes, hold: bool) -> Outcome:
+    async def _init_db(self, body: bytes, buffered: bool) -> Outcome:
         await self.session.use(self._decode(body))
         return await self._done()
 
-    async def _ping(self, body: bytes, hold: bool) -> Outcome:
+    async def _ping(self, body: bytes, buffered: bool) -> Outcome:
         return await self._done()
 
-    async def _statistics(self, body: bytes, hold: bool) -> Outcome:
+    async def _statistics(self, body: bytes, buffered: bool) -> Outcome:
         await self._writer.client.write(self.session.statistics().encode("ascii"))
         return Outcome(status=self.status)
 
-    async def _set_option(self, body: bytes, hold: bool) -> Outcome:
+    async def _set_option(self, body: bytes, buffered: bool) -> Outcome:
         option = int.from_bytes(body[:2], "little")
         if len(body) != 2 or option > 1:
             raise ProxyError(1047, "Unknown command: COM_SET_OPTION takes 0 (multi-statements on) or 1 (off)")
@@ -309,12 +309,12 @@ class EmbeddedUpstream:
         await self._writer.end_of_rows()
         return Outcome(status=self.status)
 
-    async def _reset(self, body: bytes, hold: bool) -> Outcome:
+    async def _reset(self, body: bytes, buffered: bool) -> Outcome:
         await self._close_statements()
         await self.session.reset()
         return await self._done()
 
-    async def _field_list(self, body: bytes, hold: bool) -> Outcome:
+    async def _field_list(self, body: bytes, buffered: bool) -> Outcome:
         table, _wildcard = requests.parse_field_list(body)
         result = await self.session.execute(f"SELECT * FROM {quoted(self._decode(table))} LIMIT 0")
         assert isinstance(result, RowsResult)
@@ -328,11 +328,11 @@ class EmbeddedUpstream:
 
     # --- prepared statements
 
-    async def _prepare(self, body: bytes, hold: bool) -> Outcome:
+    async def _prepare(self, body: bytes, buffered: bool) -> Outcome:
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         sql = await self._read(body)
-        statements = await self.session.aside(len(body), lambda: self._split(body))
+        statements = await self.session.offload(len(body), lambda: self._split(body))
         if not statements:
             raise ProxyError(1065, "Query was empty")
         if len(statements) > 1:
@@ -356,15 +356,15 @@ class EmbeddedUpstream:
             raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to {command}")
         return statement
 
-    async def _execute(self, body: bytes, hold: bool) -> Outcome:
+    async def _execute(self, body: bytes, buffered: bool) -> Outcome:
         statement = self._statement(body, "mysqld_stmt_execute")
         await self._close_cursor(statement)
         request = statement.parameters.execution(body, self._writer.capabilities, self.session.text.reads)
         result = await self.session.execute(statement.sql, request.values)
         self._writer.status = self.status
         if isinstance(result, OkResult):
-            if hold:
-                self._held.append((result, False))
+            if buffered:
+                self._buffered.append((result, False))
             else:
                 await self._write_ok(result)
             return self._outcome(result)
@@ -376,7 +376,7 @@ class EmbeddedUpstream:
             await self._write_rows(result, binary=True)
         return Outcome(status=self.status)
 
-    async def _fetch(self, body: bytes, hold: bool) -> Outcome:
+    async def _fetch(self, body: bytes, buffered: bool) -> Outcome:
         number, count = requests.parse_fetch(body)
         statement = self._statement(body, "mysqld_stmt_fetch")
         if statement.cursor is None:
@@ -391,19 +391,19 @@ class EmbeddedUpstream:
             await self._close_cursor(statement)
         return Outcome(status=self.status)
 
-    async def _reset_statement(self, body: bytes, hold: bool) -> Outcome:
+    async def _reset_statement(self, body: bytes, buffered: bool) -> Outcome:
         statement = self._statement(body, "mysqld_stmt_reset")
         statement.parameters.forget()
         await self._close_cursor(statement)
         return await self._done()
 
-    async def _close_statement(self, body: bytes, hold: bool) -> Outcome:
+    async def _close_statement(self, body: bytes, buffered: bool) -> Outcome:
         statement = self._statements.pop(int.from_bytes(body[:4], "little"), None)
         if statement is not None:
             await self._close_cursor(statement)
         return Outcome(status=self.status)  # no answer is sent to this command
 
-    async def _long_data(self, body: bytes, hold: bool) -> Outcome:
+    async def _long_data(self, body: bytes, buffered: bool) -> Outcome:
         """No answer is ever sent; a fault shows at execution, as in MySQL."""
         try:
             statement_id, parameter, piece = requests.parse_long_data(body)
@@ -411,7 +411,7 @@ class EmbeddedUpstream:
             return Outcome(status=self.status)
         statement = self._statements.get(statement_id)
         if statement is not None:
-            statement.parameters.keep(parameter, piece)
+            statement.parameters.add(parameter, piece)
         return Outcome(status=self.status)
 
     async def _close_cursor(self, statement: _Statement) -> None:

@@ -10,12 +10,12 @@ from proxy.wire.outcome import Outcome
 
 
 class FastPath(Enum):
-    """Whether a command may take the fast path. RELAY_AND_TELL: and its end must be reported, though it ends as the
+    """Whether a command may take the fast path. RELAY_AND_REPORT: and its end must be reported, though it ends as the
     last one did."""
 
     REFUSE = "refuse"
     RELAY = "relay"
-    RELAY_AND_TELL = "relay and tell"
+    RELAY_AND_REPORT = "relay and tell"
 
 
 FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure
@@ -23,10 +23,10 @@ FAST_COMMANDS = frozenset(command for command, shape in SHAPES.items() if shape 
 
 
 class RelayListener(Protocol):
-    """Whom a relay asks and tells: the connection of its client, or what stands between the two."""
+    """What a relay asks and notifies: the connection of its client, or a layer between the two."""
 
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
-        """Whether a command may take the fast path; `packet` is the whole packet it stands in. Bytes are the packet
+        """Whether a command may take the fast path; `packet` is the whole packet that contains it. Bytes are the packet
         that is to be sent in its place, and its end must be reported. Must not raise."""
         ...
 
@@ -38,13 +38,13 @@ class RelayListener(Protocol):
         """The connection to the server is lost. `reset`: by a TCP reset."""
         ...
 
-    def farewell(self, packet: bytes) -> None:
-        """What the server has said unasked, before it closes the connection."""
+    def on_closing_error(self, packet: bytes) -> None:
+        """The error that the server has sent without a command, before it closes the connection."""
         ...
 
 
-class Unattended:
-    """Nobody listens: no fast path, and no news."""
+class NoListener:
+    """A listener that does nothing: no fast path, no reports."""
 
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener."""
@@ -56,5 +56,5 @@ class Unattended:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """See RelayListener."""
 
-    def farewell(self, packet: bytes) -> None:
+    def on_closing_error(self, packet: bytes) -> None:
         """See RelayListener."""

@@ -1,11 +1,11 @@
-"""LargeCommand: a command passed on to the database while the client still sends it, so that nothing of it is held.
+"""LargeCommand: a command passed on to the database while the client still sends it, so that it is not buffered.
 
 Rules: packets keep the sizes that the client announced, so the database counts what the client counts. The next piece
 is read when the socket to the database has taken the last one. A text is passed on as far as `LargeText` lets it; where
-it stops, the packet under way is filled up with spaces, which change nothing after a statement, and the rest of the
-text is kept for the proxy to run. A client that breaks off in the middle leaves the database with half a command, which
-it never executes: the connection is cut. A database that hangs up in the middle leaves the client talking: it is heard
-to its end, for it listens only then.
+it stops, the packet in progress is filled up with spaces, which change nothing after a statement, and the rest of the
+text is buffered for the proxy to run. A client that breaks off in the middle leaves the database with half a command,
+which it never executes: the connection is cut. A database that hangs up in the middle leaves the client talking: the
+command is read to its end, for only then the client reads.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.command_pieces import Pieces
 from proxy.wire.packets import PAYLOAD_MAX, header
-from rewriter.scan.passing_text import LargeText
+from rewriter.scan.large_text import LargeText
 
 _SPACES = b" " * (64 * 1024)
 
 
 class LargeCommand:
-    """See the module. `head` is what `read_command` gave; `endless` says that nobody knows yet how much will come.
+    """See the module. `head` is what `read_command` gave; `endless`: how much will come is not known yet.
 
-    Once sent, `rest` is the text that the database has not been given: None where it has it all, and `too_large` where
-    there was more of it than may be kept.
+    Once sent, `rest` is the text that was not sent to the database: None where it has it all, and `too_large` where
+    there was more of it than may be buffered.
     """
 
     def __init__(self, client: ClientSocket, head: bytes) -> None:
-        assert client.pieces is not None
+        assert client.commands.pieces is not None
         self.head = head
-        self.endless = client.pieces.announced[0] >= min(PAYLOAD_MAX, client.max_packet_bytes + 1)
+        self.endless = client.commands.pieces.announced[0] >= min(PAYLOAD_MAX, client.commands.max_packet_bytes + 1)
         self.rest: bytearray | None = None
         self.too_large = False
         self._client = client
-        self._pieces = client.pieces
-        self._kept_max = client.max_packet_bytes
+        self._pieces = client.commands.pieces
+        self._buffered_max = client.commands.max_packet_bytes
         self._text: LargeText | None = None
         self._ready = head  # of the head, what is passed on
 
@@ -50,7 +50,7 @@ class LargeCommand:
         return bool(passed)
 
     def replace_head(self, head: bytes) -> None:
-        """Another of the same length, where the database knows something in it by another number."""
+        """Another of the same length, where the database has another number for something in it."""
         self.head = self._ready = head
 
     async def whole(self) -> bytes:
@@ -63,10 +63,10 @@ class LargeCommand:
         size = joined.write(self.head)
         while piece := await self._client.read_piece():
             size += len(piece)
-            if size <= self._kept_max:
+            if size <= self._buffered_max:
                 joined.write(piece)
-        if size > self._kept_max:
-            self._client.fail(PacketTooLarge(self._kept_max))
+        if size > self._buffered_max:
+            self._client.fail(PacketTooLarge(self._buffered_max))
         return joined.getvalue()  # what was written, not a copy of it
 
     async def send(self, backend: BackendSocket) -> None:
@@ -77,22 +77,22 @@ class LargeCommand:
         packets = _Packets(backend, self._pieces)
         await packets.write(self._ready)
         while piece := await self._client.read_piece():
-            await packets.write(self._passed(piece))
-        await packets.write(self._passed(b"", last=True))
+            await packets.write(self._forwardable(piece))
+        await packets.write(self._forwardable(b"", last=True))
         if self.rest is None:
             packets.end()
         else:
             await packets.fill_up()
 
-    def _passed(self, piece: bytes, *, last: bool = False) -> bytes:
+    def _forwardable(self, piece: bytes, *, last: bool = False) -> bytes:
         if self._text is None:
             return piece
         if self.rest is None:
             passed = self._text.feed(piece, last=last)
             if self._text.stopped:
-                self.rest = self._text.held
+                self.rest = self._text.buffered
             return passed
-        if len(self.rest) + len(piece) <= self._kept_max:
+        if len(self.rest) + len(piece) <= self._buffered_max:
             self.rest += piece
         else:
             self.too_large = True
@@ -123,7 +123,7 @@ class _Packets:
             self._open(size)
 
     async def fill_up(self) -> None:
-        """No more of the client's: end the packet under way, and the command with it."""
+        """No more of the client's: end the packet in progress, and the command with it."""
         while self._left:
             await self.write(_SPACES[: self._left])
         if self._size == PAYLOAD_MAX:

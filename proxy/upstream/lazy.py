@@ -1,17 +1,17 @@
-"""LazyUpstream: a client whom the proxy itself has logged in, and its connection to the MySQL server, opened at first
+"""LazyUpstream: a client that the proxy itself has logged in, and its connection to the MySQL server, opened at first
 need.
 
 Rules:
 - No connection for what needs no database: a login, COM_PING, COM_RESET_CONNECTION, settings that drivers send when
-  they connect (`SessionMemory` keeps them for the connection to come), COMMIT and ROLLBACK of nothing, and streams.
-- A connection on which nothing was done but what can be repeated on another is given back after `IDLE_LINE_SECONDS`.
+  they connect (`SessionMemory` stores them for the next connection), COMMIT and ROLLBACK of nothing, and streams.
+- A connection on which nothing was done but what can be repeated on another is closed after `IDLE_CONNECTION_SECONDS`.
   All else pins the session to its connection until the session is reset: what it did there may have left something
   behind.
 - A connection that is lost while the client waits for an answer: the answer is the error. Lost while idle: if it was
-  pinned, the next command, whatever it is, gets one error that says what is gone; if not, nobody can know, and no error
-  is sent. Either way the next command that needs a connection opens a new one.
+  pinned, the next command, whatever it is, gets one error that names what is lost; if not, nothing is lost, and no
+  error is sent. Either way the next command that needs a connection opens a new one.
 - Ids of prepared statements are never used twice in a session, so one of an old connection is unknown on the next
-  (1243). The server counts anew on every connection; from the second on, ids are moved up beyond those given out
+  (1243). The server counts again on every connection; from the second on, ids are moved up beyond those given out
   before.
 - The fast path is open while the session is pinned to its connection, and never for settings, which have to be seen.
 """
@@ -27,9 +27,9 @@ from proxy.errors import LOST, BackendLost, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import RESULTS_CHARSET
-from proxy.upstream.fast_path import FastPath, RelayListener, Unattended
+from proxy.upstream.fast_path import FastPath, NoListener, RelayListener
 from proxy.upstream.large_command import LargeCommand
-from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
+from proxy.upstream.opener import LOST_STATE_NOTE, OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE, UNANSWERED
@@ -37,14 +37,14 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
 from proxy.wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
 from proxy.wire.status_flags import IN_TRANSACTION, NO_BACKSLASH_ESCAPES
-from rewriter.rights.kinds import Limited, QueueStatement
+from rewriter.rights.kinds import LimitedStatement, QueueStatement
 from rewriter.rights.statements import read
 
 log = logging.getLogger(__name__)
 
-IDLE_LINE_SECONDS = 5.0
-"""Long enough for all that a driver asks when it connects, and for a worker that settles messages one after the other;
-short enough that receivers which ask nothing more do not add up in the database."""
+IDLE_CONNECTION_SECONDS = 5.0
+"""Long enough for the statements of a driver when it connects, and for a worker that settles messages one after the
+other; short enough that receivers that send nothing more do not add up in the database."""
 
 READ_MAX_BYTES = 8 * 1024  # of a statement, to see whether it can be repeated: settings and acks are far shorter
 
@@ -68,12 +68,12 @@ class LazyUpstream:
         self._memory = memory
         self._opened: OpenUpstream | None = None
         self._pinned = False
-        self._loss = ""  # why a connection was lost of which the client has yet to hear
-        self._ids_given = 0  # the highest id of a prepared statement that the client was sent
-        self._ids_moved = 0  # by how much those of this connection are moved up
+        self._loss = ""  # why a connection was lost that is not reported to the client yet
+        self._highest_id = 0  # the highest id of a prepared statement that the client was sent
+        self._id_offset = 0  # by how much those of this connection are moved up
         self._idle: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._listener: RelayListener = Unattended()
+        self._listener: RelayListener = NoListener()
         self._encoding: str | None = None  # where it is not that of the login
         self._closed = False
 
@@ -82,7 +82,7 @@ class LazyUpstream:
         return f"<LazyUpstream {mode} {self._memory!r} {self._opened!r}>"
 
     def attach(self, listener: RelayListener) -> None:
-        """Whom to ask before a command takes the fast path, and whom to tell how it ended."""
+        """The listener decides whether a command takes the fast path, and receives its outcome."""
         self._listener = listener
 
     @property
@@ -97,12 +97,12 @@ class LazyUpstream:
         return not self._closed
 
     @property
-    def line_held(self) -> bool:
+    def connection_required(self) -> bool:
         """See Upstream."""
         return self._usable is not None and self._pinned
 
     @property
-    def line_id(self) -> int | None:
+    def backend_id(self) -> int | None:
         """The server's id of this session's connection, if it has one."""
         opened = self._usable
         return None if opened is None else opened.connection_id
@@ -119,7 +119,7 @@ class LazyUpstream:
 
     # --- commands
 
-    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -130,9 +130,10 @@ class LazyUpstream:
         text = self._text(payload)
         statement = self._read(text)
         if command == Commands.COM_RESET_CONNECTION and self._opener.owner.limited:
-            self._give_back()  # a reset one would have the server's sql_mode, which need not be one that is judged by
+            # A reset one would have the server's sql_mode, which may be unsuitable for the guard.
+            self._release_connection()
         if self._usable is None:
-            done = await self._without_line(command, payload, statement, text)
+            done = await self._without_connection(command, payload, statement, text)
             if done is not None:
                 return done
         opened = await self._open()
@@ -141,17 +142,20 @@ class LazyUpstream:
             if moved is None:
                 return Outcome(status=self.status)
             payload = moved
-        if command == Commands.COM_STMT_PREPARE and self._ids_moved:
+        if command == Commands.COM_STMT_PREPARE and self._id_offset:
             outcome = await self._prepare(opened, payload, more)
         else:
-            outcome = await opened.upstream.command(payload, more=more, hold=hold)
+            outcome = await opened.upstream.command(payload, more=more, buffered=buffered)
         self._done(opened, command, payload, statement, text, outcome)
         return outcome
 
-    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+    async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
         """See Upstream. Raises as `command`."""
         command = large.head[0]
-        if self._usable is None and (done := await self._without_line(command, large.head, None, None)) is not None:
+        if (
+            self._usable is None
+            and (done := await self._without_connection(command, large.head, None, None)) is not None
+        ):
             return done
         opened = await self._open()
         if command in _STATEMENTS or command in UNANSWERED:
@@ -159,12 +163,12 @@ class LazyUpstream:
             if moved is None:
                 return Outcome(status=self.status)
             large.replace_head(moved)
-        outcome = await opened.upstream.pass_on(large, hold=hold)
+        outcome = await opened.upstream.pass_on(large, buffered=buffered)
         self._done(opened, command, large.head, None, None, outcome)
         return outcome
 
     def recode(self, encoding: str) -> None:
-        """See Upstream. What made the change is repeated on a connection to come, so it holds there too."""
+        """See Upstream. What made the change is repeated on the next connection, so it applies there too."""
         self._encoding = encoding
         if self._usable is not None:
             self._usable.upstream.recode(encoding)
@@ -182,36 +186,36 @@ class LazyUpstream:
         opened = await self._open()
         result = await opened.upstream.collect(sql)
         if isinstance(result, Outcome) and not opened.upstream.alive:
-            # Not every caller would tell the client of an answer that did not come.
+            # Not every caller would report a missing answer to the client.
             raise BackendLost(result.message.removeprefix(LOST))
         plain = self._opener.unpinned(sql.encode("utf-8", "surrogateescape"))
-        asks = plain.split(maxsplit=1)[0].upper() in (b"SELECT", b"SHOW")
-        leaves_nothing = asks or isinstance(read(plain), QueueStatement)
+        reads_only = plain.split(maxsplit=1)[0].upper() in (b"SELECT", b"SHOW")
+        leaves_nothing = reads_only or isinstance(read(plain), QueueStatement)
         self._after(opened, pins=not leaves_nothing)
         return result
 
     def restart(self, opener: UpstreamOpener, memory: SessionMemory) -> None:
         """COM_CHANGE_USER: nothing of the session before stays."""
-        self._give_back()
+        self._release_connection()
         self._opener, self._memory, self._loss, self._encoding = opener, memory, "", None
 
     async def close(self) -> None:
         """See Upstream."""
         self._closed = True
-        opened = self._let_go()
+        opened = self._detach()
         if opened is not None:
             await opened.upstream.close()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
     def _text(self, payload: bytes) -> bytes | None:
-        """The text of a statement short enough to be looked at."""
+        """The text of a statement short enough to be parsed."""
         if payload[0] != Commands.COM_QUERY or len(payload) > READ_MAX_BYTES:
             return None
         text = requests.query_text(payload[1:], self._writer.capabilities)
         return None if text is None else self._opener.unpinned(text)
 
-    def _read(self, text: bytes | None) -> Limited | None:
+    def _read(self, text: bytes | None) -> LimitedStatement | None:
         """What a statement is; not of one on a pinned connection unless it sets something, for then nothing depends on
         it."""
         if text is None or (self._pinned and self._usable is not None and not _may_set(text)):
@@ -220,8 +224,8 @@ class LazyUpstream:
 
     # --- without a connection
 
-    async def _without_line(
-        self, command: int, payload: bytes, statement: Limited | None, text: bytes | None
+    async def _without_connection(
+        self, command: int, payload: bytes, statement: LimitedStatement | None, text: bytes | None
     ) -> Outcome | None:
         """The answer to what needs no connection; None: it needs one."""
         if command in UNANSWERED:
@@ -230,7 +234,7 @@ class LazyUpstream:
             self._memory.reset()
             self._loss = ""
             return await self._ok()
-        self._tell_loss()
+        self._report_loss()
         if command in _STATEMENTS:
             raise _unknown_statement(payload)
         if command == Commands.COM_PING:
@@ -246,10 +250,10 @@ class LazyUpstream:
         await self._writer.ok()
         return Outcome(status=self.status)
 
-    def _tell_loss(self) -> None:
+    def _report_loss(self) -> None:
         reason, self._loss = self._loss, ""
         if reason:
-            raise BackendLost(reason + WHAT_IS_GONE)
+            raise BackendLost(reason + LOST_STATE_NOTE)
 
     # --- the connection's life
 
@@ -258,12 +262,12 @@ class LazyUpstream:
         opened = self._usable
         if opened is not None:
             return opened
-        self._tell_loss()
+        self._report_loss()
         opened = self._opened = await self._opener.open(self._client, self._memory)
         if self._encoding is not None:
             opened.upstream.recode(self._encoding)
         self._pinned = False
-        self._ids_moved = self._ids_given
+        self._id_offset = self._highest_id
         opened.upstream.attach(self)
         return opened
 
@@ -272,13 +276,13 @@ class LazyUpstream:
         opened: OpenUpstream,
         command: int,
         payload: bytes,
-        statement: Limited | None,
+        statement: LimitedStatement | None,
         text: bytes | None,
         outcome: Outcome,
     ) -> None:
         """After an answer: remember what it changed, and whether the session is on this connection now."""
         if command == Commands.COM_STMT_PREPARE and outcome.ok:
-            self._ids_given = max(self._ids_given, outcome.statement_id)
+            self._highest_id = max(self._highest_id, outcome.statement_id)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
             self._memory.reset()
             self._unpin()
@@ -296,22 +300,22 @@ class LazyUpstream:
             if opened.fast:
                 self._client.fast_path = opened.upstream.try_fast
         if not self._pinned and not opened.upstream.status & IN_TRANSACTION:
-            self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
+            self._idle = asyncio.get_running_loop().call_later(IDLE_CONNECTION_SECONDS, self._release_connection)
 
     def _unpin(self) -> None:
         self._pinned = False
         self._client.fast_path = None
 
-    def _give_back(self) -> None:
+    def _release_connection(self) -> None:
         """Close the connection, and go on without one."""
-        opened = self._let_go()
+        opened = self._detach()
         if opened is not None:
             # Its first step, in which it lets go of the stream, is taken before any other connection can be open.
             task = asyncio.get_running_loop().create_task(opened.upstream.close())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    def _let_go(self) -> OpenUpstream | None:
+    def _detach(self) -> OpenUpstream | None:
         self._cancel_idle()
         opened, self._opened = self._opened, None
         self._pinned = False
@@ -326,12 +330,12 @@ class LazyUpstream:
             self._idle.cancel()
             self._idle = None
 
-    # --- what a connection asks and tells
+    # --- the listener of a connection
 
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener. Settings have to be seen, and ids of statements may have to be changed."""
         setting = command == Commands.COM_QUERY and _may_set(packet[5:24])
-        if setting or (self._ids_moved and command in _STATEMENTS):
+        if setting or (self._id_offset and command in _STATEMENTS):
             return FastPath.REFUSE
         return self._listener.may_relay(command, packet)
 
@@ -339,31 +343,31 @@ class LazyUpstream:
         """See RelayListener."""
         self._listener.relayed(command, outcome)
 
-    def farewell(self, packet: bytes) -> None:
+    def on_closing_error(self, packet: bytes) -> None:
         """See RelayListener. The session outlives its connection."""
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
-        """The server closed the connection, or it broke. A command that was under way has been answered with the
+        """The server closed the connection, or it broke. A command that was in progress has been answered with the
         error."""
         opened = self._opened
         if opened is None:
             return  # it was being closed
-        told = opened.upstream.told_loss
-        if not told and (self._pinned or opened.upstream.status & IN_TRANSACTION):
+        reported = opened.upstream.loss_reported
+        if not reported and (self._pinned or opened.upstream.status & IN_TRANSACTION):
             self._loss = outcome.message.removeprefix(LOST)
         self._cancel_idle()
         self._memory.was(opened.upstream.status)
         self._client.fast_path = None
         self._pinned = False
         opened.forget()
-        log.info("a client's connection to the database was lost", extra={"reason": outcome.message, "told": told})
+        log.info("a client's connection to the database was lost", extra={"reason": outcome.message, "told": reported})
 
     # --- prepared statements
 
     async def _prepare(self, opened: OpenUpstream, payload: bytes, more: bool) -> Outcome:
-        """Prepare on a connection whose ids are moved: the answer is held, and the id in it changed."""
-        outcome = await opened.upstream.command(payload, more=more, hold=True)
-        number = outcome.statement_id + self._ids_moved
+        """Prepare on a connection whose ids are moved: the answer is buffered, and the id in it changed."""
+        outcome = await opened.upstream.command(payload, more=more, buffered=True)
+        number = outcome.statement_id + self._id_offset
         if outcome.ok:
             if number >= FIRST_LOCAL_ID:
                 raise ProxyError(1461, "This session has prepared as many statements as it may; connect anew")
@@ -375,13 +379,13 @@ class LazyUpstream:
     def _moved(self, payload: bytes) -> bytes | None:
         """The command with the server's own id in it; None for one without an answer on a statement that is gone."""
         number = int.from_bytes(payload[1:5], "little")
-        if not self._ids_moved or number == LAST_PREPARED:
+        if not self._id_offset or number == LAST_PREPARED:
             return payload
-        if number <= self._ids_moved:
+        if number <= self._id_offset:
             if payload[0] in UNANSWERED:
                 return None
             raise _unknown_statement(payload)
-        return payload[:1] + (number - self._ids_moved).to_bytes(4, "little") + payload[5:]
+        return payload[:1] + (number - self._id_offset).to_bytes(4, "little") + payload[5:]
 
 
 def _may_set(text: bytes) -> bool:

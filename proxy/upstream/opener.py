@@ -1,7 +1,7 @@
-"""Connections to the MySQL server that the proxy opens for clients whom it has logged in itself, with the URL's
+"""Connections to the MySQL server that the proxy opens for clients that it has logged in itself, with the URL's
 account.
 
-`UpstreamServer` is shared: how to reach the server, and what it says of itself. An `UpstreamOpener` belongs to one
+`UpstreamServer` is shared: how to reach the server, and its profile. An `UpstreamOpener` belongs to one
 session and makes each new connection what the session is: capabilities, character set, database, settings.
 """
 
@@ -19,13 +19,13 @@ from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
-from proxy.login.as_client import LoginWish, ServerLogin, log_in
+from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls, backend_tls
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.base import read_plainly
-from proxy.upstream.concealing import concealed_packet
+from proxy.upstream.redaction import redacted_packet
 from proxy.upstream.relay import RelayUpstream
 from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory
@@ -36,12 +36,11 @@ from proxy.wire.status_flags import AUTOCOMMIT
 
 CONNECT_SECONDS = 5.0  # as for the engine's own: a database that takes longer is as good as down
 OPENING_MAX = 64  # at a time: below the backlog of a server's socket, which thousands of clients would overflow
-WHAT_IS_GONE = (
+LOST_STATE_NOTE = (
     "; the transaction, temporary tables, variables and prepared statements of this session are gone, and it goes on"
     " with a new connection to the database"
 )
-"""What a client's error says after the reason, once its session has lost a connection on which it had left
-something."""
+"""The end of a client's error, after the reason, once its session has lost a connection with state on it."""
 
 _CLIENTS_OWN_MISTAKES = frozenset((1044, 1049))  # the database it named
 _COLLATIONS = (
@@ -63,7 +62,7 @@ class OpenUpstream:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamOwner:
-    """What of a client holds for all its connections. `limited`: it may only run what the proxy has read."""
+    """What is the same for all connections of a client. `limited`: it may only run what the proxy has read."""
 
     connection_id: int
     user: str
@@ -88,12 +87,12 @@ class UpstreamServer:
 
     @property
     def profile(self) -> BackendProfile:
-        """What the server said when a connection was last opened."""
+        """The server's profile when a connection was last opened."""
         assert self._profile is not None, "learn() comes first"
         return self._profile
 
     async def learn(self) -> None:
-        """Ask the server what clients are to be shown.
+        """Ask the server for the profile that clients are shown.
 
         Raises:
             BackendError: it cannot be reached, or does not let the URL's account in.
@@ -101,14 +100,16 @@ class UpstreamServer:
         rows = await self._pool.read(lambda connection: connection.query(_COLLATIONS))
         collations = {int(row[0]): Collation(str(row[1]).lower(), str(row[2]).lower()) for row in rows}
         try:
-            backend, login = await self.connect(None, LoginWish(0, 45, self._url.database))
+            backend, login = await self.connect(None, LoginOptions(0, 45, self._url.database))
         except ProxyError as error:
             raise BackendUnavailable(f"cannot log in to {self._url}: {error.message}", error.errno) from error
         backend.write(frame(bytes((Commands.COM_QUIT,))))
         backend.close()
         self._profile = BackendProfile.of(login, collations)
 
-    async def connect(self, client: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
+    async def connect(
+        self, client: ClientSocket | None, login_options: LoginOptions
+    ) -> tuple[BackendSocket, ServerLogin]:
         """A new connection, logged in, for the client of that stream.
 
         Raises:
@@ -117,24 +118,26 @@ class UpstreamServer:
         async with self._opening:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    return await self._connect(client, wish)
+                    return await self._connect(client, login_options)
             except TimeoutError:
                 raise BackendUnreachable(f"no answer within {CONNECT_SECONDS:g} s") from None
             except BackendRefused as error:
                 if error.errno in _CLIENTS_OWN_MISTAKES:
                     raise
-                told = f"the database refused a connection of the proxy's own account: {error.message}"
-                raise BackendRefused(error.errno, told, error.sqlstate) from error
+                message = f"the database refused a connection of the proxy's own account: {error.message}"
+                raise BackendRefused(error.errno, message, error.sqlstate) from error
             except BackendLost as error:
                 raise BackendUnreachable(error.reason) from error
 
-    async def _connect(self, client: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
+    async def _connect(
+        self, client: ClientSocket | None, login_options: LoginOptions
+    ) -> tuple[BackendSocket, ServerLogin]:
         url = self._url
         backend = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
         try:
             if url.proxy_protocol:
                 backend.write(proxy_header(*((client.peername, client.sockname) if client is not None else ((), ()))))
-            login = await log_in(backend, url, self._tls, wish)
+            login = await log_in(backend, url, self._tls, login_options)
         except BaseException:
             backend.abort()
             raise
@@ -142,15 +145,16 @@ class UpstreamServer:
             self._profile.learn(login)
         return backend, login
 
-    async def kill_query(self, line_id: int) -> None:
+    async def kill_query(self, backend_id: int) -> None:
         """Stop what runs on a connection. It may just have ended: then there is nothing to stop."""
         try:
-            await self._pool.read(lambda connection: connection.execute(f"KILL QUERY {line_id}"))
+            await self._pool.read(lambda connection: connection.execute(f"KILL QUERY {backend_id}"))
         except BackendError:
             pass
 
     async def has_database(self, name: str) -> bool:
-        """Whether there is a database of that name. True where the server cannot be asked: a statement will tell."""
+        """Whether there is a database of that name. True where the server cannot be asked: a later statement fails
+        then."""
         sql = "SELECT 1 FROM information_schema.schemata WHERE schema_name = ?"
         try:
             return bool(await self._pool.read(lambda connection: connection.query(sql, (name,))))
@@ -159,7 +163,7 @@ class UpstreamServer:
 
 
 class UpstreamOpener:
-    """See the module. `database` says which is the session's current one."""
+    """See the module. `database` returns the session's current one."""
 
     def __init__(
         self,
@@ -192,22 +196,22 @@ class UpstreamOpener:
         attributes.setdefault("program_name", "queuegate")
         # What an account may run is judged one statement at a time: then the server shall not find two in one text.
         capabilities = owner.capabilities & ~MULTI_STATEMENTS if owner.limited else owner.capabilities
-        wish = LoginWish(capabilities, owner.charset, self._database(), attributes)
-        backend, login = await self._server.connect(client, wish)
+        login_options = LoginOptions(capabilities, owner.charset, self._database(), attributes)
+        backend, login = await self._server.connect(client, login_options)
         upstream = RelayUpstream(
             backend, client, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
         )
         if owner.limited:
-            upstream.output.reword = concealed_packet
-        upstream.loss_hint = "; whether the statement took effect is unknown" + WHAT_IS_GONE
+            upstream.output.edit_error = redacted_packet
+        upstream.loss_hint = "; whether the statement took effect is unknown" + LOST_STATE_NOTE
         try:
             await self._make_same(upstream, memory)
         except BaseException:
             backend.abort()
             raise
-        line_id = login.greeting.connection_id
-        forget = self._registry.add_line(line_id, owner.connection_id)
-        return OpenUpstream(upstream, line_id, not owner.limited, forget)
+        backend_id = login.greeting.connection_id
+        forget = self._registry.add_backend_id(backend_id, owner.connection_id)
+        return OpenUpstream(upstream, backend_id, not owner.limited, forget)
 
     async def _make_same(self, upstream: RelayUpstream, memory: SessionMemory) -> None:
         if self.owner.limited:
@@ -222,5 +226,5 @@ class UpstreamOpener:
         if isinstance(result, Outcome) and not result.ok:
             if not upstream.alive:
                 raise BackendUnreachable(result.message.removeprefix(LOST))
-            told = f"a new connection to the database refused a setting of this session: {result.message}"
-            raise BackendRefused(result.errno, told, result.sqlstate)
+            message = f"a new connection to the database refused a setting of this session: {result.message}"
+            raise BackendRefused(result.errno, message, result.sqlstate)

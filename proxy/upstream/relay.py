@@ -1,18 +1,18 @@
 """RelayUpstream: a client's commands to its own MySQL connection, the answers back, as bytes.
 
 Rules:
-- One command at a time. The walker finds the end of its answer; rows are never looked at.
+- One command at a time. The walker finds the end of its answer; rows are never parsed.
 - Bytes pass untouched, except in the middle of a multi-statement (sequence ids, MORE_RESULTS), and except for answers
-  that are held for `deliver` or collected for the proxy itself.
+  that are buffered for `deliver` or collected for the proxy itself.
 - Back-pressure goes both ways: a client that does not read stops the reading of the server, and the other way round.
 - The fast path: from the client's socket callback to the server's socket and back, no task and no queue between.
 - The connection to the server is lost: the client's is closed, as the server would have done. Where the session
-  outlives its connection (`loss_hint`), the command under way gets an error instead, if nothing of its answer was sent
-  yet; otherwise the client's connection is cut, because half an answer cannot be ended. Whether the command took effect
-  is unknown.
+  outlives its connection (`loss_hint`), the command in progress gets an error instead, if nothing of its answer was
+  sent yet; otherwise the client's connection is cut, because half an answer cannot be ended. Whether the command took
+  effect is unknown.
 - Cancelling a command in mid-answer closes the connection: what it still carries would be taken for the next answer.
 
-What a relay is at is its `Mode`; which mode may follow which is `FOLLOWS`. An answer ends when the walker is done.
+The state of a relay is its `Mode`; which mode may follow which is `FOLLOWS`. An answer ends when the walker is done.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from proxy.errors import (
     SessionLost,
     StreamClosed,
 )
-from proxy.login.carried_login import Admit, LoginResult, anybody, carry_change_user
+from proxy.login.carried_login import Admit, LoginResult, admit_all, carry_change_user
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.upstream.answer_output import HELD_MAX_BYTES, AnswerOutput
+from proxy.upstream.answer_output import BUFFERED_MAX_BYTES, AnswerOutput
 from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
-from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, RelayListener, Unattended
+from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, NoListener, RelayListener
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.relay_mode import FOLLOWS, OF_FAST_PATH, SENDING_ANY, WITHOUT_ANSWER, Mode
 from proxy.wire import replies, requests
@@ -49,13 +49,13 @@ from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.wire.reframer import Reframer, renumbered
 from proxy.wire.whole_answer import WholeAnswers, with_insert_id
 
-QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
+QUIT_SECONDS = 1.0  # time for the server to close, so that a rollback is over when `close` returns
 
 _ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
 _ERR = 0xFF
 _unpack_command = struct.Struct("<IB").unpack_from
 _DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
-_IDLE, _FAST = Mode.IDLE, Mode.FAST  # for the fast path, which does not look at the table
+_IDLE, _FAST = Mode.IDLE, Mode.FAST  # for the fast path, which does not use the table
 _WITH_STATUS = frozenset(command for command, shape in SHAPES.items() if shape in (Shape.RESULT, Shape.ROWS))
 
 
@@ -80,20 +80,20 @@ class RelayUpstream:
         self._recognise = WholeAnswers(capabilities).recognise
         self._mode = Mode.IDLE
         self._command = 0
-        self._tell = False
+        self._report = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
         self.output = AnswerOutput(client, self._walker)
         self._waiter: asyncio.Future[Outcome] | None = None
         self._client_data: asyncio.Task[None] | None = None
         self._replies: asyncio.Task[None] | None = None
-        self._early = b""  # what the server said while the client was still sending its data
+        self._early = b""  # what the server sent while the client was still sending its data
         self._closed = False
-        self.told_loss = False
-        """Whether a command was under way when the connection was lost, whose answer said so."""
+        self.loss_reported = False
+        """Whether a command was in progress when the connection was lost, so that its answer reported it."""
         self.loss_hint = ""
-        """What a client's error says after the reason, when its command was under way."""
+        """The end of a client's error, after the reason, when its command was in progress."""
         client.on_pause, client.on_resume = backend.pause_reading, backend.resume_reading
-        self.attach(Unattended())
+        self.attach(NoListener())
         # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
         client.on_lost = backend.resume_reading
         backend.on_lost = self._lost
@@ -104,8 +104,8 @@ class RelayUpstream:
         return f"<RelayUpstream {mode} command={self._command:#04x} status={self._status:#06x}>"
 
     def attach(self, listener: RelayListener) -> None:
-        """Whom to ask before a command takes the fast path, and whom to tell what becomes of it and of the connection.
-        `Unattended` takes the listener away."""
+        """The listener decides whether a command takes the fast path, and receives its outcome and the connection's
+        end. `NoListener` removes it."""
         self._listener = listener
         self._may_relay = listener.may_relay
 
@@ -120,7 +120,7 @@ class RelayUpstream:
         return not self._backend.closed
 
     @property
-    def line_held(self) -> bool:
+    def connection_required(self) -> bool:
         """See Upstream."""
         return self.alive
 
@@ -135,7 +135,7 @@ class RelayUpstream:
 
     # --- commands
 
-    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -150,13 +150,13 @@ class RelayUpstream:
             await self._write(payload)
             return Outcome(status=self._status)
         sent_packets = len(payload) // PAYLOAD_MAX + 1
-        untouched = not more and self._client.seq == sent_packets & 0xFF and self.output.reword is None
+        untouched = not more and self._client.seq == sent_packets & 0xFF and self.output.edit_error is None
         self._begin(command)
         reframer = None if untouched else Reframer(self._client.seq, more=more, capabilities=self._capabilities)
-        self.output.begin(reframer, hold=hold)
+        self.output.begin(reframer, buffered=buffered)
         return await self._send(payload)
 
-    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+    async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
         """See Upstream."""
         command = large.head[0]
         if command not in _ANSWERED:
@@ -165,11 +165,11 @@ class RelayUpstream:
             await self._send_large(large)
             return Outcome(status=self._status)
         self._begin(command, Mode.SENDING)
-        self.output.begin(hold=hold)
+        self.output.begin(buffered=buffered)
         return await self._answered(self._send_large(large), large=True)
 
     async def _send_large(self, large: LargeCommand) -> None:
-        """Send a command; what the server says before it has had all of it is kept until then."""
+        """Send a command; what the server sends before it has all of it is buffered until then."""
         self._early = b""
         try:
             await large.send(self._backend)
@@ -214,19 +214,19 @@ class RelayUpstream:
         if not outcome.ok:
             return outcome
         if answer is None:
-            return Outcome(1105, f"the answer is larger than {HELD_MAX_BYTES} bytes", "HY000", self._status)
+            return Outcome(1105, f"the answer is larger than {BUFFERED_MAX_BYTES} bytes", "HY000", self._status)
         try:
             return decode_answer(answer, outcome, self._capabilities, encoding=self.encoding)
         except MalformedPacket as error:
             return Outcome(1105, error.message, "HY000", self._status)
 
-    async def change_user(self, payload: bytes, login: LoginResult, admit: Admit = anybody) -> LoginResult:
+    async def change_user(self, payload: bytes, login: LoginResult, admit: Admit = admit_all) -> LoginResult:
         """Carry a COM_CHANGE_USER; see `carry_change_user` for what it raises."""
         self._check_ready()
         try:
             result = await carry_change_user(self._client, self._backend, payload, login, admit=admit)
         except RefusedByServer:
-            self._status, self._last_outcome = login.status, None  # MariaDB made the session new before it said no
+            self._status, self._last_outcome = login.status, None  # MariaDB resets the session before it refuses
             raise
         self._status, self.encoding, self._last_outcome = result.status, result.encoding, None
         return result
@@ -241,7 +241,7 @@ class RelayUpstream:
         if self._client_data is not None:
             self._client_data.cancel()
         if self._mode in OF_FAST_PATH and not self.output.begun:
-            # A client that is killed leaves its last statement under way. How it ends is worth knowing.
+            # A client that is killed leaves its last statement in progress. How it ends is worth knowing.
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
         if self._mode is not Mode.IDLE:
@@ -250,8 +250,8 @@ class RelayUpstream:
                 self._fail(self._loss("closed by the proxy"))
         elif not self._backend.closed:
             self._backend.resume_reading()
-            self._backend.sink = lambda chunk: None  # what the server says at the end is of no interest
-            if self._client.closed and not self._client.goodbye:
+            self._backend.sink = lambda chunk: None  # what the server sends at the end is of no interest
+            if self._client.closed and not self._client.quit_received:
                 self._backend.hang_up()  # as the client did: the server counts such, and logs them
             else:
                 self._backend.write(frame(bytes((Commands.COM_QUIT,))))
@@ -282,11 +282,11 @@ class RelayUpstream:
         return self._answered(self._write(payload), large=len(payload) > FAST_COMMAND_MAX_BYTES)
 
     async def _answered(self, sending: Awaitable[None], *, large: bool) -> Outcome:
-        """Have a command sent, and wait for the end of its answer. `large`: the server may say last words before it has
-        had all of it."""
+        """Have a command sent, and wait for the end of its answer. `large`: the server may send an error and close
+        before it has all of it."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
-            with self._backend.last_words_kept(large):
+            with self._backend.preserving_closing_error(large):
                 await sending
                 return await self._waiter
         except asyncio.CancelledError:
@@ -325,7 +325,7 @@ class RelayUpstream:
         if verdict is FastPath.REFUSE:
             return False
         send(verdict if isinstance(verdict, bytes) else data)
-        self._tell = verdict is not FastPath.RELAY
+        self._report = verdict is not FastPath.RELAY
         self._command = command
         self._mode = _FAST
         return True
@@ -336,7 +336,7 @@ class RelayUpstream:
         if self._mode is not _FAST:
             self._slow_data(chunk)
             return
-        # The client first: what the bytes mean is looked at while they are on their way.
+        # The client first: the bytes are parsed while they are in transit.
         client = self._client
         if client.writer is not None:
             if len(chunk) > HEADER_BYTES + 2 and chunk[HEADER_BYTES] == _ERR and not self.output.begun:
@@ -346,9 +346,9 @@ class RelayUpstream:
             outcome = self._recognise(chunk)
             if outcome is not None:
                 self._mode = _IDLE
-                # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
-                if outcome is not self._last_outcome or self._tell:
-                    self._news(outcome, chunk)
+                # Outcomes of whole answers are shared values: the same one again contains nothing new.
+                if outcome is not self._last_outcome or self._report:
+                    self._on_outcome_changed(outcome, chunk)
                 client.fast_done()
                 if self._waiter is not None:
                     self._resolve(outcome)
@@ -357,9 +357,9 @@ class RelayUpstream:
             self._walker.begin(self._command)
         self._walk(chunk, written=True)
 
-    def _news(self, outcome: Outcome, answer: bytes) -> None:
+    def _on_outcome_changed(self, outcome: Outcome, answer: bytes) -> None:
         self._last_outcome, self._status = outcome, outcome.status
-        self._listener.relayed(self._command, with_insert_id(outcome, answer) if self._tell else outcome)
+        self._listener.relayed(self._command, with_insert_id(outcome, answer) if self._report else outcome)
 
     def _slow_data(self, chunk: bytes) -> None:
         if self._mode is Mode.ANSWERING:
@@ -367,7 +367,7 @@ class RelayUpstream:
         elif self._mode is Mode.IDLE:
             self._out_of_turn(chunk)
         else:
-            self._keep_early(chunk)
+            self._buffer_early(chunk)
 
     def _walk(self, chunk: bytes, *, written: bool = False) -> None:
         """Find the end of the answer; the bytes go to the client unless they are `written` already."""
@@ -402,15 +402,15 @@ class RelayUpstream:
         self._end_replies()
         if not self.output.collecting:
             self._client.seq = self.output.next_seq()
-        self._at_rest()
+        self._reset_output()
         self._resolve(outcome)
 
-    def _at_rest(self) -> None:
-        self.output.at_rest()
+    def _reset_output(self) -> None:
+        self.output.reset()
         self._last_outcome = None
 
     def _fast_done(self, outcome: Outcome) -> None:
-        self._at_rest()
+        self._reset_output()
         self._listener.relayed(self._command, outcome)
         self._client.reset_seq()
         self._client.fast_done()
@@ -433,9 +433,9 @@ class RelayUpstream:
         self._enter(Mode.SENDING_FILE_FAST if self._mode is Mode.FAST else Mode.SENDING_FILE)
         self._client_data = asyncio.get_running_loop().create_task(self._send_client_data())
 
-    def _keep_early(self, chunk: bytes) -> None:
+    def _buffer_early(self, chunk: bytes) -> None:
         self._early += chunk
-        if len(self._early) > HELD_MAX_BYTES:
+        if len(self._early) > BUFFERED_MAX_BYTES:
             self._backend.abort("the server answers at length before it has been sent everything")
 
     async def _send_client_data(self) -> None:
@@ -457,11 +457,12 @@ class RelayUpstream:
     # --- losing the connection
 
     def _out_of_turn(self, chunk: bytes) -> None:
-        """The server speaks unasked: it is about to close the connection and says why (timeout, KILL, shutdown)."""
+        """The server sends an error without a command: it is about to close the connection (timeout, KILL,
+        shutdown)."""
         reason = "the server spoke out of turn"
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
-            self._listener.farewell(chunk)
+            self._listener.on_closing_error(chunk)
         self._backend.abort(reason)
 
     def _lost(self, reason: str) -> None:
@@ -469,7 +470,7 @@ class RelayUpstream:
         if self._client_data is not None:
             self._client_data.cancel()
             self._client_data = None
-        self.told_loss = self.answering
+        self.loss_reported = self.answering
         error = self._loss(reason)
         if self._mode is not Mode.IDLE and self._mode not in SENDING_ANY:
             self._fail(error)
@@ -477,13 +478,13 @@ class RelayUpstream:
 
     def _loss(self, reason: str) -> BackendLost:
         """With a hint the client's session outlives the connection, and must not be taken for lost. Without, the
-        client's connection is closed, and no packet says why."""
+        client's connection is closed, and no packet has the reason."""
         if self.loss_hint:
             return BackendLost(reason + self.loss_hint if self.answering else reason)
         return SessionLost(reason)
 
     def _fail(self, error: BackendLost) -> None:
-        """End the command under way."""
+        """End the command in progress."""
         outcome = Outcome.of(error, self._status)
         fast = self._mode in OF_FAST_PATH
         self._enter(Mode.IDLE)

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Mode(Enum):
-    """What a relay is at. FAST: the answer to a command of the fast path is to come; ANSWERING: to any other."""
+    """The state of a relay. FAST: the answer to a command of the fast path is to come; ANSWERING: to any other."""
 
     IDLE = "idle"
     FAST = "fast"
@@ -32,7 +32,7 @@ OF_FAST_PATH = frozenset((Mode.FAST, Mode.SENDING_FILE_FAST))
 """The modes of a command of the fast path."""
 
 SENDING_ANY = frozenset((Mode.SENDING, Mode.SENDING_UNANSWERED))
-"""In which what the server says is kept until the client has sent everything."""
+"""Modes in which the server's bytes are buffered until the client has sent everything."""
 
 WITHOUT_ANSWER = frozenset((Mode.IDLE, Mode.SENDING_UNANSWERED))
 """In which no client waits for an answer."""

@@ -1,4 +1,4 @@
-"""What the database says of itself, as far as clients learn it without a connection of their own."""
+"""The profile of the database, as far as clients see it without a connection of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proxy.wire.flags import (
 )
 
 _OFFERED = CARRIED & ~OF_THE_LOGIN
-_OURS = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | LENENC_AUTH | CONNECT_WITH_DB | CONNECT_ATTRS | COMPRESS
+_OF_THE_RELAY = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | LENENC_AUTH | CONNECT_WITH_DB | CONNECT_ATTRS | COMPRESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Collation:
 
 @dataclass(slots=True)
 class BackendProfile:
-    """Learned when the proxy starts, and again with every connection: a server that was upgraded is greeted for anew.
+    """Learned when the proxy starts, and again with every connection: a server that was upgraded is greeted for again.
 
     `collations` are those that clients name by their ids when they log in.
     """
@@ -64,13 +64,13 @@ class BackendProfile:
     @property
     def offered(self) -> int:
         """The capabilities that clients are offered: those that the server and the relay have, and our own login's."""
-        return self.capabilities & _OFFERED | _OURS
+        return self.capabilities & _OFFERED | _OF_THE_RELAY
 
     def charset_of(self, collation: int) -> str | None:
         """The character set of a collation's id; None where the server would take one of its own choice instead."""
-        found = self.collations.get(collation)
-        return None if found is None else found.charset
+        collation_entry = self.collations.get(collation)
+        return None if collation_entry is None else collation_entry.charset
 
-    def knows(self, charset: str, collation: str | None = None) -> bool:
+    def supports(self, charset: str, collation: str | None = None) -> bool:
         """Whether the server has that character set and, if given, that collation for it."""
         return charset in self._charsets if collation is None else Collation(collation, charset) in self._pairs

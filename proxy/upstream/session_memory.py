@@ -1,8 +1,8 @@
-"""SessionMemory: what a session is that has no connection to the database, so that its next connection can be made the
-same.
+"""SessionMemory: the state of a session without a connection to the database, to restore it on the next
+connection.
 
 Lives here: which statements need no database yet (they are remembered, and repeated on the next connection), which ones
-leave nothing behind but what can be repeated, and what is known of the session meanwhile. No I/O.
+leave nothing behind but what can be repeated, and the known state of the session meanwhile. No I/O.
 
 A statement is one of three. *Deferred*: a setting that is valid for certain; the client is answered OK and no
 connection is opened for it. *Repeatable*: a setting that the database has accepted; it is sent on another connection,
@@ -17,9 +17,9 @@ from proxy.upstream.server_profile import BackendProfile
 from proxy.wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES
 from rewriter.rights.kinds import (
     Act,
-    Limited,
-    Question,
+    LimitedStatement,
     QueueStatement,
+    SessionQuery,
     SessionSettings,
     Setting,
     Step,
@@ -71,7 +71,7 @@ class SessionMemory:
 
     # --- without a connection
 
-    def deferred(self, statement: Limited, text: bytes, current: str | None) -> bool:
+    def deferred(self, statement: LimitedStatement, text: bytes, current: str | None) -> bool:
         """Whether a session without a connection can do without one for this, too; if so, it is remembered.
 
         `current` is the session's database.
@@ -91,24 +91,24 @@ class SessionMemory:
         if setting.default or setting.appended or setting.computed or setting.value is None:
             return setting == Setting("character_set_results", None)
         if setting.variable in ("names", "character set"):
-            return self._profile.knows(setting.value, setting.collation)
+            return self._profile.supports(setting.value, setting.collation)
         if setting.variable == "character_set_results":
-            return self._profile.knows(setting.value)
+            return self._profile.supports(setting.value)
         return setting.variable == "autocommit" and switch_value(setting.value) is not None
 
     # --- with a connection
 
-    def repeatable(self, statement: Limited | None, text: bytes) -> bool:
+    def repeatable(self, statement: LimitedStatement | None, text: bytes) -> bool:
         """Whether another connection can be brought to where this statement, which has succeeded, has brought this
         one."""
         match statement:
             case SessionSettings(settings, transaction):
-                known = transaction or (bool(settings) and all(map(_can_be_repeated, settings)))
-                return known and self._remember(settings, text)
+                can_be_repeated = transaction or (bool(settings) and all(map(_can_be_repeated, settings)))
+                return can_be_repeated and self._remember(settings, text)
             case Use():
                 return True
-            case Question(_, own_id):
-                return not own_id
+            case SessionQuery(_, connection_id):
+                return not connection_id
             case TransactionStep(step):
                 return step is not Step.NEXT  # what is open shows in the status flags
             case QueueStatement(act):

@@ -1,6 +1,6 @@
-"""AnswerWalker: finds the end of a MySQL server's answer in a stream of bytes, and what the end says. Pure, no I/O.
+"""AnswerWalker: finds the end of a MySQL server's answer in a stream of bytes, and its outcome. Pure, no I/O.
 
-Rules: it looks at packet headers, at the first byte of rows, and at the few packets that steer (OK, ERR, EOF, counts);
+Rules: it reads packet headers, at the first byte of rows, and at the few packets that steer (OK, ERR, EOF, counts);
 rows and definitions are stepped over, never copied. Any chunking of the bytes gives the same result.
 
 An answer is one of a few shapes, by command. The most common, a result:
@@ -9,7 +9,7 @@ An answer is one of a few shapes, by command. The most common, a result:
     FIRST --0xFB (LOAD DATA LOCAL)--> the client's data ------> FIRST
     FIRST --count--> DEFINITIONS --> [EOF; with a cursor: end] --> ROWS --EOF, OK, ERR--> end (or FIRST again)
 
-With OPTIONAL_METADATA or CACHE_METADATA a second byte after the count says whether definitions follow. With PROGRESS
+With OPTIONAL_METADATA or CACHE_METADATA a second byte after the count shows whether definitions follow. With PROGRESS
 an ERR numbered 0xFFFF is a report, and nothing else about the answer changes.
 
 The first byte of a row may be 0xFE (a first column of 16 MiB or more), never 0xFF; a packet that continues the one
@@ -47,7 +47,7 @@ _FIRST, _DEFINITIONS, _DEFINITIONS_END, _ROWS, _PREPARED, _PREPARED_DEFINITIONS,
 
 
 class Shape(Enum):
-    """What the answer to a command looks like."""
+    """The form of the answer to a command."""
 
     NOTHING = "no answer"
     RESULT = "OK, ERR or result sets"
@@ -97,7 +97,7 @@ _unpack_row = struct.Struct("<IB").unpack_from
 
 
 class AnswerError(Exception):
-    """The server's bytes are no answer that the protocol knows; the line cannot be used any further."""
+    """The server's bytes are no answer that the protocol knows; the connection cannot be used any further."""
 
 
 class AnswerWalker:
@@ -107,7 +107,7 @@ class AnswerWalker:
         "_command",
         "_continued",
         "_deprecate_eof",
-        "_held",
+        "_incomplete",
         "_left",
         "_metadata_flag",
         "_optional_metadata",
@@ -132,7 +132,7 @@ class AnswerWalker:
         self._left = 0  # definitions still to come
         self._skip = 0  # payload bytes still to be stepped over
         self._continued = False
-        self._held = bytearray()  # the beginning of a packet that cannot be judged yet
+        self._incomplete = bytearray()  # the beginning of a packet that cannot be judged yet
         self.done = True
         self.outcome = Outcome()
         self.wants_client_data = False
@@ -163,7 +163,7 @@ class AnswerWalker:
         Raises:
             AnswerError: the bytes make no sense.
         """
-        if self._skip or self._held:
+        if self._skip or self._incomplete:
             return self._feed_rest(chunk)
         return self._walk(chunk, 0)
 
@@ -174,17 +174,17 @@ class AnswerWalker:
             self._skip -= size
             return size
         position, self._skip = self._skip, 0
-        held = self._held
-        while held and position < size and not self.done:
-            piece = chunk[position : position + self._judged_at(held) - len(held)]
-            held += piece
+        incomplete = self._incomplete
+        while incomplete and position < size and not self.done:
+            piece = chunk[position : position + self._judged_at(incomplete) - len(incomplete)]
+            incomplete += piece
             position += len(piece)
-            if len(held) >= self._judged_at(held):
-                packet = bytes(held)
-                held.clear()
+            if len(incomplete) >= self._judged_at(incomplete):
+                packet = bytes(incomplete)
+                incomplete.clear()
                 self._walk(packet, 0)  # leaves nothing behind: it ends with this packet, or inside it
                 position += self._skip_within(size - position)
-        if held or self.done or self.wants_client_data or position >= size:
+        if incomplete or self.done or self.wants_client_data or position >= size:
             return position
         return self._walk(chunk, position)
 
@@ -193,16 +193,16 @@ class AnswerWalker:
         self._skip -= step
         return step
 
-    def _judged_at(self, held: bytearray) -> int:
+    def _judged_at(self, incomplete: bytearray) -> int:
         """How many bytes of a packet it takes to judge it."""
-        if len(held) < HEADER_BYTES:
+        if len(incomplete) < HEADER_BYTES:
             return HEADER_BYTES
-        length = held[0] | held[1] << 8 | held[2] << 16
+        length = incomplete[0] | incomplete[1] << 8 | incomplete[2] << 16
         if self._continued or length == 0 or self._phase == _DEFINITIONS:
             return HEADER_BYTES
-        if len(held) == HEADER_BYTES:
+        if len(incomplete) == HEADER_BYTES:
             return HEADER_BYTES + 1
-        return HEADER_BYTES + length if self._steers(length, held[HEADER_BYTES]) else HEADER_BYTES + 1
+        return HEADER_BYTES + length if self._steers(length, incomplete[HEADER_BYTES]) else HEADER_BYTES + 1
 
     def _steers(self, length: int, first: int) -> bool:
         """Whether a packet must be seen whole."""
@@ -244,16 +244,16 @@ class AnswerWalker:
                 if self.done or self.wants_client_data:
                     return end
             position = end
-        return self._keep(chunk, position, size)
+        return self._buffer_incomplete(chunk, position, size)
 
-    def _keep(self, chunk: bytes, position: int, size: int) -> int:
+    def _buffer_incomplete(self, chunk: bytes, position: int, size: int) -> int:
         """The chunk ends inside a packet, or just after one."""
         if position >= size:
             self._skip = position - size
         elif size - position > _STEERING_MAX_BYTES:
             raise AnswerError("an OK or ERR packet of absurd size")
         else:
-            self._held += chunk[position:]
+            self._incomplete += chunk[position:]
         return size
 
     def _steer(self, chunk: bytes, start: int, length: int) -> None:
@@ -305,7 +305,7 @@ class AnswerWalker:
         status, affected_rows = end_of(chunk, start, length)
         self.outcome = with_insert_id_of(ok_outcome(status, affected_rows), chunk, start, length)
         self._phase = _FIRST
-        # The answers that are rows alone have no further results, whatever the flag says.
+        # The answers that are rows alone have no further results, despite the flag.
         self.done = not status & MORE_RESULTS or _STARTS[self._command] != _FIRST
 
     def _error(self, payload: bytes) -> None:
@@ -331,7 +331,7 @@ class AnswerWalker:
 
 def over_rows(chunk: bytes, position: int, size: int) -> int:
     """Step over the rows that are whole and plainly rows. The one loop that runs for every row relayed, so the end of
-    the chunk is not looked for but run into; a row of 16 MiB - 1, which is continued, always does that."""
+    the chunk is not checked for but raises an error; a row of 16 MiB - 1, which is continued, always does that."""
     before = position
     unpack, eof, mask = _unpack_row, _EOF, PAYLOAD_MAX
     try:
@@ -361,7 +361,7 @@ def parse_err(payload: bytes) -> Outcome:
 
 
 def status_position(chunk: bytes | bytearray, start: int, length: int) -> int:
-    """Where the status flags of an OK or EOF packet stand; `start` is its first payload byte."""
+    """The position of the status flags of an OK or EOF packet; `start` is its first payload byte."""
     if chunk[start] == _EOF and length < 7:
         return start + 3
     _, position = _lenenc(chunk, start + 1, start + length)

@@ -20,7 +20,7 @@ from proxy.errors import ProxyError
 from proxy.wire.text_values import text_from_value
 
 UNSIGNED = 0x20
-"""The flag of a column definition that says so."""
+"""The flag of a column definition for that."""
 
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,5})?", re.ASCII)
 _DATETIME = re.compile(rb"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)

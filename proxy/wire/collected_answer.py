@@ -1,4 +1,4 @@
-"""Decoding a whole answer that was held: text results for statements the proxy runs for itself. Pure, no I/O."""
+"""Decoding a whole buffered answer: text results for statements the proxy runs for itself. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _UNDESCRIBED = ColumnMeta("", 0xFD)
 
 def payloads(answer: bytes) -> list[bytes]:
     """The payloads of an answer's packets, continuations joined."""
-    found: list[bytes] = []
+    packets: list[bytes] = []
     position, parts = 0, b""
     while position + HEADER_BYTES <= len(answer):
         start = position + HEADER_BYTES
         position = start + int.from_bytes(answer[start - HEADER_BYTES : start - 1], "little")
         parts += answer[start:position]
         if position - start < PAYLOAD_MAX:
-            found.append(parts)
+            packets.append(parts)
             parts = b""
-    return found
+    return packets
 
 
 def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collected | None:
@@ -56,7 +56,7 @@ def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collect
 
 
 def decode_answer(answer: bytes, outcome: Outcome, capabilities: int, *, encoding: str) -> Collected | Outcome:
-    """The first result set of an answer; where it has none, the outcome with all that its OK packet says.
+    """The first result set of an answer; where it has none, the outcome with all values of its OK packet.
 
     Raises:
         MalformedPacket: the server's bytes make no sense.
@@ -66,7 +66,7 @@ def decode_answer(answer: bytes, outcome: Outcome, capabilities: int, *, encodin
 
 
 def decode_ok(answer: bytes, outcome: Outcome) -> Outcome:
-    """The outcome with all that the OK packet at the end of an answer without rows says.
+    """The outcome with all values of the OK packet at the end of an answer without rows.
 
     Raises:
         MalformedPacket: the server's bytes make no sense.
@@ -98,7 +98,7 @@ def _ends_rows(packet: bytes, deprecate_eof: bool) -> bool:
 
 
 def decode_column(packet: bytes, encoding: str, *, extended: bool = False) -> ColumnMeta:
-    """A Column Definition 41; `extended`: with MariaDB's further word on the type, which is dropped."""
+    """A Column Definition 41; `extended`: with MariaDB's extended type information, which is dropped."""
     reader = PayloadReader(packet, "a column definition")
     reader.lenenc_bytes()
     schema, table, org_table, name, org_name = (reader.lenenc_bytes().decode(encoding, "replace") for _ in range(5))

@@ -1,11 +1,11 @@
-"""Pieces: a command too large to be held, cut out of a client's bytes as they come. Pure, no I/O."""
+"""Pieces: a command too large to be buffered, cut out of a client's bytes as they come. Pure, no I/O."""
 
 from __future__ import annotations
 
 from proxy.errors import PacketsOutOfOrder
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
 
-LARGE_BYTES = 1 << 20  # below it a command costs less held than passed on in pieces
+LARGE_BYTES = 1 << 20  # below it a command costs less buffered than passed on in pieces
 NEVER_LARGE = PAYLOAD_MAX + 1  # no packet is
 HEAD_BYTES = 128 * 1024  # the beginning of a large command: enough to decide by, and few reads of the socket
 
@@ -22,7 +22,7 @@ class Pieces:
     """The payload of one command. `buffer` begins with its first header, and what is taken is removed from it.
 
     `needed` is how many bytes it takes to go on, `seq` the sequence id of the packet that comes next, and `announced`
-    the payload sizes of the packets whose headers have come; who passes the command on takes them out.
+    the payload sizes of the packets whose headers have come; the caller that passes the command on removes them.
     """
 
     def __init__(self, buffer: bytearray) -> None:

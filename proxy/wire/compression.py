@@ -1,10 +1,11 @@
 """The compressed protocol: packets inside compressed packets, taken apart and made. Pure, no I/O.
 
 Rules:
-- Nothing is believed: a packet that does not yield exactly the bytes it announced is no compressed packet.
+- Nothing is trusted: a packet that does not yield exactly the bytes it announced is no compressed packet.
 - What is unpacked comes in portions: a few bytes that unpack to many cost no more memory than as many plain ones.
 - Compressed packets count sequence ids of their own. Servers and most clients check these, and no longer those of the
-  packets inside: some do not even count the latter on, and a server's jump where it flushes. So these are counted anew.
+  packets inside: some do not even count the latter on, and a server's jump where it flushes. So these are counted
+  again.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ class NotCompressed(Exception):
 
 
 class Unpacker:
-    """Compressed packets in, plain bytes out, in portions. `begun` hears each compressed packet's sequence id."""
+    """Compressed packets in, plain bytes out, in portions. `begun` is called with each compressed packet's sequence
+    id."""
 
     def __init__(self, begun: Callable[[int], None]) -> None:
         self._raw = bytearray()
-        self._left = 0  # bytes of the packet at hand that have not been looked at
-        self._owed = 0  # plain bytes that it still has to yield
+        self._left = 0  # bytes of the current packet that have not been unpacked
+        self._remaining = 0  # plain bytes that it still has to yield
         self._inflate: Any = None
         self._last = b""  # of the packet at hand, whose end has yet to come
         self._begun = begun
@@ -68,7 +70,7 @@ class Unpacker:
         self._left = int.from_bytes(raw[0:3], "little")
         sequence, plain = raw[3], int.from_bytes(raw[4:7], "little")
         del raw[:PACKET_HEADER_BYTES]
-        self._owed = plain or self._left
+        self._remaining = plain or self._left
         self._inflate = zlib.decompressobj() if plain else None
         self._begun(sequence)
 
@@ -82,18 +84,18 @@ class Unpacker:
         inflate = self._inflate
         taken = bytes(self._raw[: min(self._left, PORTION_BYTES)])
         try:
-            piece: bytes = inflate.decompress(taken, min(PORTION_BYTES, self._owed + 1))
+            piece: bytes = inflate.decompress(taken, min(PORTION_BYTES, self._remaining + 1))
         except zlib.error as error:
             raise NotCompressed(str(error)) from None
         used = len(taken) - len(inflate.unconsumed_tail)
         del self._raw[:used]
         self._left -= used
-        self._owed -= len(piece)
-        ended_early = inflate.eof and self._owed > 0  # whatever comes after it cannot make up for it
-        cut = not self._left and not (piece if self._owed else inflate.eof)
-        if self._owed < 0 or inflate.unused_data or ended_early or cut:
+        self._remaining -= len(piece)
+        ended_early = inflate.eof and self._remaining > 0  # whatever comes after it cannot make up for it
+        cut = not self._left and not (piece if self._remaining else inflate.eof)
+        if self._remaining < 0 or inflate.unused_data or ended_early or cut:
             raise NotCompressed("a packet does not yield as many bytes as it announced")
-        if self._owed:
+        if self._remaining:
             return piece
         # The last of it counts only once the checksum after it was found right, as where packets are unpacked whole.
         self._last += piece
@@ -113,12 +115,12 @@ class PacketHeads:
         self._cut = b""  # a header of which the rest is still to come
 
     def joined(self, data: bytes) -> bytearray:
-        """The piece after what was kept back of the last one."""
+        """The piece after the buffered rest of the last one."""
         joined, self._cut = bytearray(self._cut + data), b""
         return joined
 
     def offsets(self, data: bytearray) -> Iterator[int]:
-        """Where in a joined piece headers stand. One that is cut is kept back: go through all, then ask `whole`."""
+        """The positions of headers in a joined piece. One that is cut is buffered: go through all, then ask `whole`."""
         at, size = self._skip, len(data)
         while at + HEADER_BYTES <= size:
             yield at
@@ -136,12 +138,12 @@ def _length(data: bytes | bytearray, at: int) -> int:
 
 
 class Numbers:
-    """The sequence ids of one line, of packets and of the compressed packets around them, in both directions.
+    """The sequence ids of one connection, of packets and of the compressed packets around them, in both directions.
 
-    Towards those above, packets count as they do on lines without compression. Towards a client they count on as well,
-    however many compressed packets they are in: mysql2 and go-sql-driver complain of anything else. Only the first
-    packet after a result has the number of its compressed packet, if it begins one: a server sees to it where it
-    flushes, and clients that look (mysql_common) expect it there.
+    Towards the layer above, packets count as on connections without compression. Towards a client they count on as
+    well, however many compressed packets they are in: mysql2 and go-sql-driver complain of anything else. Only the
+    first packet after a result has the number of its compressed packet, if it begins one: a server sees to it where it
+    flushes, and clients that check it (mysql_common) expect it there.
 
     Args:
         serving: we are the server's end: commands come in, counting from 0, and answers go out, counting on from there.
@@ -153,33 +155,33 @@ class Numbers:
         """The command that came last, None where that is not known."""
         self._outer_in = self._outer_out = -1
         self._inner_in = self._inner_out = -1
-        self._anew = False  # the next packet to come begins a command, or an answer if those are what comes
+        self._restarting = False  # the next packet to come begins a command, or an answer if those are what comes
         self._own_in = -1  # the number that the last packet had of its own
         self._wrapped = False  # the next packet to come is the first in a compressed one that is 0 for it follows 255
-        self._heard = False  # something came since what is sent at present was begun
-        self._spoken = False  # something was sent since the last packet came
+        self._received = False  # something came since what is sent at present was begun
+        self._sent_since_received = False  # something was sent since the last packet came
 
-    def outer_came(self, sequence: int) -> None:
+    def on_outer_received(self, sequence: int) -> None:
         """A compressed packet has come. One with 0 begins a command, unless it is the one after 255."""
         goes_on = sequence == self._outer_in + 1 & 0xFF
-        if not goes_on or (self._spoken and sequence == 0):
-            self._anew = not self._serving or sequence == 0
-        self._wrapped = goes_on and sequence == 0 and not self._anew
+        if not goes_on or (self._sent_since_received and sequence == 0):
+            self._restarting = not self._serving or sequence == 0
+        self._wrapped = goes_on and sequence == 0 and not self._restarting
         self._outer_in = sequence
-        self._heard = True
+        self._received = True
 
-    def inner_came(self, sequence: int, first: int | None = None) -> int:
+    def on_inner_received(self, sequence: int, first: int | None = None) -> int:
         """A packet has come, and its payload begins so; returns the number that it must have. Its own only counts where
         a command begins: with a compressed packet, or after a command that has no answer in the same one (libmariadb's
         COM_STMT_CLOSE)."""
         if self._serving and sequence == 0 and self._own_in != 0xFF and not self._wrapped:
-            self._anew = True
+            self._restarting = True
         self._own_in, self._wrapped = sequence, False
-        if self._anew:
+        if self._restarting:
             self.command = first
-        if not (self._anew and self._serving):
-            sequence = (self._inner_out if self._spoken or self._anew else self._inner_in) + 1 & 0xFF
-        self._anew = self._spoken = False
+        if not (self._restarting and self._serving):
+            sequence = (self._inner_out if self._sent_since_received or self._restarting else self._inner_in) + 1 & 0xFF
+        self._restarting = self._sent_since_received = False
         self._inner_in = sequence
         return sequence
 
@@ -188,12 +190,12 @@ class Numbers:
         goes_on = sequence == self._inner_out + 1 & 0xFF
         first = self._inner_in + 1 & 0xFF if self._serving else 0
         self._inner_out = sequence
-        return not goes_on or (self._heard and sequence == first)
+        return not goes_on or (self._received and sequence == first)
 
     def begin(self, sequence: int) -> None:
         """From now on what is sent belongs to a new answer, or to a new command if we send those."""
         self._outer_out = -1 if not self._serving and sequence == 0 else self._outer_in
-        self._heard = False
+        self._received = False
 
     def aligned(self, sequence: int) -> int:
         """The number of a packet that will be the first in the next compressed one."""
@@ -201,7 +203,7 @@ class Numbers:
 
     def outer_next(self) -> int:
         """The number of the next compressed packet to be sent."""
-        self._spoken = True
+        self._sent_since_received = True
         self._outer_out = self._outer_out + 1 & 0xFF
         return self._outer_out
 
@@ -209,8 +211,8 @@ class Numbers:
 class Packer:
     """Plain packets in, compressed packets out.
 
-    A compressed packet holds whole packets, and a packet is in two of them at most: mysql-connector-python reads no
-    others. So a large packet is held, compressed, until its end has come.
+    A compressed packet contains whole packets, and a packet is in two of them at most: mysql-connector-python reads no
+    others. So a large packet is buffered, compressed, until its end has come.
 
     Args:
         capabilities: what client and server have agreed on.
@@ -219,13 +221,13 @@ class Packer:
     def __init__(self, numbers: Numbers, capabilities: int = 0) -> None:
         self._numbers = numbers
         self._ends = ResultEnds(capabilities)
-        self._held = b""  # the beginning of a packet that is not large
+        self._incomplete = b""  # the beginning of a packet that is not large
         self._large: _LargePacket | None = None
         self._next = 0  # the number of the next packet
 
     def pack(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
         """The compressed packets that can be sent now. Go through all of them."""
-        data, self._held = bytearray(self._held + data), b""
+        data, self._incomplete = bytearray(self._incomplete + data), b""
         start = at = (yield from self._more_of_large(self._large, data)) if self._large is not None else 0
         while at + HEADER_BYTES <= len(data):
             end = at + HEADER_BYTES + _length(data, at)
@@ -251,7 +253,7 @@ class Packer:
                 at = end
         if at > start:
             yield self._packed(data[start:at])
-        self._held = bytes(data[at:])
+        self._incomplete = bytes(data[at:])
 
     def _packed(self, plain: bytearray) -> bytes:
         body = zlib.compress(plain, LEVEL) if len(plain) >= SMALL_BYTES else plain
@@ -282,7 +284,8 @@ class _LargePacket:
         self._size = 0
 
     def take(self, data: bytes | bytearray) -> int:
-        """Returns how much of `data` was taken: not what follows the packet, nor what a compressed one cannot hold."""
+        """Returns how much of `data` was taken: not what follows the packet, nor what does not fit into a compressed
+        one."""
         count = min(len(data), self.left, PLAIN_MAX - self._size)
         self._body.append(self._deflate.compress(data[:count]))
         self.left -= count

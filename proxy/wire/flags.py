@@ -1,7 +1,7 @@
 """Capability flags as plain integers, and which of them the proxy can carry between a client and a server.
 
 A flag is carried if the bytes it makes the two exchange pass through the relay unchanged, or are understood by it.
-MariaDB's extended capabilities are the bits above the 32 of MySQL; on the wire they stand in bytes that MySQL leaves
+MariaDB's extended capabilities are the bits above the 32 of MySQL; on the wire they are in bytes that MySQL leaves
 unused, and only where the flag that MySQL calls LONG_PASSWORD (MariaDB: CLIENT_MYSQL) is not set.
 """
 
@@ -28,13 +28,13 @@ DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
 OPTIONAL_METADATA = int(Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA)
 
 PROGRESS = 1 << 32
-"""ERR packets numbered 0xFFFF tell how far a long statement is; the answer goes on after them."""
+"""ERR packets numbered 0xFFFF report the progress of a long statement; the answer goes on after them."""
 BULK_OPERATIONS = 1 << 34
 """COM_STMT_BULK_EXECUTE, and indicators among the parameters of COM_STMT_EXECUTE."""
 EXTENDED_METADATA = 1 << 35
 """Column definitions have one more field."""
 CACHE_METADATA = 1 << 36
-"""As OPTIONAL_METADATA of MySQL: a column count says whether definitions follow."""
+"""As OPTIONAL_METADATA of MySQL: a byte after the column count shows whether definitions follow."""
 BULK_UNIT_RESULTS = 1 << 37
 """A bulk execution may be answered with a result set: the affected rows and insert id of each of its rows."""
 EXTENDED_SHIFT = 32
@@ -61,7 +61,7 @@ EMBEDDED = int(
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capabilities.CLIENT_DEPRECATE_EOF
 )
-"""What an embedded backend offers. No LOCAL_FILES, session tracking or query attributes: nothing would come of them."""
+"""What an embedded backend offers. No LOCAL_FILES, session tracking or query attributes: they would have no effect."""
 
 CARRIED = int(
     EMBEDDED
@@ -78,8 +78,8 @@ CARRIED = int(
     | CACHE_METADATA
     | BULK_UNIT_RESULTS
 )
-"""Left out: TLS (each line has its own), compression by zstd (clients that know it know the other, too), and the three
-highest of MySQL's bits (local to clients). COMPRESS is undone and done again: see `compressed_line`."""
+"""Left out: TLS (each connection has its own), compression by zstd (clients that know it know the other, too), and the
+three highest of MySQL's bits (local to clients). COMPRESS is undone and done again: see `compressed_line`."""
 
 
 @lru_cache(maxsize=512)
@@ -112,7 +112,8 @@ _CODECS = {
 """MySQL's names for character sets, where Python's differ."""
 
 BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
-"""Codecs in which the byte of a backslash may be half a character: bytes alone do not tell where a string ends."""
+"""Codecs in which the byte of a backslash may be half a character: the end of a string cannot be found in the bytes
+alone."""
 
 
 @lru_cache(maxsize=64)

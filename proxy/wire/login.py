@@ -1,6 +1,6 @@
 """The packets of a login: the server's greeting, the client's response, COM_CHANGE_USER. Pure, no I/O.
 
-What a client sends is parsed as MySQL parses it and written anew, so that the database is sent exactly what the proxy
+What a client sends is parsed as MySQL parses it and written again, so that the database is sent exactly what the proxy
 has understood and nothing else.
 """
 
@@ -50,7 +50,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who a client says it is. Strings are as sent, in its character set; `capabilities` are what both sides have."""
+    """A client's login. Strings are as sent, in its character set; `capabilities` are what both sides have."""
 
     user: bytes
     auth: bytes
@@ -72,7 +72,7 @@ def parse_greeting(payload: bytes) -> Greeting:
 
 
 def _read_greeting(payload: bytes) -> tuple[Greeting, int]:
-    """The greeting, and where its lower capability flags stand."""
+    """The greeting, and the position of its lower capability flags."""
     if not payload.startswith(b"\x0a"):
         raise MalformedPacket("the server's greeting is not protocol 10")
     end = payload.find(b"\x00", 1)
@@ -115,20 +115,20 @@ def encode_greeting(greeting: Greeting, plugin: str) -> bytes:
 def masked_greeting(payload: bytes, mask: int, *, offers_tls: bool = False) -> tuple[bytes, Greeting]:
     """The same greeting without the capabilities that are not in `mask`. `offers_tls`: as it is sent, with TLS."""
     greeting, position = _read_greeting(payload)
-    kept = greeting.capabilities & mask
+    common = greeting.capabilities & mask
     masked = bytearray(payload)
-    masked[position : position + 2] = struct.pack("<H", kept & 0xFFFF)
-    masked[position + 5 : position + 7] = struct.pack("<H", kept >> 16 & 0xFFFF)
-    masked[position + 8 : position + 18] = struct.pack("<6xI", kept >> EXTENDED_SHIFT)
+    masked[position : position + 2] = struct.pack("<H", common & 0xFFFF)
+    masked[position + 5 : position + 7] = struct.pack("<H", common >> 16 & 0xFFFF)
+    masked[position + 8 : position + 18] = struct.pack("<6xI", common >> EXTENDED_SHIFT)
     if offers_tls:
         masked[position + 1] |= SSL >> 8
-    return bytes(masked), replace(greeting, capabilities=kept)
+    return bytes(masked), replace(greeting, capabilities=common)
 
 
 def parse_response(payload: bytes, offered: int) -> Credentials:
     """A HandshakeResponse41. Flags that were not offered count as not set, as they do for MySQL.
 
-    LONG_PASSWORD is taken as it comes: unset, it is how a client says that it knows MariaDB's extended capabilities.
+    LONG_PASSWORD is taken as it comes: unset, it announces that the client supports MariaDB's extended capabilities.
 
     Raises:
         MalformedPacket: no such response.
@@ -180,7 +180,7 @@ def encode_response(credentials: Credentials, *, tls: bool = False) -> bytes:
 
 
 def parse_change_user(body: bytes, capabilities: int, charset: int) -> Credentials:
-    """A COM_CHANGE_USER after its command byte; `charset` holds on where it names none.
+    """A COM_CHANGE_USER after its command byte; `charset` stays where it names none.
 
     Raises:
         MalformedPacket: no such packet.

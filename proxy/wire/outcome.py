@@ -1,17 +1,13 @@
-"""What the end of an answer said, and a small answer held as a whole. Pure."""
+"""The outcome of an answer, and a small answer as a whole. Pure."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, TextValue
-
-if TYPE_CHECKING:
-    pass
-
 
 _NUMBER = re.compile(rb"-?0*[0-9]{1,20}")  # ZEROFILL has zeros before it
 
@@ -19,7 +15,7 @@ _NUMBER = re.compile(rb"-?0*[0-9]{1,20}")  # ZEROFILL has zeros before it
 _NUMBER_MIN, _NUMBER_MAX = -(1 << 63), (1 << 64) - 1  # of BIGINT, with a sign and without
 
 
-def otherwise(what: str = "") -> BackendError:
+def unexpected_answer(what: str = "") -> BackendError:
     """The error for an answer that is none to the question. `what` it has in place of what was due."""
     return BackendError("the database does not answer what it was asked" + (what and f": {what}"), 1105, "HY000")
 
@@ -28,11 +24,11 @@ def number(value: TextValue) -> int:
     """A whole number of an answer.
 
     Raises:
-        BackendError: it is none, or none that a column can hold.
+        BackendError: it is none, or out of the range of a column.
     """
-    if value is not None and _NUMBER.fullmatch(value) and _NUMBER_MIN <= (found := int(value)) <= _NUMBER_MAX:
-        return found
-    raise otherwise("NULL is no number" if value is None else f"{value[:32]!r} is no number")
+    if value is not None and _NUMBER.fullmatch(value) and _NUMBER_MIN <= (parsed := int(value)) <= _NUMBER_MAX:
+        return parsed
+    raise unexpected_answer("NULL is no number" if value is None else f"{value[:32]!r} is no number")
 
 
 def unhex(value: TextValue) -> str:
@@ -44,7 +40,7 @@ def unhex(value: TextValue) -> str:
     try:
         return bytes.fromhex((value or b"").decode("ascii")).decode()
     except ValueError as error:
-        raise otherwise(f"{(value or b'')[:32]!r} is no text in hexadecimal") from error
+        raise unexpected_answer(f"{(value or b'')[:32]!r} is no text in hexadecimal") from error
 
 
 class Refusal(Protocol):
@@ -57,9 +53,9 @@ class Refusal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
+    """The outcome of an answer, from its end. `errno` 0 means success; `status` are the server's status flags.
 
-    The last two are filled by `collect` alone, and `last_insert_id` on the fast path only where the end is told.
+    The last two are filled by `collect` alone, and `last_insert_id` on the fast path only where the end is reported.
     """
 
     errno: int = 0
@@ -74,7 +70,7 @@ class Outcome:
 
     @classmethod
     def of(cls, error: Refusal, status: int = 0) -> Outcome:
-        """What an error of ours comes to."""
+        """The outcome of an error of the proxy."""
         return cls(error.errno, error.message, error.sqlstate, status)
 
     @property
@@ -88,7 +84,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A whole small result, held: for SHOW statements that the proxy edits."""
+    """A whole small result in memory: for SHOW statements that the proxy edits."""
 
     columns: tuple[ColumnMeta, ...]
     rows: tuple[tuple[TextValue, ...], ...]
@@ -100,7 +96,7 @@ class Collected:
             BackendError: the database answers otherwise.
         """
         if not self.rows:
-            raise otherwise("no row")
+            raise unexpected_answer("no row")
         return self.each(columns)[0]
 
     def each(self, columns: int) -> list[tuple[TextValue, ...]]:
@@ -110,5 +106,5 @@ class Collected:
             BackendError: there are fewer.
         """
         if any(len(row) < columns for row in self.rows):
-            raise otherwise(f"fewer than {columns} columns")
+            raise unexpected_answer(f"fewer than {columns} columns")
         return [row[:columns] for row in self.rows]

@@ -19,7 +19,7 @@ _pack_header = struct.Struct("<I").pack
 
 
 def header(size: int, seq: int) -> bytes:
-    """What stands before a physical packet of that payload."""
+    """The header of a physical packet of that payload."""
     return _pack_header(size | seq << 24)
 
 
@@ -78,7 +78,7 @@ class Continued:
         """Whether a payload has begun."""
         return self._parts is not None
 
-    def keep(self, part: bytes) -> None:
+    def append(self, part: bytes) -> None:
         """The payload of one packet."""
         if self._parts is None:
             self._parts = BytesIO()
@@ -86,7 +86,7 @@ class Continued:
         self.size += len(part)
 
     def take(self) -> bytes:
-        """The whole payload; the next one begins anew."""
+        """The whole payload; the next one begins again."""
         assert self._parts is not None
         payload = self._parts.getvalue()  # what was written, not a copy of it
         self.clear()

@@ -57,7 +57,7 @@ _BYTES = frozenset(
 )
 
 
-def known_type(kind: int) -> bool:
+def is_known_type(kind: int) -> bool:
     """Whether parameters of this type can be read."""
     return kind in _READERS or kind in _FIXED or kind in _TEXTS or kind in _BYTES or kind == ColumnType.NULL
 
@@ -79,7 +79,7 @@ def read_value(reader: PayloadReader, kind: ParameterType, encoding: str) -> Par
 
 
 def from_string(data: bytes, kind: ParameterType, encoding: str) -> str | bytes:
-    """A string parameter, also one sent ahead as long data: text where its type says so and the bytes agree."""
+    """A string parameter, also one sent ahead as long data: text where its type is one and the bytes agree."""
     if kind[0] not in _TEXTS:
         return data
     try:

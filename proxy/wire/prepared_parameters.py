@@ -10,7 +10,7 @@ from proxy.wire.requests import BulkRequest, ExecuteRequest, parse_bulk, parse_e
 
 
 class PreparedParameters:
-    """See the module. `count`: how many there are. `long_max`: bytes of long data that are kept, of all together."""
+    """See the module. `count`: how many there are. `long_max`: bytes of long data that are stored, of all together."""
 
     def __init__(self, count: int, long_max: int) -> None:
         self.count = count
@@ -19,13 +19,13 @@ class PreparedParameters:
         self._long_data: dict[int, bytearray] = {}
         self._overflow = False
 
-    def keep(self, parameter: int, piece: bytes) -> None:
+    def add(self, parameter: int, piece: bytes) -> None:
         """A piece of a value, by COM_STMT_SEND_LONG_DATA. That has no answer: what is wrong shows at execution."""
         if parameter >= self.count:
             return
-        kept = self._long_data.setdefault(parameter, bytearray())
+        pieces = self._long_data.setdefault(parameter, bytearray())
         if sum(map(len, self._long_data.values())) + len(piece) <= self._long_max:
-            kept.extend(piece)
+            pieces.extend(piece)
         else:
             self._overflow = True
 
@@ -38,9 +38,9 @@ class PreparedParameters:
         """The values of a COM_STMT_EXECUTE; the long data is used up by it.
 
         Raises:
-            ProxyError: 1153 more long data than is kept, and what `parse_execute` raises.
+            ProxyError: 1153 more long data than is stored, and what `parse_execute` raises.
         """
-        overflow, data = self._overflow, {number: bytes(kept) for number, kept in self._long_data.items()}
+        overflow, data = self._overflow, {number: bytes(pieces) for number, pieces in self._long_data.items()}
         self.forget()
         if overflow:
             raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({self._long_max})")

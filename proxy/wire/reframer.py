@@ -1,8 +1,8 @@
 """Reframer: makes a server's answer fit into the middle of a longer one.
 
 The second statement of a multi-statement is sent to the server as a command of its own, whose answer counts packets
-from 1; the client counts on. And all answers but the last must say that more results follow: at their end, and in the
-EOF packet after the definitions, where there is one. Pure, no I/O.
+from 1; the client counts on. And all answers but the last must announce that more results follow: at their end, and in
+the EOF packet after the definitions, where there is one. Pure, no I/O.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ class Reframer:
         self.seq = seq
         self._more = more
         self._definitions = _DefinitionsEnd(capabilities) if more and not capabilities & DEPRECATE_EOF else None
-        self._held = bytearray()  # an incomplete packet, so at most 16 MiB: the last one must be whole to be marked
+        self._incomplete = (
+            bytearray()
+        )  # an incomplete packet, so at most 16 MiB: the last one must be whole to be marked
 
     def feed(self, chunk: bytes, *, ended: bool) -> bytes:
         """Whole packets, renumbered. `ended`: the answer succeeded and this chunk is the last of it."""
-        data = self._held
+        data = self._incomplete
         data += chunk
         position = last = 0
         size = len(data)
@@ -49,7 +51,7 @@ class Reframer:
             last, position = position, end
         if ended and self._more and position:
             mark_more(data, last)
-        self._held = data[position:]
+        self._incomplete = data[position:]
         del data[position:]
         return bytes(data)
 
@@ -63,7 +65,7 @@ class _DefinitionsEnd:
         self._continued = False
 
     def met(self, data: bytearray, start: int, end: int) -> bool:
-        """Whether the next packet, which stands there, is one."""
+        """Whether the next packet, at that position, is one."""
         continued, self._continued = self._continued, end - start == PAYLOAD_MAX
         if continued or start == end:
             return False
@@ -101,13 +103,13 @@ def renumbered(packets: bytes, errno: int) -> bytes:
     return packets[: start + 1] + number.to_bytes(2, "little") + b"#" + sqlstate_of(number).encode() + rest
 
 
-def reworded(packets: bytes, reword: Callable[[bytes], bytes]) -> bytes:
+def with_edited_error(packets: bytes, edit_error: Callable[[bytes], bytes]) -> bytes:
     """Whole packets, of which the last, an ERR, is another one. It keeps its number."""
     position = last = 0
     while position + HEADER_BYTES <= len(packets):
         last = position
         position += HEADER_BYTES + int.from_bytes(packets[position : position + 3], "little")
-    return packets[:last] + frame(reword(packets[last + HEADER_BYTES : position]), packets[last + 3])
+    return packets[:last] + frame(edit_error(packets[last + HEADER_BYTES : position]), packets[last + 3])
 
 
 def mark_more(data: bytearray, position: int) -> None:

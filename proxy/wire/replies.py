@@ -1,6 +1,6 @@
-"""Answers of our own as packet payloads: OK, EOF, ERR, column definitions, rows. Pure; framing is the stream's.
+"""The proxy's own answers as packet payloads: OK, EOF, ERR, column definitions, rows. Pure; framing is the stream's.
 
-Only the 4.1 protocol is spoken, which every client since 2004 speaks. The values inside rows are made in `text_values`
+Only the 4.1 protocol is supported, which every client since 2004 has. The values inside rows are made in `text_values`
 and `binary_values`, whose functions are part of this module's interface.
 """
 
@@ -70,7 +70,7 @@ def ok_packet(
 ) -> bytes:
     """An OK packet. Session state is never sent, so the flag that announces it is cleared.
 
-    The text has a length before it whatever the capabilities are: the protocol's documentation says otherwise for
+    The text has a length before it whatever the capabilities are: the protocol's documentation differs for
     clients without session tracking, but servers send it so, and clients read it so.
     """
     numbers = struct.pack("<HH", status & ~SESSION_STATE_CHANGED & 0xFFFF, min(warnings, 0xFFFF))
@@ -119,7 +119,7 @@ def column_definition(column: ColumnMeta, capabilities: int, encoding: str = "ut
     fixed = struct.pack(
         "<BHIBHBH", 12, column.charset, column.length, column.type, column.flags & 0xFFFF, column.decimals, 0
     )
-    extended = b"\x00" if capabilities & EXTENDED_METADATA else b""  # nothing further to say of the type
+    extended = b"\x00" if capabilities & EXTENDED_METADATA else b""  # no extended type information
     return b"".join((b"\x03def", *(str_len(name.encode(encoding, "replace")) for name in names), extended, fixed))
 
 

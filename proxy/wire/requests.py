@@ -14,7 +14,7 @@ from mysql_mimic.types import Capabilities, Commands, ComStmtExecuteFlags
 
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.wire.packet_reader import PayloadReader
-from proxy.wire.parameters import ParameterType, ParameterValue, from_string, known_type, read_value
+from proxy.wire.parameters import ParameterType, ParameterValue, from_string, is_known_type, read_value
 
 QUERY_ATTRIBUTES = int(Capabilities.CLIENT_QUERY_ATTRIBUTES)
 PARAMETERS_MAX = 65535
@@ -25,7 +25,7 @@ _COUNT_AVAILABLE = int(ComStmtExecuteFlags.PARAMETER_COUNT_AVAILABLE)
 _NO_ATTRIBUTES = b"\x00\x01"  # no attributes, in one set
 
 _BULK_TYPES, _BULK_UNIT_RESULTS = 128, 64  # of COM_STMT_BULK_EXECUTE: types come with it; a result for each set
-_VALUE_FOLLOWS, _IS_NULL = 0, 1  # what an indicator says of a value
+_VALUE_FOLLOWS, _IS_NULL = 0, 1  # the meanings of an indicator
 
 FIRST_LOCAL_ID = 1 << 31
 """The proxy's own prepared statements count from here, so that they never meet the database's."""
@@ -133,7 +133,7 @@ def parse_bulk(
     Each value has an indicator before it: a value follows, NULL, DEFAULT, or "leave the column as it is".
 
     Raises:
-        ProxyError: as `parse_execute`; 1210 also for an indicator that stands for neither a value nor NULL.
+        ProxyError: as `parse_execute`; 1210 also for an indicator that means neither a value nor NULL.
     """
     reader = PayloadReader(body, "COM_STMT_BULK_EXECUTE")
     statement_id, flags = reader.u32(), reader.u16()
@@ -189,7 +189,7 @@ def _types(reader: PayloadReader, count: int, *, named: bool) -> tuple[Parameter
     types: list[ParameterType] = []
     for number in range(count):
         kind, flag = reader.u8(), reader.u8()
-        if not known_type(kind):
+        if not is_known_type(kind):
             raise ProxyError(
                 1210, f"Incorrect arguments to mysqld_stmt_execute: parameter {number} of type {kind:#04x}"
             )

@@ -1,7 +1,7 @@
 """Where a server flushes in the middle of an answer: after each result that another follows. Pure, no I/O.
 
 A light sibling of the AnswerWalker, for packets that are whole and come one by one: it need not find the end of an
-answer, and has to cost next to nothing for a row. Of an answer whose shape it does not know it says nothing.
+answer, and has to cost next to nothing for a row. For an answer of unknown shape it has no result.
 """
 
 from __future__ import annotations

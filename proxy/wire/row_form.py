@@ -25,7 +25,7 @@ _UNCONVERTED = frozenset(("utf8mb4", "utf8mb3", "utf8", "binary"))
 class ClientZone(Protocol):
     """A time zone: by how many seconds its clocks are ahead of UTC, at moments that were learned."""
 
-    async def learn(self, moments: Collection[int]) -> None:
+    async def load(self, moments: Collection[int]) -> None:
         """Raises BackendError."""
         ...
 
@@ -91,7 +91,7 @@ class RowForm:
         if self._zone is not None and self._moments:
             values = (row[at] for row in rows for at in self._moments)
             moments = {int(value.partition(b".")[0]) for value in values if value and _is_seconds(value)}
-            await self._zone.learn({_counted(moment) for moment in moments})
+            await self._zone.load({_counted(moment) for moment in moments})
 
     def __call__(self, row: Sequence[TextValue]) -> bytes:
         """One row's packet."""

@@ -1,7 +1,7 @@
 """The common case of an answer: one chunk that is exactly one whole OK, or one whole result set. Pure, no I/O.
 
 The fast path asks here first and walks the answer step by step (proxy/wire/answer_walker.py) only where this does not
-recognise it. Nothing is kept between answers but one memory: how the last result set began, definitions included. A
+recognise it. Only one thing is stored between answers: how the last result set began, definitions included. A
 client that repeats a statement gets the same definitions each time, and comparing some hundred bytes costs less than
 walking them.
 """
@@ -37,13 +37,13 @@ class WholeAnswers:
 
     def __init__(self, capabilities: int) -> None:
         self._deprecate_eof = bool(capabilities & DEPRECATE_EOF)
-        # With these a flag after the count says whether definitions follow.
+        # With these a flag after the count shows whether definitions follow.
         self._count_bytes = 2 if capabilities & (CACHE_METADATA | OPTIONAL_METADATA) else 1
         self._beginning = _IMPOSSIBLE
         self._rows_at = 0
 
     def recognise(self, chunk: bytes) -> Outcome | None:
-        """What the end of the answer says; None: it may be a whole answer nevertheless, and has to be walked."""
+        """The outcome at the end of the answer; None: it may be a whole answer nevertheless, and has to be walked."""
         size = len(chunk)
         known = chunk.startswith(self._beginning)
         if known:
@@ -103,5 +103,5 @@ class WholeAnswers:
             try:
                 status, affected_rows = end_of(chunk, position, length)
             except AnswerError:
-                return None  # the walker will say so
+                return None  # the walker will report it
         return None if status & MORE_RESULTS else ok_outcome(status, affected_rows)

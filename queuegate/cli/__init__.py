@@ -1,11 +1,11 @@
 """The operator's command line: what `queuegate status`, `top`, `peek` and the others do against a proxy that runs.
 
-It is a client as any other: `connecting` logs in with what `arguments` and `option_files` say, and everything it knows
-or changes is asked for in SQL, with names that `names` quotes. `commands` has the list and runs one; errors become one
-line in `failures`. A command is a module: `status`, `top`, `peek`, `redrive`, `pause`, `purge`, `init`, `completion`,
-`work`; `bench` is a room.
-What they print is made by pure functions: `tables` for text in columns, `queue_figures` for what is known of a queue,
-`message_rows` for messages, `top_frame` for one screen of `top`, which `top_screen` puts on the terminal.
+It is a client as any other: `connecting` logs in with the values of `arguments` and `option_files`, and everything it
+reads or changes goes through SQL, with names that `names` quotes. `commands` has the list and runs one; errors become
+one line in `failures`. A command is a module: `status`, `top`, `peek`, `redrive`, `pause`, `purge`, `init`,
+`completion`, `work`; `bench` is a package. What they print is made by pure functions: `tables` for text in columns,
+`queue_figures` for what is known of a queue, `message_rows` for messages, `top_frame` for one screen of `top`, which
+`top_screen` puts on the terminal.
 
 Only `arguments` is loaded by commands of other kinds, so that these start as fast as before.
 """

@@ -9,7 +9,7 @@ from typing import Any
 STATES = ("any", "ready", "scheduled", "in-flight", "dead")
 SORTS = ("ready", "name", "flight", "later", "dead", "lag", "receivers", "oldest", "enqueued", "acked")
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
-# Said here once more, because the modules that define them load what `--help` need not wait for.
+# Repeated here, because the modules that define them load what `--help` need not wait for.
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 PLUGINS = ("mysql_native_password", "caching_sha2_password")
@@ -87,7 +87,7 @@ def add_commands(commands: Any, run: Run) -> None:
 
 
 def add_completion(commands: Any, run: Run) -> None:
-    """Add `completion`, which needs the whole parser and is therefore run by whoever has it."""
+    """Add `completion`, which needs the whole parser and is therefore run by its owner."""
     completion = _command(commands, run, "completion", "print the script by which a shell completes this command line")
     completion.add_argument("shell", choices=SHELLS, help="the shell")
     _add_json(completion, _OBJECT)
@@ -95,17 +95,17 @@ def add_completion(commands: Any, run: Run) -> None:
 
 def with_worker_apart(arguments: Sequence[str]) -> list[str]:
     """What follows `work` is read by the worker, options included."""
-    given = list(arguments)
-    return ["work", "--", *given[1:]] if given[:1] == ["work"] else given
+    listed = list(arguments)
+    return ["work", "--", *listed[1:]] if listed[:1] == ["work"] else listed
 
 
-def with_password_asked(arguments: Sequence[str]) -> list[str]:
+def with_password_prompt(arguments: Sequence[str]) -> list[str]:
     """As the mysql client has it: `-p` without a value attached asks, and what follows is no password."""
-    given = list(arguments)
-    if not given or given[0] not in CONNECTING:
-        return given
-    end = given.index("--") if "--" in given else len(given)
-    return ["--ask-password" if a in ("-p", "--password") and i < end else a for i, a in enumerate(given)]
+    listed = list(arguments)
+    if not listed or listed[0] not in CONNECTING:
+        return listed
+    end = listed.index("--") if "--" in listed else len(listed)
+    return ["--ask-password" if a in ("-p", "--password") and i < end else a for i, a in enumerate(listed)]
 
 
 def _command(commands: Any, run: Run, name: str, description: str, **options: Any) -> argparse.ArgumentParser:
@@ -199,7 +199,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_console(parser: argparse.ArgumentParser) -> None:
-    """Who logs in is asked by the pages, so --user and --password say nothing."""
+    """The pages ask for the login, so --user and --password have no effect."""
     group = parser.add_argument_group("the console")
     group.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8307", help="where browsers connect (default: %(default)s)"

@@ -1,4 +1,4 @@
-"""The operator's commands by name, and how one is run: its errors are one line, its exit code says what happened."""
+"""The operator's commands by name, and how one is run: its errors are one line, its exit code is the result."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _run(options: argparse.Namespace) -> int:
         return init.run(options)
     if options.command == "work":
         return work.run(options)
-    given = [options.queue] if hasattr(options, "queue") else getattr(options, "queues", [])
-    options.names = [read_name(text) for text in given]
+    texts = [options.queue] if hasattr(options, "queue") else getattr(options, "queues", [])
+    options.names = [read_name(text) for text in texts]
     target = with_password(target_of(options, os.environ, Path.home()))
     return _CONNECTING[options.command](options, target)
 
@@ -51,7 +51,7 @@ def guarded(command: Callable[[], int]) -> int:
     """The exit code of what `command` does; its error is one line."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # names and bodies may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")  # names and bodies may contain what the terminal cannot show
     try:
         code = command()
         sys.stdout.flush()
@@ -61,6 +61,6 @@ def guarded(command: Callable[[], int]) -> int:
         sys.stderr.write(f"queuegate: {error.message}\n")
         return error.status
     except BrokenPipeError:
-        # Whoever reads, such as `head`, has enough. Python would complain when it ends and flushes.
+        # The reader, such as `head`, has enough. Python would complain when it ends and flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -17,7 +17,7 @@ try:
 
     _complete, _files = shtab.complete, shtab.FILE
 except ImportError:
-    _complete, _files = None, {}  # an extra: nobody needs it to serve
+    _complete, _files = None, {}  # an extra: no one needs it to serve
 
 
 def run(parser: argparse.ArgumentParser, shell: str, *, as_json: bool = False) -> int:
@@ -26,8 +26,8 @@ def run(parser: argparse.ArgumentParser, shell: str, *, as_json: bool = False) -
         raise ConsoleError("completion needs the extra `completion`: pip install 'queuegate[completion]'")
     _complete_files(parser)
     script = _complete(parser, shell) + "\n"
-    told = {"command": "completion", "shell": shell, "script": script}
-    sys.stdout.write(json.dumps(told) + "\n" if as_json else script)
+    output = {"command": "completion", "shell": shell, "script": script}
+    sys.stdout.write(json.dumps(output) + "\n" if as_json else script)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Where a command connects, as command line, option files and environment say, and the connection itself.
+"""Where a command connects, by command line, option files and environment, and the connection itself.
 
-What is said later wins: [client], then [queuegate], then the command line; MYSQL_PWD only where nothing else gives a
-password. Whoever names a host or a port does not mean the socket of a lower place.
+The later value wins: [client], then [queuegate], then the command line; MYSQL_PWD only where nothing else gives a
+password. With a host or a port the socket of a lower place is ignored.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pymysql.cursors import Cursor, DictCursor
 
 from queuegate.cli.arguments import SSL_MODES, is_port
 from queuegate.cli.failures import ConsoleError, ServerError, hint_for, number_of
-from queuegate.cli.names import GivenName
-from queuegate.cli.option_files import Given, anybody_may_write, read_groups
+from queuegate.cli.names import QueueRef
+from queuegate.cli.option_files import FileOption, read_groups, world_writable
 from queuegate.cli.tables import printable
 
 Row = dict[str, Any]
@@ -53,28 +53,28 @@ class Target:
 
 
 def target_of(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> Target:
-    """What was said, together. Raises ConsoleError for an option file that cannot be used, OSError for one that cannot
-    be read."""
-    given = options.defaults_file
-    path = Path(given) if given is not None else home / ".my.cnf"
+    """The values of all places, together. Raises ConsoleError for an option file that cannot be used, OSError for one
+    that cannot be read."""
+    file = options.defaults_file
+    path = Path(file) if file is not None else home / ".my.cnf"
     target = replace(Target(), password=environment.get("MYSQL_PWD", ""))
-    if given is None and anybody_may_write(path):
+    if file is None and world_writable(path):
         sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
     else:
-        for group in read_groups(path, must_exist=given is not None):
-            target = _over(target, {key.replace("-", "_"): _read(option) for key, option in group.items()})
-    said = {key: getattr(options, key) for key in _KEYS if getattr(options, key) is not None}
+        for group in read_groups(path, must_exist=file is not None):
+            target = _override(target, {key.replace("-", "_"): _read(option) for key, option in group.items()})
+    explicit = {key: getattr(options, key) for key in _KEYS if getattr(options, key) is not None}
     if options.ask_password:
-        said["password"] = None
-    return _over(target, said)
+        explicit["password"] = None
+    return _override(target, explicit)
 
 
-def _over(target: Target, said: Mapping[str, Any]) -> Target:
-    elsewhere = ("host" in said or "port" in said) and "socket" not in said
-    return replace(target, **({"socket": None, **said} if elsewhere else said))
+def _override(target: Target, explicit: Mapping[str, Any]) -> Target:
+    elsewhere = ("host" in explicit or "port" in explicit) and "socket" not in explicit
+    return replace(target, **({"socket": None, **explicit} if elsewhere else explicit))
 
 
-def _read(option: Given) -> Any:
+def _read(option: FileOption) -> Any:
     value = option.value
     if option.key == "password":
         return value
@@ -98,7 +98,7 @@ def with_password(target: Target) -> Target:
         return target
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # which says that it would be shown as it is typed
+            warnings.simplefilter("error", getpass.GetPassWarning)  # a warning that it would be shown as it is typed
             return replace(target, password=getpass.getpass("Enter password: "))
     except (EOFError, getpass.GetPassWarning):
         raise ConsoleError("there is no terminal to ask for the password at, and none was given", status=2) from None
@@ -120,7 +120,7 @@ def encryption(target: Target) -> dict[str, Any]:
     for name in (target.ssl_ca, target.ssl_cert, target.ssl_key):
         if name is not None:
             with Path(name).open("rb"):
-                pass  # OpenSSL does not say which file it is that cannot be read
+                pass  # OpenSSL does not name the file that cannot be read
     try:
         context = ssl.create_default_context(cafile=target.ssl_ca)
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the certificates of servers are often simple
@@ -204,18 +204,18 @@ class Link:
         except OSError as error:  # a read that took too long, in some of PyMySQL's versions
             raise ConsoleError(f"{self.target}: {error}") from error
 
-    def named(self, name: GivenName) -> GivenName:
-        """The queue that a name on the command line means; its database is that of the session, else the only one that
+    def named(self, name: QueueRef) -> QueueRef:
+        """The queue of a name on the command line; its database is that of the session, else the only one that
         has a queue of the name. Raises ConsoleError."""
         if name.database is not None:
             return name
         selected = self.rows("SELECT DATABASE() AS name")[0]["name"]
         if selected is not None:
-            return GivenName(name.table, str(selected))
+            return QueueRef(name.table, str(selected))
         known = [row["Database"] for row in self.rows("SHOW QUEUES") if row["Queue"] == name.table]
         if not known:
             raise ConsoleError(f"there is no queue '{name}' that {self.target.user} may see at {self.target}")
         if len(known) > 1:
-            several = " or ".join(str(GivenName(name.table, database)) for database in known)
+            several = " or ".join(str(QueueRef(name.table, database)) for database in known)
             raise ConsoleError(f"several databases have a queue '{name}': name {several}", status=2)
-        return GivenName(name.table, str(known[0]))
+        return QueueRef(name.table, str(known[0]))

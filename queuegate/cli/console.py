@@ -1,4 +1,4 @@
-"""`queuegate console`: the web console by itself, a client of a proxy anywhere; `queuegate serve` starts it so, too."""
+"""`queuegate console`: the web console as a program, a client of any proxy; `queuegate serve` starts it so, too."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _run(options: argparse.Namespace, target: Target) -> int:
         listen, public_url = read_address(options.listen), read_public_url(options.public_url)
     except ValueError as error:
         raise ConsoleError(f"--listen or --public-url {error}", status=2) from error
-    given = Console(
+    config = Console(
         listen=listen,
         certificate=options.certificate,
         key=options.key,
         public_url=public_url,
         behind_proxy=options.behind_proxy,
     )
-    for mistake in console_mistakes(given):
+    for mistake in console_mistakes(config):
         raise ConsoleError(mistake, status=2)
     settings = ConsoleSettings(
         listen,
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace, target: Target) -> int:
 
 
 def _sockets(options: argparse.Namespace, settings: ConsoleSettings) -> list[socket.socket]:
-    """Those that whoever starts this has bound, or new ones."""
+    """Those that the parent process has bound, or new ones."""
     if options.descriptors is not None:
         return [socket.socket(fileno=int(each)) for each in options.descriptors.split(",")]
     sockets = bind(settings.listen)

@@ -1,4 +1,4 @@
-"""What goes wrong in a command of the operator's, as the one line that is shown for it."""
+"""Errors of the operator's commands, each as the one line that is shown."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def number_of(error: pymysql.MySQLError) -> int:
 
 
 def error_line(error: pymysql.MySQLError) -> str:
-    """As the mysql client says it: `ERROR 1146 (42S02): Table ...`."""
+    """As the mysql client shows it: `ERROR 1146 (42S02): Table ...`."""
     number = number_of(error)
     text = str(error.args[-1]) if error.args else type(error).__name__
     if not number:
         return f"ERROR: {printable(text)}"
-    state = getattr(error, "sqlstate", None) or sqlstate_of(number)  # PyMySQL before 1.2 does not tell it
+    state = getattr(error, "sqlstate", None) or sqlstate_of(number)  # PyMySQL before 1.2 does not have it
     return f"ERROR {number} ({state}): {printable(text)}"
 
 
 def hint_for(number: int, place: str) -> str:
-    """What else to say, where it is likely that nobody is there, or somebody else."""
+    """A hint, where probably no proxy listens there, or another program."""
     if number == _CONNECTION_REFUSED:
         return f": does queuegate serve at {place}?"
     return f" (what answers at {place} is not queuegate, or an older one)" if number == _NO_SYNTAX else ""

@@ -17,8 +17,8 @@ def run(options: argparse.Namespace) -> int:
     """Write it where it does not overwrite anything."""
     text = SHIPPED.read_text("utf-8")
     if options.file == "-":
-        told = json.dumps({"command": "init", "file": None, "text": text}) + "\n" if options.json else text
-        sys.stdout.write(told)
+        output = json.dumps({"command": "init", "file": None, "text": text}) + "\n" if options.json else text
+        sys.stdout.write(output)
         return 0
     path = Path(options.file)
     try:

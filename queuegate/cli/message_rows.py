@@ -33,7 +33,7 @@ class Message:
 
     @property
     def state(self) -> str:
-        """One word for it; see engine.model.states."""
+        """Its name; see engine.model.states."""
         return state_of(self.own, self.now_ns)
 
     @property
@@ -62,7 +62,7 @@ def message_object(message: Message) -> dict[str, Any]:
         "acked": _moment(own.get("time_acked")),
         "first_error": _plain(own.get("first_error")),
         "last_error": _plain(own.get("last_error")),
-        "failed_attempts": failures(kept) if (kept := _plain(own.get("failed_attempts"))) else [],
+        "failed_attempts": failures(stored) if (stored := _plain(own.get("failed_attempts"))) else [],
         "columns": {key: _moment(value) if key in _TIMES else _plain(value) for key, value in message.columns.items()},
     }
 

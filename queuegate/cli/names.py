@@ -1,4 +1,4 @@
-"""A queue's name as it stands on the command line: `queue` or `database.queue`, a part in back-quotes if need be."""
+"""A queue's name on the command line: `queue` or `database.queue`, a part in back-quotes if need be."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from queuegate.cli.tables import printable
 
 
 @dataclass(frozen=True, slots=True)
-class GivenName:
-    """A queue, with its database where that is told."""
+class QueueRef:
+    """A queue, with its database where that is explicit."""
 
     table: str
     database: str | None = None
@@ -27,21 +27,21 @@ class GivenName:
         return printable(self.table if self.database is None else f"{self.database}.{self.table}")
 
 
-def outcome_object(command: str, name: GivenName, **told: int) -> str:
+def outcome_object(command: str, name: QueueRef, **details: int) -> str:
     """What a command has done, as a line of JSON for programs."""
     named = {"database": name.database, "queue": name.table}
-    return json.dumps({"command": command, **named, **told}, ensure_ascii=False) + "\n"
+    return json.dumps({"command": command, **named, **details}, ensure_ascii=False) + "\n"
 
 
-def read_name(text: str) -> GivenName:
+def read_name(text: str) -> QueueRef:
     """Raises ConsoleError, a mistake in the command line, for what is no name."""
     first, rest = _part(text, text)
     if not rest:
-        return GivenName(first)
+        return QueueRef(first)
     second, left = _part(rest[1:], text, last=True)
     if left:
         raise _mistake(text)
-    return GivenName(second, first)
+    return QueueRef(second, first)
 
 
 def _part(text: str, whole: str, *, last: bool = False) -> tuple[str, str]:

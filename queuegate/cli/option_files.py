@@ -1,7 +1,7 @@
 """Option files as the mysql client reads them: groups in brackets, `key = value`, comments, quotes, !include.
 
-Two groups are read: [client], which may hold options of other programs, and [queuegate], which wins and has no others.
-Source: MySQL's reference manual, "Using Option Files".
+Two groups are read: [client], which may contain options of other programs, and [queuegate], which wins and has no
+others. Source: MySQL's reference manual, "Using Option Files".
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One option as a file has it. `value`: None where only its name is there. `place`: file and line, for errors."""
+class FileOption:
+    """One option of a file. `value`: None where only its name is there. `place`: file and line, for errors."""
 
     group: str
     key: str
@@ -33,9 +33,9 @@ class Given:
     place: str
 
 
-def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, Given]]:
+def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, FileOption]]:
     """The options of [client], and those of [queuegate]. Raises ConsoleError."""
-    groups: dict[str, dict[str, Given]] = {SHARED: {}, OWN: {}}
+    groups: dict[str, dict[str, FileOption]] = {SHARED: {}, OWN: {}}
     if must_exist or path.exists():
         for option in _options(path):
             if option.group == OWN and option.key not in OPTIONS:
@@ -46,7 +46,7 @@ def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, Given]]:
     return [groups[SHARED], groups[OWN]]
 
 
-def anybody_may_write(path: Path) -> bool:
+def world_writable(path: Path) -> bool:
     """Whether the file is one that MySQL's programs ignore for that reason."""
     try:
         mode = path.stat().st_mode
@@ -55,7 +55,7 @@ def anybody_may_write(path: Path) -> bool:
     return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
 
 
-def _options(path: Path, depth: int = 0) -> Iterator[Given]:
+def _options(path: Path, depth: int = 0) -> Iterator[FileOption]:
     if depth > _INCLUDES_MAX:
         raise ConsoleError(f"{path}: more than {_INCLUDES_MAX} files include one another", status=2)
     try:
@@ -71,24 +71,24 @@ def _options(path: Path, depth: int = 0) -> Iterator[Given]:
             for included in _included(line, path, place):
                 yield from _options(included, depth + 1)
         elif line.startswith("["):
-            found = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
-            if found is None:
+            match = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
+            if match is None:
                 raise ConsoleError(f"{place}: a group is written as [name]", status=2)
-            group = found[1].strip()
+            group = match[1].strip()
         elif not group:
             raise ConsoleError(f"{place}: an option stands before the first [group]", status=2)
         else:
             key, equals, value = _uncommented(line).partition("=")
             name = key.strip().lower().replace("_", "-").removeprefix("loose-")
-            yield Given(group, name, _value(value.strip()) if equals else None, place)
+            yield FileOption(group, name, _value(value.strip()) if equals else None, place)
 
 
 def _included(line: str, path: Path, place: str) -> list[Path]:
-    word, _, name = line.partition(" ")
+    directive, _, name = line.partition(" ")
     target = path.parent / Path(name.strip()).expanduser()
-    if word == "!include" and name:
+    if directive == "!include" and name:
         return [target]
-    if word == "!includedir" and name:
+    if directive == "!includedir" and name:
         return sorted(target.glob("*.cnf"))
     raise ConsoleError(f"{place}: only !include FILE and !includedir FOLDER begin with an exclamation mark", status=2)
 
@@ -109,4 +109,4 @@ def _uncommented(line: str) -> str:
 def _value(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), text)

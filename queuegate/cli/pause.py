@@ -19,6 +19,6 @@ def run(options: argparse.Namespace, target: Target) -> int:
     with Link(target, options.command) as link:
         name = link.named(options.names[0])
         link.change(f"ALTER QUEUE {name.sql} {options.command.upper()}")
-    told = outcome_object(options.command, name) if options.json else f"{name} {_DONE[options.command]}\n"
-    sys.stdout.write(told)
+    text = outcome_object(options.command, name) if options.json else f"{name} {_DONE[options.command]}\n"
+    sys.stdout.write(text)
     return 0

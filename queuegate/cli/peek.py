@@ -1,4 +1,4 @@
-"""`queuegate peek`: messages of a queue, looked at by SELECT, so that nothing is leased and nothing counted."""
+"""`queuegate peek`: messages of a queue, read by SELECT, so that nothing is leased and nothing counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.model.states import MARK, REJECTED_NS, due, in_flight, leased
 from queuegate.cli.connecting import Link, Target
 from queuegate.cli.failures import ConsoleError, ServerError
 from queuegate.cli.message_rows import Message, message, message_object, message_table
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
 
 _NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000 AS now_ns"
 _COMMENT = "SELECT TABLE_COMMENT AS comment FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -40,19 +40,19 @@ def run(options: argparse.Namespace, target: Target) -> int:
     """Print a table, or JSON with the messages whole."""
     with Link(target, "peek") as link:
         name = link.named(options.names[0])
-        found = _look(link, name, options)
+        messages = _fetch(link, name, options)
     if options.json:
-        sys.stdout.write(json.dumps([message_object(each) for each in found], indent=2, ensure_ascii=False) + "\n")
-    elif not found:
+        sys.stdout.write(json.dumps([message_object(each) for each in messages], indent=2, ensure_ascii=False) + "\n")
+    elif not messages:
         kind = "" if options.state == "any" else options.state + " "
         sys.stdout.write(f"There are no {kind}messages in {name}.\n")
     else:
         most = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        sys.stdout.write(message_table(found, most))
+        sys.stdout.write(message_table(messages, most))
     return 0
 
 
-def _look(link: Link, name: GivenName, options: argparse.Namespace) -> list[Message]:
+def _fetch(link: Link, name: QueueRef, options: argparse.Namespace) -> list[Message]:
     if options.state != "dead":
         return _messages(link, name, options)
     dead = _dead_letters_of(link, name)
@@ -64,25 +64,25 @@ def _look(link: Link, name: GivenName, options: argparse.Namespace) -> list[Mess
         return []  # the queue is made with its first dead letter
 
 
-def _dead_letters_of(link: Link, name: GivenName) -> GivenName:
+def _dead_letters_of(link: Link, name: QueueRef) -> QueueRef:
     """The dead-letter queue of a queue; the queue itself where it is one."""
-    link.columns(f"SELECT * FROM {name.sql} LIMIT 0")  # which says what is wrong with the name
+    link.columns(f"SELECT * FROM {name.sql} LIMIT 0")  # which fails for a wrong name
     rows = link.rows(_COMMENT, name.database, name.table)
     comment = rows[0]["comment"] if rows else ""
-    kept = from_comment(comment.decode() if isinstance(comment, bytes) else comment, name.table)
-    if kept.dead_letter_of:
+    queue_options = from_comment(comment.decode() if isinstance(comment, bytes) else comment, name.table)
+    if queue_options.dead_letter_of:
         return name
-    return GivenName(kept.dead_letter or default_dead_letter(name.table), name.database)
+    return QueueRef(queue_options.dead_letter or default_dead_letter(name.table), name.database)
 
 
-def _messages(link: Link, name: GivenName, options: argparse.Namespace) -> list[Message]:
+def _messages(link: Link, name: QueueRef, options: argparse.Namespace) -> list[Message]:
     columns = link.columns(f"SELECT * FROM {name.sql} LIMIT 0")
-    known = [column for column, _ in columns]
-    if not {"id", "time_next", "time_acked", "epoch"} <= set(known):
+    names = [column for column, _ in columns]
+    if not {"id", "time_next", "time_acked", "epoch"} <= set(names):
         raise ConsoleError(f"'{name}' is not a queue: look at it with SELECT")
     now_ns = int(link.rows(_NOW)[0]["now_ns"])
     listed = ", ".join(_selected(column, kind, whole=options.json) for column, kind in columns)
-    sql = f"SELECT {listed} FROM {name.sql} WHERE {_condition(options.state, now_ns)} ORDER BY {_order(known, options)}"
+    sql = f"SELECT {listed} FROM {name.sql} WHERE {_condition(options.state, now_ns)} ORDER BY {_order(names, options)}"
     return [message(row, now_ns) for row in link.rows(f"{sql} LIMIT {options.limit}")]
 
 
@@ -104,7 +104,7 @@ def _condition(state: str, now_ns: int) -> str:
             return "time_acked IS NULL"
 
 
-def _order(known: Sequence[str], options: argparse.Namespace) -> str:
+def _order(names: Sequence[str], options: argparse.Namespace) -> str:
     """The order of delivery, which the queue's index has; of what waits for a time, that of the times."""
-    by_time = options.state in ("in-flight", "scheduled") or "priority" not in known
+    by_time = options.state in ("in-flight", "scheduled") or "priority" not in names
     return "time_next, id" if by_time else "priority, time_next, id"

@@ -7,12 +7,12 @@ import sys
 
 from queuegate.cli.connecting import Link, Target
 from queuegate.cli.failures import ConsoleError
-from queuegate.cli.names import GivenName, outcome_object
-from queuegate.cli.status import look
+from queuegate.cli.names import QueueRef, outcome_object
+from queuegate.cli.status import fetch_figures
 
 
 def run(options: argparse.Namespace, target: Target) -> int:
-    """Ask, unless told not to, and send TRUNCATE QUEUE."""
+    """Ask, unless --yes is given, and send TRUNCATE QUEUE."""
     with Link(target, "purge") as link:
         name = link.named(options.names[0])
         if not options.yes:
@@ -22,18 +22,18 @@ def run(options: argparse.Namespace, target: Target) -> int:
     return 0
 
 
-def _confirm(link: Link, name: GivenName) -> None:
-    (queue,) = look(link, [name])
+def _confirm(link: Link, name: QueueRef) -> None:
+    (queue,) = fetch_figures(link, [name])
     counts = ", ".join(
-        f"{queue.count(kind)} {words}"
-        for kind, words in (("ready", "ready"), ("in_flight", "in flight"), ("scheduled", "scheduled"),
+        f"{queue.count(kind)} {label}"
+        for kind, label in (("ready", "ready"), ("in_flight", "in flight"), ("scheduled", "scheduled"),
                             ("retrying", "waiting for a retry"), ("acked", "acked"))
     )  # fmt: skip
     sys.stderr.write(f"{name} holds {counts}. All of it is deleted, for good.\n")
-    sys.stderr.write(f"Type {str(GivenName(name.table))!r} to go on: ")
+    sys.stderr.write(f"Type {str(QueueRef(name.table))!r} to go on: ")
     sys.stderr.flush()
     typed = sys.stdin.readline().rstrip("\r\n")
-    if typed not in (name.table, str(GivenName(name.table)), str(name)):
+    if typed not in (name.table, str(QueueRef(name.table)), str(name)):
         if not sys.stdin.isatty():
             sys.stderr.write("\n")
         raise ConsoleError("that is not its name: nothing was deleted (--yes does not ask)")

@@ -1,4 +1,4 @@
-"""What SHOW QUEUE STATUS says of a queue, as a value, and as a row or an object that a command prints. Pure."""
+"""A row of SHOW QUEUE STATUS, as a value, and as a row or an object that a command prints. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queuegate.cli.failures import ConsoleError
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
 from queuegate.cli.tables import NONE, age, printable
 
 _COUNTS = ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
@@ -23,7 +23,7 @@ class Figures:
     has not been fed, at most; None for other queues. `totals`: the counters, by their names.
     """
 
-    name: GivenName
+    name: QueueRef
     counts: Mapping[str, int | None]
     receivers: int | None
     oldest_age: float | None
@@ -51,38 +51,38 @@ class Figures:
 
     @property
     def state(self) -> str:
-        """What there is to say besides, in words."""
-        words = ["paused"] if self.paused else []
+        """Further remarks, as text."""
+        labels = ["paused"] if self.paused else []
         if self.alarms:
-            words.append(f"alarms: {self.alarms}")
+            labels.append(f"alarms: {self.alarms}")
         if self.counts["parked"]:
-            words.append(f"parked: {self.counts['parked']}")
+            labels.append(f"parked: {self.counts['parked']}")
         if self.counts["unmatched"]:
-            words.append(f"unmatched: {self.counts['unmatched']}")
+            labels.append(f"unmatched: {self.counts['unmatched']}")
         if self.problem is not None:
-            words.append(f"problem: {printable(self.problem)}")
-        return ", ".join(words)
+            labels.append(f"problem: {printable(self.problem)}")
+        return ", ".join(labels)
 
 
 def figures(row: Mapping[str, Any]) -> Figures:
-    """Of one row of SHOW QUEUE STATUS. A proxy of version 0.1.0 tells neither receivers nor what is unread."""
-    known = {key.lower(): value for key, value in row.items()}
-    oldest = known["oldest_ready_age"]
+    """Of one row of SHOW QUEUE STATUS. A proxy of version 0.1.0 has neither receivers nor what is unread."""
+    columns = {key.lower(): value for key, value in row.items()}
+    oldest = columns["oldest_ready_age"]
     return Figures(
-        name=GivenName(known["queue"], known["database"]),
-        counts={name: _number(known[name]) for name in _COUNTS},
-        receivers=_number(known.get("receivers", known["subscribers"])),
+        name=QueueRef(columns["queue"], columns["database"]),
+        counts={name: _number(columns[name]) for name in _COUNTS},
+        receivers=_number(columns.get("receivers", columns["subscribers"])),
         oldest_age=None if oldest is None else float(oldest),
-        exact=known["counted"] != "at least",
-        paused=bool(known["paused"]),
-        alarms=_number(known["alarms"]) or 0,
-        unread=_number(known.get("unread")),
+        exact=columns["counted"] != "at least",
+        paused=bool(columns["paused"]),
+        alarms=_number(columns["alarms"]) or 0,
+        unread=_number(columns.get("unread")),
         totals={
             key.removesuffix(_TOTAL): int(value)
-            for key, value in known.items()
+            for key, value in columns.items()
             if key.endswith(_TOTAL) and value is not None
         },
-        problem=known["problem"],
+        problem=columns["problem"],
     )
 
 
@@ -90,33 +90,33 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def chosen(of: Iterable[Figures], wanted: Sequence[GivenName], *, strict: bool = True) -> list[Figures]:
+def chosen(of: Iterable[Figures], names: Sequence[QueueRef], *, strict: bool = True) -> list[Figures]:
     """Those that are named, in the order of the names; all, where none is named.
 
     A name is compared as the server does it: exactly, else without case where that fits one only. Raises ConsoleError
     for a name that fits none, if `strict`.
     """
-    known = list(of)
-    found: dict[GivenName, Figures] = {}
-    for name in wanted:
-        places = [queue for queue in known if name.database in (None, queue.name.database)]
+    all_queues = list(of)
+    matches: dict[QueueRef, Figures] = {}
+    for name in names:
+        places = [queue for queue in all_queues if name.database in (None, queue.name.database)]
         same = [queue for queue in places if queue.name.table == name.table]
         alike = [queue for queue in places if queue.name.table.lower() == name.table.lower()]
         fits = same or (alike if len(alike) == 1 else [])
         if not fits and strict:
             raise ConsoleError(f"there is no queue '{name}', or the account may not see it")
-        found |= {queue.name: queue for queue in fits}
-    return list(found.values()) if wanted else known
+        matches |= {queue.name: queue for queue in fits}
+    return list(matches.values()) if names else all_queues
 
 
 def titled(queues: Sequence[Figures]) -> list[str]:
     """The names to show, with the database where there are several."""
     several = len({queue.name.database for queue in queues}) > 1
-    return [str(queue.name if several else GivenName(queue.name.table)) for queue in queues]
+    return [str(queue.name if several else QueueRef(queue.name.table)) for queue in queues]
 
 
 def status_table(queues: Sequence[Figures]) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
-    """Titles, rows, and the titles of those columns that stand to the right."""
+    """Titles, rows, and the titles of those columns that are aligned to the right."""
     groups = any(queue.unread is not None for queue in queues)
     rows = []
     for title, queue in zip(titled(queues), queues, strict=True):

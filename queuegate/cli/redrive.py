@@ -1,4 +1,4 @@
-"""`queuegate redrive`: dead letters go back into the queue that they come from."""
+"""`queuegate redrive`: dead letters go back into their queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from queuegate.cli.names import outcome_object
 
 
 def run(options: argparse.Namespace, target: Target) -> int:
-    """Send REDRIVE, and say how many went. The condition is the operator's own SQL, with the rights of the account."""
+    """Send REDRIVE, and print how many were moved. The condition is the operator's own SQL, with the rights of the
+    account."""
     where = "" if options.where is None else f" WHERE {options.where}"
     limit = "" if options.limit is None else f" LIMIT {options.limit}"
     with Link(target, "redrive") as link:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from engine.model.queue import quoted
 from queuegate.cli.connecting import Link, Target
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
 from queuegate.cli.queue_figures import Figures, chosen, figures, status_object, status_table
 from queuegate.cli.tables import table
 
@@ -17,7 +17,7 @@ from queuegate.cli.tables import table
 def run(options: argparse.Namespace, target: Target) -> int:
     """Print the table, or JSON."""
     with Link(target, "status") as link:
-        queues = look(link, options.names)
+        queues = fetch_figures(link, options.names)
     if options.json:
         sys.stdout.write(json.dumps([status_object(queue) for queue in queues], indent=2, ensure_ascii=False) + "\n")
     elif not queues:
@@ -28,13 +28,13 @@ def run(options: argparse.Namespace, target: Target) -> int:
     return 0
 
 
-def look(link: Link, wanted: Sequence[GivenName], *, strict: bool = True) -> list[Figures]:
+def fetch_figures(link: Link, names: Sequence[QueueRef], *, strict: bool = True) -> list[Figures]:
     """The queues that are wanted, counted now; all of the session's database, or of all, where none is named. `strict`:
     one that is not there is an error, not left out."""
-    databases = dict.fromkeys(name.database for name in wanted) or {None: None}
-    found: dict[GivenName, Figures] = {}
+    databases = dict.fromkeys(name.database for name in names) or {None: None}
+    by_name: dict[QueueRef, Figures] = {}
     for database in databases:
         of_one = "" if database is None else f" FROM {quoted(database)}"
         rows = link.rows(f"SHOW QUEUE STATUS{of_one}")
-        found |= {queue.name: queue for queue in map(figures, rows)}
-    return chosen(found.values(), wanted, strict=strict)
+        by_name |= {queue.name: queue for queue in map(figures, rows)}
+    return chosen(by_name.values(), names, strict=strict)

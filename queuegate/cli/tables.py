@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 NONE = "-"
-"""What stands for a value that is not known."""
+"""The placeholder of an unknown value."""
 
 _NS_PER_SECOND = 1_000_000_000
 _MORE = "..."
 
 
 def printable(text: str) -> str:
-    """The text with what would move the cursor, ring, or hide, written as an escape. Names and bodies are anybody's."""
+    """The text with what would move the cursor, ring, or hide, written as an escape. Names and bodies are anyone's."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -34,13 +34,13 @@ def shortened(text: str, columns: int) -> str:
     if width(text) <= columns:
         return text
     ending = _MORE if columns > 2 * len(_MORE) else ""
-    kept, taken = "", width(ending)
+    fitting, taken = "", width(ending)
     for character in text:
         taken += _columns(character)
         if taken > columns:
             break
-        kept += character
-    return kept + ending
+        fitting += character
+    return fitting + ending
 
 
 def shortened_inside(text: str, columns: int) -> str:
@@ -63,7 +63,8 @@ def padded(text: str, columns: int, *, right: bool = False) -> str:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), most: int = 0) -> str:
-    """Lines of aligned columns under titles; those named in `right` stand to the right. `most`: columns of a line."""
+    """Lines of aligned columns under titles; those named in `right` are aligned to the right. `most`: columns of a
+    line."""
     widths = [max(width(row[i]) for row in (titles, *rows)) for i in range(len(titles))]
     lines = []
     for row in (titles, *rows):

@@ -1,4 +1,4 @@
-"""One frame of `queuegate top`: what is known, and what the watcher wants to see, made into lines that fit. Pure."""
+"""One frame of `queuegate top`: the polled state and the view options, made into lines that fit. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
 from queuegate.cli.queue_figures import Figures, status_object, titled
 from queuegate.cli.tables import NONE, age, compact, padded, printable, rate, shortened, shortened_inside
 
@@ -29,14 +29,14 @@ _Columns = Sequence[tuple[str, int]]
 
 
 class Style(Enum):
-    """How a line is to stand out."""
+    """How a line is highlighted."""
 
     PLAIN, TITLE, BAD, WARNING, DIM = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a frame, printable, not wider than asked for."""
+class StyledLine:
+    """One line of a frame, printable, not wider than requested."""
 
     text: str
     style: Style = Style.PLAIN
@@ -52,30 +52,30 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What has been seen of a proxy. `at`: when, by a clock that only goes on; None before the first look. `lost`: why
-    the last look failed."""
+    """The polled state of a proxy. `at`: when, by a monotonic clock; None before the first poll. `lost`: why
+    the last poll failed."""
 
     place: str
     interval: float
     queues: Sequence[Figures] = ()
-    rates: Mapping[GivenName, Rates] = field(default_factory=dict)
+    rates: Mapping[QueueRef, Rates] = field(default_factory=dict)
     at: float | None = None
     lost: str | None = None
 
-    def seen(self, queues: Sequence[Figures], at: float) -> View:
-        """After a look, with the rates since the one before."""
+    def polled(self, queues: Sequence[Figures], at: float) -> View:
+        """After a poll, with the rates since the one before."""
         before = {queue.name: queue.totals for queue in self.queues}
-        passed = None if self.at is None else at - self.at
-        rates = {queue.name: _rates(before.get(queue.name), queue.totals, passed) for queue in queues}
+        elapsed = None if self.at is None else at - self.at
+        rates = {queue.name: _rates(before.get(queue.name), queue.totals, elapsed) for queue in queues}
         return replace(self, queues=tuple(queues), rates=rates, at=at, lost=None)
 
     def failed(self, why: str) -> View:
-        """After a look that failed: what was known stays, rates are not known."""
+        """After a poll that failed: the last figures stay, rates are not known."""
         return replace(self, rates={}, lost=why)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ViewOptions:
     """How the queues are to be shown: by what they are sorted, which way, and how many are passed over."""
 
     sort: str = "ready"
@@ -89,7 +89,7 @@ def _rates(before: Mapping[str, int] | None, now: Mapping[str, int], seconds: fl
     per_second = {}
     for name in ("enqueued", "acked"):
         more = now.get(name, 0) - before.get(name, 0)
-        per_second[name] = more / seconds if more >= 0 else None  # less: the proxy has begun to count anew
+        per_second[name] = more / seconds if more >= 0 else None  # less: the proxy has begun to count again
     return Rates(per_second["enqueued"], per_second["acked"])
 
 
@@ -115,49 +115,58 @@ _SORTS: Mapping[str, Callable[[Figures, Rates], Any]] = {
 }
 
 
-def in_order(view: View, wish: Wish) -> list[Figures]:
+def in_order(view: View, view_options: ViewOptions) -> list[Figures]:
     """The queues as they are to be shown; those that are equal by their names."""
-    key = _SORTS[wish.sort]
-    found = sorted(view.queues, key=lambda q: (key(q, view.rates.get(q.name, Rates())), q.name.database, q.name.table))
-    return found[::-1] if wish.reverse else found
+    key = _SORTS[view_options.sort]
+    ordered = sorted(
+        view.queues, key=lambda q: (key(q, view.rates.get(q.name, Rates())), q.name.database, q.name.table)
+    )
+    return ordered[::-1] if view_options.reverse else ordered
 
 
-def frame(view: View, wish: Wish, width: int, height: int, now: float, clock: str) -> list[Line]:
+def frame(view: View, view_options: ViewOptions, width: int, height: int, now: float, clock: str) -> list[StyledLine]:
     """At most `height` lines of at most `width` columns. `now`: the time by View.at's clock; `clock`: by the wall's."""
     if width < WIDTH_LEAST or height < HEIGHT_LEAST:
-        return [Line(shortened(f"The terminal is too small: {WIDTH_LEAST}x{HEIGHT_LEAST} is needed", width))][:height]
-    queues = in_order(view, wish)
+        return [StyledLine(shortened(f"The terminal is too small: {WIDTH_LEAST}x{HEIGHT_LEAST} is needed", width))][
+            :height
+        ]
+    queues = in_order(view, view_options)
     shown = rows_shown(height)
-    first = max(0, min(wish.first, len(queues) - shown))
+    first = max(0, min(view_options.first, len(queues) - shown))
     columns = _columns(queues)
-    lines = [*_head(view, wish, width, now, clock), Line(""), _titles(columns, width)]
+    lines = [*_head(view, view_options, width, now, clock), StyledLine(""), _titles(columns, width)]
     names = dict(zip((queue.name for queue in queues), titled(queues), strict=True))
     for queue in queues[first : first + shown]:
         lines.append(_row(names[queue.name], queue, view.rates.get(queue.name, Rates()), columns, width))
     if not queues and view.at is not None:
-        lines.append(Line("There are no queues.", Style.DIM))
-    lines += [Line("")] * (height - 1 - len(lines))
+        lines.append(StyledLine("There are no queues.", Style.DIM))
+    lines += [StyledLine("")] * (height - 1 - len(lines))
     hidden = len(queues) - shown
     foot = KEYS if hidden <= 0 else f"{first + 1}-{first + shown} of {len(queues)}, up and down scroll  {KEYS}"
-    return [*lines, Line(shortened(foot, width), Style.DIM)]
+    return [*lines, StyledLine(shortened(foot, width), Style.DIM)]
 
 
-def view_object(view: View, wish: Wish, time: str) -> dict[str, Any]:
-    """A look for JSON, made at that time. The names are stable: programs read them. A look that failed has no queues:
-    what was known before is in the objects before."""
+def view_object(view: View, view_options: ViewOptions, time: str) -> dict[str, Any]:
+    """A poll as JSON, made at that time. The names are stable: programs read them. A failed poll has no queues:
+    earlier figures are in earlier objects."""
     return {
         "time": time,
         "proxy": view.place,
         "interval_seconds": view.interval,
         "lost": view.lost,
-        "queues": [] if view.lost is not None else [_queue_object(view, queue) for queue in in_order(view, wish)],
+        "queues": []
+        if view.lost is not None
+        else [_queue_object(view, queue) for queue in in_order(view, view_options)],
     }
 
 
 def _queue_object(view: View, queue: Figures) -> dict[str, Any]:
     rates = view.rates.get(queue.name, Rates())
-    told = {"enqueued_per_second": rates.enqueued, "acked_per_second": rates.acked}
-    return {**status_object(queue), **{key: None if value is None else round(value, 3) for key, value in told.items()}}
+    per_second = {"enqueued_per_second": rates.enqueued, "acked_per_second": rates.acked}
+    return {
+        **status_object(queue),
+        **{key: None if value is None else round(value, 3) for key, value in per_second.items()},
+    }
 
 
 def rows_shown(height: int) -> int:
@@ -165,22 +174,22 @@ def rows_shown(height: int) -> int:
     return max(1, height - 5)
 
 
-def _head(view: View, wish: Wish, width: int, now: float, clock: str) -> list[Line]:
+def _head(view: View, view_options: ViewOptions, width: int, now: float, clock: str) -> list[StyledLine]:
     count = len(view.queues)
     queues = "1 queue" if count == 1 else f"{count} queues"
-    order = f"{wish.sort}, turned round" if wish.reverse else wish.sort
+    order = f"{view_options.sort}, turned round" if view_options.reverse else view_options.sort
     left = f"queuegate {view.place}  {queues} by {order}, every {view.interval:g} s"
-    head = Line(padded(left, width - len(clock) - 1) + " " + clock, Style.TITLE)
+    head = StyledLine(padded(left, width - len(clock) - 1) + " " + clock, Style.TITLE)
     if view.lost is not None:
         known = "" if view.at is None else f"numbers are {age(now - view.at)} old; "
-        return [head, Line(shortened(f"LOST, {known}trying again: {printable(view.lost)}", width), Style.BAD)]
+        return [head, StyledLine(shortened(f"LOST, {known}trying again: {printable(view.lost)}", width), Style.BAD)]
     if view.at is None:
-        return [head, Line("connecting ...")]
+        return [head, StyledLine("connecting ...")]
     total = {name: sum(q.counts[name] or 0 for q in view.queues) for name in ("ready", "in_flight", "dead")}
     sums = f"ready {total['ready']}  in flight {total['in_flight']}  later {sum(q.later or 0 for q in view.queues)}"
     receivers = sum(queue.receivers or 0 for queue in view.queues)
     rates = f"enq/s {_sum(view, 'enqueued')}  ack/s {_sum(view, 'acked')}"
-    return [head, Line(shortened(f"{sums}  dead {total['dead']}  receivers {receivers}  {rates}", width))]
+    return [head, StyledLine(shortened(f"{sums}  dead {total['dead']}  receivers {receivers}  {rates}", width))]
 
 
 def _sum(view: View, name: str) -> str:
@@ -193,11 +202,11 @@ def _columns(queues: Sequence[Figures]) -> _Columns:
     return tuple(column for column in _COLUMNS if groups or column[0] != _OF_GROUPS)
 
 
-def _titles(columns: _Columns, width: int) -> Line:
-    return Line(_joined("QUEUE", {title: title for title, _ in columns}, columns, width), Style.TITLE)
+def _titles(columns: _Columns, width: int) -> StyledLine:
+    return StyledLine(_joined("QUEUE", {title: title for title, _ in columns}, columns, width), Style.TITLE)
 
 
-def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int) -> Line:
+def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int) -> StyledLine:
     counts = {
         title: NONE if value is None else compact(value) + queue.more(value)
         for title, value in (
@@ -216,7 +225,7 @@ def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int
         "ACK/S": rate(rates.acked),
         "STATE": state,
     }
-    return Line(_joined(title, cells, columns, width), style)
+    return StyledLine(_joined(title, cells, columns, width), style)
 
 
 def _state(queue: Figures) -> tuple[str, Style]:

@@ -1,4 +1,4 @@
-"""The terminal of `queuegate top`: curses draws frames and reads keys. Nothing is known here of queues or proxies.
+"""The terminal of `queuegate top`: curses draws frames and reads keys. It does not depend on queues or proxies.
 
 curses, and not a library for terminals: it is part of Python, knows the terminal at the other end of an SSH line, sends
 only what has changed, reads keys, and puts everything back in the end. A frame is lines of text, so it needs no more.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from queuegate.cli.failures import ConsoleError
-from queuegate.cli.top_frame import Line, Style
+from queuegate.cli.top_frame import Style, StyledLine
 
 _TICK_MS = 200
 """How long a key is waited for before what is new is drawn."""
@@ -28,7 +28,7 @@ _NAMES: Mapping[int, str] = {
     curses.KEY_END: "end",
 }
 
-Draw = Callable[[int, int], Sequence[Line]]
+Draw = Callable[[int, int], Sequence[StyledLine]]
 """The lines of a frame of that width and height."""
 
 Press = Callable[[str, int], bool]
@@ -67,7 +67,7 @@ def _loop(screen: curses.window, draw: Draw, press: Press) -> None:
             return
 
 
-def _paint(screen: curses.window, lines: Sequence[Line], styles: Mapping[Style, int], width: int) -> None:
+def _paint(screen: curses.window, lines: Sequence[StyledLine], styles: Mapping[Style, int], width: int) -> None:
     encoding = locale.getpreferredencoding(False)
     screen.erase()
     for y, line in enumerate(lines):

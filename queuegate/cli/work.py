@@ -20,6 +20,6 @@ def run(options: argparse.Namespace) -> int:
     """Does not return where the worker is installed."""
     if find_spec(_WORKER) is None:
         raise ConsoleError("the worker is not installed here: pip install queuegate-worker")
-    given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", _WORKER, *given])
+    os.execv(sys.executable, [sys.executable, "-m", _WORKER, *arguments])

@@ -108,7 +108,7 @@ def skip_group(cursor: TokenCursor) -> None:
 
 
 def parse_update(cursor: TokenCursor) -> UpdateQueue | None:
-    """None where it is not of this form (several tables joined, say): not for us to judge."""
+    """None where it is not of this form (several joined tables, for example): the database handles it."""
     try:
         return _take_update(cursor)
     except RewriteError:
@@ -143,7 +143,7 @@ def _take_target(cursor: TokenCursor, following: tuple[str, ...]) -> Name:
 
 
 def parse_delete(cursor: TokenCursor) -> DeleteQueue | None:
-    """None where it is not of this form (several tables, a result set): not for us to judge."""
+    """None where it is not of this form (several tables, a result set): the database handles it."""
     try:
         return _take_delete(cursor)
     except RewriteError:

@@ -1,7 +1,7 @@
 """The words that the condition of a stream may be made of. What is not here is refused.
 
-Functions are those that give the same result for the same arguments and the same session settings, whatever the moment,
-and that read nothing but their arguments.
+Functions are those that return the same result for the same arguments and the same session settings at any time, and
+that read nothing but their arguments.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ _MARIADB_SINCE = {
 _MYSQL_SINCE = {"JSON_EXISTS": _NEVER, "JSON_OVERLAPS": (8, 0, 17), "JSON_VALUE": (8, 0, 21)}
 
 
-def lacking(version: str) -> frozenset[str]:
-    """The functions of the white list that a server of this version does not have by itself: there a stored function
-    may have such a name, and would run with the rights of whoever evaluates the filter."""
+def missing_functions(version: str) -> frozenset[str]:
+    """The functions of the white list that a server of this version does not have as built-in functions: a stored
+    function may have such a name there, and would run with the rights of the account that evaluates the filter."""
     since = _MARIADB_SINCE if "MARIADB" in version.upper() else _MYSQL_SINCE
     numbers = re.findall(r"\d+", version.removeprefix("5.5.5-").partition("-")[0])
     return frozenset(name for name, first in since.items() if tuple(map(int, numbers)) < first)
 
 
 NEED_ARGUMENT = frozenset(("UNIX_TIMESTAMP",))
-"""Without an argument they tell the moment."""
+"""Without an argument they return the current time."""
 
 MOMENTS = word_set(
     "NOW SYSDATE CURDATE CURTIME CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIME LOCALTIMESTAMP UTC_DATE "

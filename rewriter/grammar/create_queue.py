@@ -1,6 +1,6 @@
 """CREATE QUEUE [IF NOT EXISTS] q (columns and keys) [WITH (...)] [COMMENT 'vt_...'], ALTER QUEUE; CREATE TABLE's items.
 
-Items are cut out of the text, not understood: only names, and the words that say what kind of item it is, matter.
+Items are cut out of the text, not parsed: only names, and the words that define the kind of item, matter.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _comment_options(comment: str) -> dict[str, OptionValue]:
     options: dict[str, OptionValue] = {}
     for piece in comment.split(","):
         key, is_pair, value = piece.partition("=")
-        if piece == QUEUE_MARK or key == NAME_KEY:  # whose comment it was says nothing of the queue to be made
+        if piece == QUEUE_MARK or key == NAME_KEY:  # which table it was does not matter here
             continue
         if not is_pair or key not in names:
             raise InvalidOption(f"COMMENT of a queue: '{piece}' is not an option; allowed: {', '.join(sorted(names))}")

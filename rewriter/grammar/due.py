@@ -3,7 +3,7 @@
 INSERT ... DELAY duration       from now on: seconds, or '500ms', '30s', '5m', '2h', '1d'; NULL is none
 INSERT ... AT 'date and time'   in the session's time zone
 
-The scanner looks for them at the very end of a statement, and so does this: there they are nothing else in SQL.
+The scanner searches them at the very end of a statement, and so does this: there they have no other meaning in SQL.
 """
 
 from __future__ import annotations

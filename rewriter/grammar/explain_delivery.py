@@ -8,7 +8,7 @@ from rewriter.grammar.statements import ExplainMessages
 from rewriter.text.tokens import Kind, TokenCursor
 
 LIMIT_DEFAULT, LIMIT_MAX = 20, 1000
-"""Messages explained; an answer is made of words, and nobody reads a thousand."""
+"""Messages explained; each is explained in sentences, and no one reads a thousand."""
 
 
 def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:

@@ -4,8 +4,8 @@ INSERT [IGNORE] [INTO] q (column, ...) VALUES (value, ...), ... [AFTER GROUP val
 INSERT [IGNORE] [INTO] q SET column = value, ...                [AFTER GROUP value OF parts] [ON DUPLICATE KEY ...]
 Both may end with DELAY or AT (rewriter.grammar.due).
 
-Values are not understood: what counts is where each row ends in the text. Everything else (SELECT, no list of columns)
-is the database's as it stands.
+Values are not parsed: only the end of each row in the text matters. Everything else (SELECT, no list of columns) goes
+to the database unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GROUP_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
 
 
 def parse_replace(cursor: TokenCursor) -> InsertQueue | Unbound | None:
-    """REPLACE, which sqlglot's tokenizer does not look into: it is read as an INSERT of the same length."""
+    """REPLACE, which sqlglot's tokenizer does not tokenise: it is read as an INSERT of the same length."""
     start = cursor.take().start
     sql = f"{cursor.sql[:start]}INSERT {cursor.sql[start + len('REPLACE') :]}"
     statement = parse_insert(TokenCursor(sql, cursor.sql_modes))
@@ -36,7 +36,7 @@ def parse_replace(cursor: TokenCursor) -> InsertQueue | Unbound | None:
 
 
 def parse_insert(cursor: TokenCursor) -> InsertQueue | Unbound | None:
-    """None where it is not of this form: not for us to judge.
+    """None where it is not of this form: the database handles it.
 
     Raises:
         SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, and is not as that must be.

@@ -7,8 +7,8 @@ REJECT q ids | WHERE condition [REASON 'text']
 queue_ack(q, id, ...)     queue_nack(q, id [, delay [, reason]])     queue_release(q, id, ...)
 queue_renew(q, id, duration)     queue_reject(q, id [, reason])
 
-Ids and conditions are as ACK has them. Where `?` stands for anything but an id or within a condition, the statement
-is planned when its values are known (Unbound).
+Ids and conditions are those of ACK. Where a `?` is neither an id nor within a condition, the statement is planned when
+its values are known (Unbound).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Clauses:
             self._reason = string_value(token.text)
 
     def _take_value(self, kinds: tuple[Kind, ...], hint: str) -> Token | None:
-        """None: NULL, which is as if it were not given."""
+        """None: NULL, which is the same as no value."""
         token = self._cursor.token
         if token is not None and token.word == "NULL":
             self._cursor.take()
@@ -202,7 +202,7 @@ def parse_function_select(cursor: TokenCursor) -> Statement | None:
     close = cursor.position
     column = _take_alias(cursor) or cursor.slice(start, close)
     cursor.accept_words("FROM", "DUAL")
-    if cursor.accept_words("LIMIT"):  # tools add it to whatever is a SELECT
+    if cursor.accept_words("LIMIT"):  # tools add it to every SELECT
         cursor.accept_kind(Kind.NUMBER)
     while cursor.accept_symbol(";"):
         pass
@@ -225,7 +225,7 @@ def _take_alias(cursor: TokenCursor) -> str | None:
 
 def parse_call(cursor: TokenCursor) -> Statement | None:
     """CALL queue_ack(...); None for any other procedure, a qualified one among them."""
-    verb = cursor.take()  # sqlglot keeps what follows as one token, so it is read anew, its places kept
+    verb = cursor.take()  # sqlglot makes one token of the rest, so it is tokenised again, with the same positions
     if re.match(r"\s*`?queue_\w+`?\s*\(", cursor.sql[verb.end :], re.IGNORECASE) is None:
         return None
     blank = " " * (verb.start + len("CALL"))

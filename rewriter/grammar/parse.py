@@ -1,8 +1,8 @@
-"""The grammar of queue statements: tokens in, a node out, or None where the text is ordinary SQL after all.
+"""The grammar of queue statements: tokens in, a node out, or None where the text is ordinary SQL.
 
-What belongs to the language but not to this version is recognised here and refused with what to do instead.
-Clauses live beside: ddl_grammar (CREATE QUEUE), stream_grammar (SELECT ... FROM STREAM), settle_grammar (ACK, UPDATE),
-verb_grammar (NACK, RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
+What belongs to the language but not to this version is recognised here and refused with what to do instead. The clauses
+are in the other modules: create_queue, stream (SELECT ... FROM STREAM), ack (ACK, UPDATE), nack_release_renew (NACK,
+RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from rewriter.plan import (
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, Name, TokenCursor, string_value
 
-# What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
+# What begins so may be ordinary SQL that the tokenizer cannot read: then the database decides.
 _ORDINARY_VERBS = frozenset(
     (
         b"SELECT",
@@ -93,14 +93,14 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
     """One statement, which may end with `;`. `database`: the session's current one.
 
     Raises:
-        SqlSyntaxError: it begins like a queue statement and goes on wrongly.
+        SqlSyntaxError: it begins like a queue statement and continues with an error.
         UnsupportedSql: it is part of the language, but not of this version.
     """
     if (ack := quick_ack(sql)) is not None:
         return ack
     verb = leading_verb(sql.encode("utf-8", "surrogatepass"))[0]
     try:
-        # Of a stream nothing but its condition goes to the database, and that is written anew.
+        # Only the condition of a stream goes to the database, and its text is generated.
         streams = verb == b"SELECT" and _FROM_STREAM.search(sql) is not None
         cursor = TokenCursor(sql, sql_modes, plain_backslashes=streams)
     except RewriteError:
@@ -119,7 +119,7 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
 
 
 def _of_group(parse_statement: Callable[[TokenCursor], Statement | None]) -> Callable[[TokenCursor], Statement | None]:
-    """A statement on messages, which may say of which consumer group they are."""
+    """A statement on messages, which may name their consumer group."""
 
     def parse_of_group(cursor: TokenCursor) -> Statement | None:
         group = cut_group(cursor)
@@ -232,7 +232,7 @@ def _show_processlist(cursor: TokenCursor) -> Statement | None:
 
 
 def _kill(cursor: TokenCursor) -> Statement | None:
-    """KILL of a plain number, also with MariaDB's HARD or SOFT; an expression, KILL USER ... are the database's."""
+    """KILL of a plain number, also with MariaDB's HARD or SOFT; an expression, KILL USER ... go to the database."""
     cursor.take_words("KILL")
     if not cursor.accept_words("HARD"):
         cursor.accept_words("SOFT")
@@ -247,7 +247,7 @@ def _kill(cursor: TokenCursor) -> Statement | None:
 
 
 def _use(cursor: TokenCursor) -> Statement | None:
-    """What is not read here is the database's, which also says what is wrong with it."""
+    """What is not parsed here goes to the database, which also reports what is wrong with it."""
     cursor.take_words("USE")
     try:
         statement = UseDatabase(cursor.take_identifier())
@@ -258,7 +258,7 @@ def _use(cursor: TokenCursor) -> Statement | None:
 
 
 def _set(cursor: TokenCursor) -> Statement | None:
-    """MariaDB's SET STATEMENT ... FOR: a statement of ours after it is refused, any other is the database's."""
+    """MariaDB's SET STATEMENT ... FOR: a queue statement after it is refused, any other goes to the database."""
     if not cursor.accept_words("SET", "STATEMENT"):
         return None
     while cursor.token is not None and not cursor.accept_words("FOR"):

@@ -1,7 +1,7 @@
-"""ACK q 101, 102, ... recognised at a glance: what receivers send most, with hundreds of ids in a statement.
+"""ACK q 101, 102, ... recognised by one pattern: what receivers send most often, with hundreds of ids in a statement.
 
 Tokens cost several microseconds an id; this costs a tenth of one. Only the plainest form is read here, an unquoted or
-back-quoted name and whole numbers below 10^18; whatever else there is goes the ordinary way. Both mean the same.
+back-quoted name and whole numbers below 10^18; every other form takes the ordinary route. Both mean the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rewriter.grammar.statements import Ack
 from rewriter.text.tokens import Kind, Name, Token
 
 NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
-"""Two groups: a bare name, or what stands in back quotes."""
+"""Two groups: a bare name, or the text in back quotes."""
 _NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
 QUEUE = rf"(?>{NAME}\s*+\.\s*+)?{NAME}\s*+"
 """Four groups: its database and itself."""
@@ -34,5 +34,5 @@ def quick_ack(sql: str) -> Ack | None:
 
 
 def tokens_of(numbers: str) -> tuple[Token, ...]:
-    """The numbers as the tokenizer would have found them, places aside."""
+    """The numbers as tokens, as the tokenizer would return them, apart from their positions."""
     return tuple(Token(Kind.NUMBER, text, "", 0, 0) for text in _NUMBER.findall(numbers))

@@ -1,8 +1,8 @@
-"""ACK, NACK, RELEASE, RENEW and REJECT of whole numbers, cut at a glance into the ids and what stands around them.
+"""ACK, NACK, RELEASE, RENEW and REJECT of whole numbers, split by one pattern into the ids and the text around them.
 
-Receivers send these all the time, and each with other ids. Only plain forms are cut here: a name that is bare or in
-back quotes, whole numbers below 10^18, a group, a duration of a few characters. Whether what is cut is a statement at
-all, the parser says of the text with another id in it.
+Receivers send these all the time, each with other ids. Only plain forms are split here: a name that is bare or in back
+quotes, whole numbers below 10^18, a group, a duration of a few characters. Whether the result is a valid statement, the
+parser decides for the text with another id in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _QUICK = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 VERBS = ("ACK ", "ack ", "NACK ", "nack ", "RENEW ", "renew ", "RELEASE ", "release ", "REJECT ", "reject ")
-"""How a text begins that is worth a look, as receivers write it."""
+"""How a text begins for which this is tried, as receivers write it."""
 
 
 class QuickIds(NamedTuple):

@@ -7,7 +7,7 @@ ALTER SCHEDULE s PAUSE | RESUME | SET (cron = '...', time_zone = '...', every = 
 DROP SCHEDULE [IF EXISTS] s
 RUN SCHEDULE s
 
-Values are literals: whoever makes a schedule must not have the proxy's own account evaluate anything for him.
+Values are literals: a client that creates a schedule must not have the proxy's own account evaluate anything.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from engine.model.schedules import (
     Missed,
     Number,
     Rule,
+    SpecialValue,
     Value,
-    Word,
     read_every,
     read_missed,
     values_text,
@@ -37,8 +37,8 @@ _CONSTANTS: Mapping[str, Value] = {
     "NULL": None,
     "TRUE": True,
     "FALSE": False,
-    "DEFAULT": Word.DEFAULT,
-    "TICK": Word.TICK,
+    "DEFAULT": SpecialValue.DEFAULT,
+    "TICK": SpecialValue.TICK,
 }
 _LITERALS_ONLY = (
     "a schedule's VALUES are literals: strings, numbers, X'..', NULL, TRUE, FALSE, DEFAULT, and TICK for the time of"

@@ -1,6 +1,6 @@
 """The queue statements as frozen nodes: what the user wrote, before any queue is looked up.
 
-Expressions inside our statements (conditions, column definitions) are kept as slices of the text.
+Expressions inside queue statements (conditions, column definitions) are stored as slices of the text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Bound(Enum):
 class ColumnItem:
     """A column of CREATE QUEUE: its name, the text as written, and the bare words and marks of its definition.
 
-    `words` leaves out what stands in parentheses; `definition` is the text after the name.
+    `words` leaves out the text in parentheses; `definition` is the text after the name.
     """
 
     name: str
@@ -106,7 +106,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
-    """An option whose value is None goes back to its default."""
+    """An option whose value is None is reset to its default."""
 
     name: Name
     options: Mapping[str, OptionValue | None]
@@ -199,7 +199,7 @@ class DescribeSchedule:
 
 @dataclass(frozen=True, slots=True)
 class AfterGroup:
-    """AFTER GROUP value OF name; `start` and `end` are where it stands in the text."""
+    """AFTER GROUP value OF name; `start` and `end` are its position in the text."""
 
     value: Token
     name: Name
@@ -209,7 +209,7 @@ class AfterGroup:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """When the messages of an INSERT are due, as it says: after a DELAY, or (`at`) AT a moment."""
+    """When the messages of an INSERT are due: after a DELAY, or (`at`) AT a moment."""
 
     at: bool
     text: str
@@ -218,11 +218,12 @@ class Due:
 @dataclass(frozen=True, slots=True)
 class InsertQueue:
     """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens; `nulls` are all that are
-    plainly NULL, each with the number of its column, `shown` those that repeat a default of ours as a server shows it.
+    plainly NULL, each with the number of its column, `shown` those that repeat one of our defaults as a server shows
+    it.
 
-    `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
-    (INSERT ... SET) only after the last assignment. `changes`: it may change rows that exist. `returns`: it has a
-    result set. `due`: what its DELAY or AT says, which `sql` no longer has.
+    `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns` (INSERT
+    ... SET) only after the last assignment. `changes`: it may change rows that exist. `returns`: it has a result set.
+    `due`: its DELAY or AT, which `sql` no longer contains.
     """
 
     name: Name
@@ -313,7 +314,7 @@ class Ack:
 
 
 class Verb(Enum):
-    """What gives up, prolongs or ends a lease, besides ACK."""
+    """The verbs that release, extend or end a lease, except ACK."""
 
     NACK = "nack"
     RELEASE = "release"
@@ -325,8 +326,8 @@ class Verb(Enum):
 class Settle:
     """A verb on messages: by ids or by condition, one of them empty, as ACK has them.
 
-    `duration_ns`: the DELAY of a NACK, None for the queue's own backoff; the FOR of a RENEW. `reason`: None when it is
-    not given.
+    `duration_ns`: the DELAY of a NACK, None for the queue's own backoff; the FOR of a RENEW. `reason`: None where there
+    is none.
     """
 
     verb: Verb
@@ -364,7 +365,7 @@ class QueueFunction:
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """A statement that can be read only once the values of its `?` are known: they stand where a plan needs them.
+    """A statement that can be read only once the values of its `?` are known: a plan needs them where they are.
 
     `column`: of the result that it will have, None if it has none.
     """

@@ -1,9 +1,9 @@
 """SELECT columns FROM STREAM q [WHERE condition] [LIMIT n] [WAIT n | NOWAIT] [WITH (option = value, ...)].
 And STREAM columns FROM q, with the same clauses.
 
-`FROM stream` is also an ordinary table of that name. Ours is only the bare word STREAM with another name after it
-that is no clause keyword; whether `stream s` is a table with an alias is decided where the queues are known, so
-every fault inside is kept in the node until then.
+`FROM stream` is also an ordinary table of that name. Ours is only the bare word STREAM with another name after it that
+is no clause keyword; whether `stream s` is a table with an alias is decided where the queues are known, so every fault
+inside is stored in the node until then.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def parse_select(cursor: TokenCursor) -> Statement | None:
 
 
 def _only_of_streams(clauses: StreamClauses) -> bool:
-    """Whether there is a clause among them that no table has, wherever it stands."""
+    """Whether one of the clauses is one that no table has, at any position."""
     waits = clauses.wait_mode is not WaitMode.ENDLESS
     return waits or bool(clauses.options) or clauses.since is not None or clauses.until is not None
 
@@ -90,7 +90,7 @@ def _certain_clause(cursor: TokenCursor) -> bool:
 
 
 def parse_stream(cursor: TokenCursor) -> SelectStream:
-    """Vitess's spelling, which can mean nothing else."""
+    """Vitess's spelling, which has no other meaning."""
     cursor.take_words("STREAM")
     columns = take_columns(cursor)
     cursor.take_words("FROM")
@@ -185,7 +185,7 @@ def _take_clause(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
 
 
 def _take_where(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
-    """The tokens up to the next clause; what they are is judged where the queue's columns are known."""
+    """The tokens up to the next clause; they are checked where the queue's columns are known."""
     first = cursor.position
     while cursor.token is not None and not cursor.at_symbol(";") and not _ends_condition(cursor, first):
         skip_group(cursor)
@@ -260,12 +260,12 @@ def _take_wait(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
 
 
 def take_options(cursor: TokenCursor) -> dict[str, OptionValue]:
-    """`(name = value, ...)`; a trailing comma is accepted. Values are given on as text."""
+    """`(name = value, ...)`; a trailing comma is accepted. Values are passed on as text."""
     return _take_list(cursor, _take_option_value)
 
 
 def take_new_options(cursor: TokenCursor) -> dict[str, OptionValue | None]:
-    """As `take_options`, of which a value may be DEFAULT or NULL: given on as None."""
+    """As `take_options`, but a value may be DEFAULT or NULL: passed on as None."""
     return _take_list(cursor, _take_new_value)
 
 

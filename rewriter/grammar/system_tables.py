@@ -1,12 +1,12 @@
 """The tables of a database `queuegate` that no server has: queuegate.queues, .topics and so on, in any SELECT.
 
-Where one of their names stands in FROM, the executor puts a derived table with the values of the moment; the rest of
-the text stays as written, and the database does with it what it can do with any table. `queuegate.queues.ready` becomes
+Where one of their names is in FROM, the executor inserts a derived table with the current values; the rest of the text
+stays as written, and the database can do with it what it can do with any table. `queuegate.queues.ready` becomes
 `queues`.ready. A reference without an alias gets the table's own name as one. In a session whose current database is
 `queuegate` the names need no qualifier.
 
-A SELECT from information_schema with the text 'queuegate' in it asks for this database as tools do: `table_schema =
-'queuegate'`. Its tables TABLES, COLUMNS and SCHEMATA are exchanged in the same way, for one with our rows added.
+A SELECT from information_schema with the text 'queuegate' in it queries this database as tools do: `table_schema =
+'queuegate'`. Its tables TABLES, COLUMNS and SCHEMATA are replaced in the same manner, by one with our rows added.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _asks_for_us(tokens: list[Token]) -> bool:
 
 
 def _unqualified(tokens: list[Token], place: int) -> SystemTable | None:
-    """The table that a name without a qualifier means in its own database."""
+    """The table of a name without a qualifier in its own database."""
     if _dot(_at(tokens, place - 1)) or _dot(_at(tokens, place + 1)):
         return None
     return _TABLES.get(_name(tokens[place]))
@@ -155,7 +155,8 @@ def _pieces(cursor: TokenCursor, *, inside: bool) -> Iterator[Piece]:
 
 
 def _compared_database(tokens: list[Token], place: int) -> bool:
-    """Whether DATABASE() stands there as a value of a condition. As a column of the result it would name that."""
+    """Whether DATABASE() is a value of a condition there. As a column of the result it would give that column its
+    name."""
     before = _at(tokens, place - 1)
     if tokens[place].word not in ("DATABASE", "SCHEMA") or before is None or before.text.upper() in ("SELECT", ","):
         return False
@@ -221,7 +222,7 @@ _OF_A_TABLE = {
 
 
 def _shown(tokens: list[Token], *, inside: bool) -> ShowSystem | None:
-    """A SHOW about the tables or their database; one about anything else is none of ours."""
+    """A SHOW about these tables or their database; one about anything else goes to the database."""
     words = _without_end(tokens)[1:]
     full = False
     while _word(words, 0) in ("FULL", "EXTENDED"):

@@ -1,4 +1,4 @@
-"""CREATE TOPIC, CREATE GROUP and what changes them; the clauses that say from where a reader begins.
+"""CREATE TOPIC, CREATE GROUP and what changes them; the clauses for where a reader begins.
 
 CREATE TOPIC [IF NOT EXISTS] t (columns and keys) [WITH (option = value, ...)]
 ALTER TOPIC t SET (option = value, ...)
@@ -126,9 +126,9 @@ def parse_drop_group(cursor: TokenCursor) -> DropGroup:
 
 
 def cut_group(cursor: TokenCursor) -> str | None:
-    """Take `GROUP name` out of a statement on messages, wherever among its clauses it stands; the name, None without.
+    """Take `GROUP name` out of a statement on messages, wherever it is among its clauses; the name, None without.
 
-    GROUP BY is left where it is, and so is what stands in parentheses or within a condition.
+    GROUP BY stays where it is, and so does everything in parentheses or within a condition.
     """
     depth, in_condition = 0, False
     for place, token in enumerate(cursor.tokens):

@@ -1,8 +1,8 @@
 """ACK and UPDATE on a known queue, in the table's terms.
 
-An ack is `UPDATE q SET time_acked = now, time_next = NULL WHERE (...) AND time_acked IS NULL`, whoever spells it: the
-guard makes affected rows count messages that changed, and a second ack count none. In a consumer group's queue it is a
-DELETE.
+An ack is `UPDATE q SET time_acked = now, time_next = NULL WHERE (...) AND time_acked IS NULL`, however it is written:
+because of the guard, affected rows counts messages that changed, and a second ack counts none. In a consumer group's
+queue it is a DELETE.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rewriter.text.tokens import Kind, Token, string_value
 _ID_MIN, _ID_MAX = -(1 << 63), (1 << 64) - 1
 
 
-def spelled_out(statement: Ack, spec: QueueSpec) -> Ack:
-    """Plain numbers as the condition that they are where keys are integers, else as the ids they stand for."""
+def expand_numbers(statement: Ack, spec: QueueSpec) -> Ack:
+    """Plain numbers as a condition where keys are integers, else as the ids they name."""
     if not statement.numbers:
         return statement
     if key_kind(spec) is KeyKind.INTEGER and spec.options.group_key is None:
@@ -56,26 +56,26 @@ def _ending(spec: QueueSpec, condition: bytes) -> Effects:
 
 
 def key_hint(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
-    """What goes after the table's name, so that a server finds the messages that a condition names by their ids.
-    `by_id`: it is known to do so; else it is read, and may.
+    """An index hint after the table's name, so that a server finds the messages that a condition names by their ids.
+    `by_id`: it is known to name ids; else the condition is checked.
 
-    In a table of few rows it would rather read all that is unacked, and lock it and the gap after it, so that nobody
-    could add a message until the client's transaction ends.
+    In a table of few rows it would instead read and lock all unacked messages, and the gap after them, so that no
+    client could add a message until this client's transaction ends.
     """
     has_key = any(index.name == "PRIMARY" and index.columns == ("id",) for index in spec.indexes)
     return " FORCE INDEX (PRIMARY)" if has_key and (by_id or names_ids(condition)) else ""
 
 
 def _ack_in_consumer_group(condition: str, spec: QueueSpec, hint: str) -> str:
-    """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
-    it was delivered again: an ack that was on its way must not end it."""
+    """The message stays in its topic, so the group's copy goes at once. A message that a seek brought back can be acked
+    only after it was delivered again: a delayed ack must not end it."""
     table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
     head = f"DELETE {table} FROM {table}{hint}" if hint else f"DELETE FROM {table}"
     return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
 
 def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:
-    """The condition that these ids are meant. Raises IncorrectId, UnsupportedSql."""
+    """The condition for these ids. Raises IncorrectId, UnsupportedSql."""
     kind = key_kind(spec)
     return f"id IN ({', '.join(_id_literal(token, spec, kind) for token in tokens)})"
 
@@ -111,17 +111,17 @@ def _integer(text: str, spec: QueueSpec) -> str:
 
 
 def known_ids(tokens: tuple[Token, ...], spec: QueueSpec) -> tuple[tuple[MessageId, ...], bool]:
-    """The ids that the text tells for certain, and whether these are all."""
+    """The ids that are certain from the text, and whether these are all."""
     kind = key_kind(spec)
-    told = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
-    return tuple(int(text) if kind is KeyKind.INTEGER else text for text in told), len(told) == len(tokens)
+    known = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
+    return tuple(int(text) if kind is KeyKind.INTEGER else text for text in known), len(known) == len(tokens)
 
 
 def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec) -> Effects:
-    ids, all_told = known_ids(tokens, spec)
+    ids, complete = known_ids(tokens, spec)
     return Effects(
         settled=((spec.name, ids),) if ids else (),
-        uncertain=frozenset() if all_told else frozenset((spec.name,)),
+        uncertain=frozenset() if complete else frozenset((spec.name,)),
     )
 
 
@@ -143,7 +143,7 @@ def update_sql(statement: UpdateQueue) -> str:
 
 
 def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
-    """UPDATE q SET state = 'acked' is an ack; Vitess's ack and all other updates are the database's as they stand."""
+    """UPDATE q SET state = 'acked' is an ack; Vitess's ack and all other updates go to the database unchanged."""
     by_column = {assignment.column.lower(): assignment for assignment in statement.assignments}
     state = by_column.get("state")
     if state is not None and "state" not in (column.lower() for column in spec.message_columns):
@@ -168,10 +168,10 @@ def _check_state(assignment: Assignment) -> None:
 
 
 def _acking_sql(statement: UpdateQueue, hint: str, by_column: dict[str, Assignment], now_sql: str) -> str:
-    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps. `hint`:
+    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) stays. `hint`:
     see key_hint."""
-    ours = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
-    acking = [text for column, text in ours.items() if column not in by_column]
+    defaults = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
+    acking = [text for column, text in defaults.items() if column not in by_column]
     assignments: list[str] = []
     for assignment in statement.assignments:
         assignments.extend(acking if assignment.column.lower() == "state" else [assignment.text])

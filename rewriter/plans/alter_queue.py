@@ -1,5 +1,5 @@
-"""ALTER QUEUE to ALTER TABLE: options live in the table's comment, and some of them need an index beside it. A table of
-an earlier version gets the column that it lacks, and the copy of a queue becomes one of its own.
+"""ALTER QUEUE to ALTER TABLE: options are stored in the table's comment, and some of them also need an index. A table
+of an earlier version gets the column that it lacks, and the copy of a queue becomes one of its own.
 
 It is made from the catalog's reading of the table, so the executor has the catalog read afresh before it plans one.
 """
@@ -21,7 +21,7 @@ from engine.model.queue import (
     default_dead_letter,
     has_index,
     lacks_tokens,
-    may_be_anothers,
+    may_belong_to_another,
     quoted,
     unfit_order_key,
 )
@@ -31,17 +31,17 @@ from rewriter.text.tokens import Name
 
 
 def alter_plan(
-    spec: QueueSpec, given: Mapping[str, OptionValue | None], defaults: QueueOptions, find: FindQueue
+    spec: QueueSpec, requested: Mapping[str, OptionValue | None], defaults: QueueOptions, find: FindQueue
 ) -> Execute:
-    """The ALTER TABLE that gives a queue these options; a value of None stands for the default.
+    """The ALTER TABLE that sets these options of a queue; a value of None means the default.
 
     Raises:
         InvalidOption: unknown name, absurd value, or one that contradicts an option the queue has.
     """
-    options = reset(spec.options, [name for name, value in given.items() if value is None], defaults)
-    wanted = {name: value for name, value in given.items() if value is not None}
-    stretch = "max_backoff" in given and "max_backoff" not in wanted
-    options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
+    options = reset(spec.options, [name for name, value in requested.items() if value is None], defaults)
+    values = {name: value for name, value in requested.items() if value is not None}
+    stretch = "max_backoff" in requested and "max_backoff" not in values
+    options = parse_options(values, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
     changes = [
@@ -49,26 +49,26 @@ def alter_plan(
         f"COMMENT={comment_literal(changed_comment(spec.comment, options), spec.name.table)}",
     ]
     table = quoted_name(Name(spec.name.database, spec.name.table))
-    dead = anothers(spec.name, options, find) if "dead_letter" in given else None
+    dead = foreign_dead_letter(spec.name, options, find) if "dead_letter" in requested else None
     # By itself: a proxy adds it in the background, too, and to find it there is as good.
     adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
     plan = Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True), adds=adds)
-    return plan if dead is None else naming(plan, spec.name, dead)
+    return plan if dead is None else with_dead_letter_check(plan, spec.name, dead)
 
 
-def named_anew(spec: QueueSpec | TopicSpec) -> str:
-    """The ALTER TABLE after which the table's mark is its own."""
+def own_mark_sql(spec: QueueSpec | TopicSpec) -> str:
+    """The ALTER TABLE after which the mark in the comment names this table."""
     return f"ALTER TABLE {spec.name.sql} COMMENT={comment_literal(spec.comment, spec.name.table)}"
 
 
-def naming(plan: Execute, queue: QueueName, dead: QueueName) -> Execute:
-    """A statement that names another's queue as the dead-letter queue of this one: the engine adds messages to that one
-    from then on, so the client must have the right to, also where somebody is to make it yet."""
+def with_dead_letter_check(plan: Execute, queue: QueueName, dead: QueueName) -> Execute:
+    """A statement that names another client's queue as the dead-letter queue of this one: the engine adds messages to
+    that one from then on, so the client must have the right to, also where the queue does not exist yet."""
     check = f"INSERT INTO {dead.sql} (id) SELECT 1 FROM DUAL WHERE 1 = 0"
     return replace(plan, check=check, effects=replace(plan.effects, names=(queue, dead)))
 
 
-def anothers(queue: QueueName, options: QueueOptions, find: FindQueue) -> QueueName | None:
+def foreign_dead_letter(queue: QueueName, options: QueueOptions, find: FindQueue) -> QueueName | None:
     """The dead-letter queue that a queue with these options has, where it may be another's: also one that is there and
     has the default name.
 
@@ -77,11 +77,11 @@ def anothers(queue: QueueName, options: QueueOptions, find: FindQueue) -> QueueN
     """
     name = QueueName(queue.database, options.dead_letter or default_dead_letter(queue.table))
     dead = find(name)
-    if not may_be_anothers(queue, name, dead):
+    if not may_belong_to_another(queue, name, dead):
         return None
     if dead is not None and (dead.options.dead_letter_of is not None or dead.options.topic is not None):
         if options.dead_letter is None:
-            return None  # the engine refuses it, and says so
+            return None  # the engine refuses it, and reports it
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
     return name
 
@@ -97,15 +97,15 @@ def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:
 
 
 def _index_changes(spec: QueueSpec, options: QueueOptions) -> list[str]:
-    """Add what the options need and no index begins with; drop what is ours and of no more use."""
+    """Add what the options need and no index begins with; drop our indexes that are no longer used."""
     needed = dict(options.needed_indexes)
     ours = {index.name: index.columns for index in spec.indexes if index.name in INDEX_NAMES[1:]}
     stale = [name for name, columns in ours.items() if needed.get(name) != columns]
-    kept = [index for index in spec.indexes if index.name not in stale]
+    remaining = [index for index in spec.indexes if index.name not in stale]
     drops = [f"DROP KEY {quoted(name)}" for name in stale]
     adds = [
         f"ADD KEY {quoted(name)} ({index_columns(columns)})"
         for name, columns in needed.items()
-        if not has_index(kept, columns)
+        if not has_index(remaining, columns)
     ]
     return drops + adds

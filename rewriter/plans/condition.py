@@ -1,10 +1,10 @@
 """The condition of a stream: SELECT ... FROM STREAM q WHERE condition, from tokens to text for the database.
 
-The database evaluates it, never we; here it is only made safe and plain. Every word must be a column of the queue, an
+Only the database evaluates it; here it is only made safe and plain. Every word must be a column of the queue, an
 operator, or a function of the white list (rewriter.grammar.condition_words), so it depends on the row alone: not on the
-moment, not on other rows, not on what an account may not read. The order of the words stays as it was written: what
-binds closer than what is decided by the server, by the client's own sql_mode. Only what a session's settings would make
-another text of is written anew: names in back-quotes, strings in single quotes with backslash escapes.
+current time, not on other rows, not on what an account may not read. The order of the words stays as it was written:
+the server decides about precedence, by the client's own sql_mode. Only the parts whose meaning depends on a session's
+settings are rewritten: names in back-quotes, strings in single quotes with backslash escapes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Kind, Token, identifier_value, string_value
 
 CONDITION_MAX = 64 * 1024
-"""Characters of a condition: it travels with every look of its stream."""
+"""Characters of a condition: it is sent with every poll of its stream."""
 
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _BYTES = re.compile(r"[xX]'(?:[0-9a-fA-F]{2})*'|0x[0-9a-fA-F]+|[bB]'[01]*'|0b[01]+", re.ASCII)
 _PLAIN = re.compile(r"\w+", re.ASCII)
 _DATES = frozenset(("DATE", "TIME", "TIMESTAMP"))  # with a string after them, literals
-_INSTEAD = "put what it works out into a generated column of the queue, and name that"
+_HINT = "put what it works out into a generated column of the queue, and name that"
 _PLACE = "\x00"  # where the value of a `?` goes
 
 
@@ -58,7 +58,7 @@ class _Frame:
 def stream_filter(
     tokens: Sequence[Token], text: str, spec: QueueSpec | TopicSpec, modes: Collection[str]
 ) -> StreamFilter:
-    """The condition in the database's words.
+    """The condition as SQL of the database.
 
     Raises:
         UnsupportedSql: something that is not of the row alone, or not on the white list.
@@ -73,11 +73,11 @@ def stream_filter(
             "A stream's WHERE with bytes that are no characters is not supported; write them as x'...'"
         )
     raw = "NO_BACKSLASH_ESCAPES" in modes
-    reader = _Reader(tokens, spec, raw, say_escape=raw)
+    reader = _Reader(tokens, spec, raw, write_escape=raw)
     parts = reader.parts()
-    if not reader.looks and not _plainly_true(tokens):
+    if not reader.has_column and not _plainly_true(tokens):
         raise StreamIsNoTable
-    # In that mode ESCAPE '' is an error, and what it says holds anyway.
+    # In that mode ESCAPE '' is an error, and it is the default anyway.
     return StreamFilter(parts, text, _Reader(tokens, spec, raw, escapes=False).parts() if raw else None)
 
 
@@ -97,13 +97,13 @@ class _Reader:
     tokens: Sequence[Token]
     spec: QueueSpec | TopicSpec
     raw_strings: bool
-    say_escape: bool = False
+    write_escape: bool = False
     escapes: bool = True
     position: int = 0
     out: list[str] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
     like_pending: int = 0
-    looks: bool = False
+    has_column: bool = False
     """Whether a column has been named."""
 
     @property
@@ -151,7 +151,7 @@ class _Reader:
                 raise _unsupported(token.text)
 
     def _string(self, token: Token) -> str:
-        """A string as a literal; the session says whether backslashes escape in it."""
+        """A string as a literal; whether backslashes escape in it depends on the session."""
         value = string_value(token.text)
         if _PLACE in value:
             raise UnsupportedSql("A string with a zero byte in a stream's WHERE is not supported; write it as x'...'")
@@ -193,8 +193,9 @@ class _Reader:
         return before is not None and before.word != "LIKE"
 
     def _end_like(self) -> None:
-        """With NO_BACKSLASH_ESCAPES a LIKE has no escape character; where backslashes escape, that has to be said."""
-        if self.say_escape and self.like_pending == len(self.frames):
+        """With NO_BACKSLASH_ESCAPES a LIKE has no escape character; where backslashes escape, that has to be
+        written."""
+        if self.write_escape and self.like_pending == len(self.frames):
             self.out.append("ESCAPE ''")
             self.like_pending = 0
 
@@ -238,7 +239,7 @@ class _Reader:
         if word in MOMENTS or (word in NEED_ARGUMENT and self._is_symbol(2, ")")):
             raise _moment(word)
         if word not in FUNCTIONS:
-            raise UnsupportedSql(f"{token.text}() in a stream's WHERE is not supported; {_INSTEAD}")
+            raise UnsupportedSql(f"{token.text}() in a stream's WHERE is not supported; {_HINT}")
         self.out.append(f"{word}(")
         self.frames.append(_Frame(word))
         self.position += 1
@@ -327,13 +328,13 @@ class _Reader:
                 break
             self.position += 2
         if self._is_symbol(1, "("):
-            raise UnsupportedSql(f"{'.'.join(parts)}() in a stream's WHERE is not supported; {_INSTEAD}")
+            raise UnsupportedSql(f"{'.'.join(parts)}() in a stream's WHERE is not supported; {_HINT}")
         column = self.spec.column(parts[-1])
         own = tuple(part.lower() for part in (self.spec.name.database, self.spec.name.table))
-        given = tuple(part.lower() for part in parts[:-1])
-        if column is None or (given and given != own[-len(given) :]) or len(given) > len(own):
+        qualifier = tuple(part.lower() for part in parts[:-1])
+        if column is None or (qualifier and qualifier != own[-len(qualifier) :]) or len(qualifier) > len(own):
             raise UnknownColumn(f"Unknown column '{'.'.join(parts)}' in 'where clause'")
-        self.looks = True
+        self.has_column = True
         self._path(quoted(column.name))
 
     def _path(self, column: str) -> None:
@@ -350,7 +351,7 @@ class _Reader:
 
 
 def _unsupported(text: str) -> UnsupportedSql:
-    return UnsupportedSql(f"'{text}' in a stream's WHERE is not supported; {_INSTEAD}")
+    return UnsupportedSql(f"'{text}' in a stream's WHERE is not supported; {_HINT}")
 
 
 def _moment(word: str) -> UnsupportedSql:

@@ -1,8 +1,8 @@
 """The table of a dead-letter queue, made from that of its queue.
 
-The same columns, types and character sets, so that a message can go there and back unchanged; what a row of the queue
-may have to fulfil besides (unique keys but for the id, foreign keys, checks of several columns) would only keep dead
-letters out, and is left out. More columns say where a message comes from.
+The same columns, types and character sets, so that a message can go there and back unchanged; further constraints of
+the queue (unique keys except for the id, foreign keys, checks of several columns) would only reject dead letters, and
+are left out. Additional columns record where a message comes from.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ ADDED_COLUMNS = {
     "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
     SOURCE_ID_COLUMN: "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL",
 }
-"""What a dead letter has besides, unless the queue has columns of these names itself."""
+"""Additional columns of a dead letter, unless the queue has columns of these names itself."""
 
-_KEPT = (
+_INHERITED_OPTIONS = (
     "ack_wait_ns", "min_backoff_ns", "max_backoff_ns", "backoff", "purge_after_ns", "poll_interval_ns", "batch_size",
     "prefetch", "cache_size", "keep_attempts",
 )  # fmt: skip
@@ -50,24 +50,24 @@ TABLE_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)
 
 
 def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) -> str:
-    """The CREATE TABLE, from what SHOW CREATE TABLE says of the queue's table."""
+    """The CREATE TABLE, from SHOW CREATE TABLE of the queue's table."""
     text = without_comments(create_table_sql)
     _, items = parse_create_table(text)
     columns = [item for item in items if isinstance(item, ColumnItem)]
     names = {column.name.lower() for column in columns}
-    lines = [_column(column) for column in columns]
+    definitions = [_column(column) for column in columns]
     if "state" not in names:
-        lines.append(STATE)
-    lines += [f"{quoted(name)} {kind}" for name, kind in ADDED_COLUMNS.items() if name not in names]
+        definitions.append(STATE)
+    definitions += [f"{quoted(name)} {kind}" for name, kind in ADDED_COLUMNS.items() if name not in names]
     legacy = queue.layout is Layout.LEGACY
-    lines += ["PRIMARY KEY (id)", f"KEY queuegate_due (time_acked, {'' if legacy else 'priority, '}time_next)"]
+    definitions += ["PRIMARY KEY (id)", f"KEY queuegate_due (time_acked, {'' if legacy else 'priority, '}time_next)"]
     if queue.options.group_key is not None:
-        lines.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
+        definitions.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
     charset = TABLE_CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
     comment = comment_literal(to_comment(_options(queue)), name.table)
-    told = f" {charset[1]}" if charset else ""
-    return f"CREATE TABLE {table} ({', '.join(lines)}) {ENGINE}{told} COMMENT={comment}"
+    charset_clause = f" {charset[1]}" if charset else ""
+    return f"CREATE TABLE {table} ({', '.join(definitions)}) {ENGINE}{charset_clause} COMMENT={comment}"
 
 
 def _column(column: ColumnItem) -> str:
@@ -77,11 +77,11 @@ def _column(column: ColumnItem) -> str:
 
 
 def _options(queue: QueueSpec) -> QueueOptions:
-    """The queue's own where they make sense: dead letters are few, and wait for a person."""
+    """Those of the queue where they make sense: dead letters are few, and wait for a person."""
     default = QueueOptions()
     return replace(
         default,
         dead_letter_of=queue.name.table,
         message_cols=queue.options.message_cols,
-        **{name: getattr(queue.options, name) for name in _KEPT},
+        **{name: getattr(queue.options, name) for name in _INHERITED_OPTIONS},
     )

@@ -1,6 +1,6 @@
-"""Statements on queues whose messages form groups: what must be known besides, before and after they are carried out.
+"""Statements on queues whose messages form groups: what must also be known, before and after they are executed.
 
-A value of a group is read as its digits, or in hexadecimal as UTF-8, so that no character set comes between.
+A value of a group is read as its digits, or in hexadecimal as UTF-8, so that the character set does not matter.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -
     """ACK by ids or by condition."""
     assert isinstance(plan, Execute)
     condition = ack_condition(statement, spec)
-    seen = _seen(
+    groups_sql = _groups_sql(
         group,
         f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids or plan.effects.settled))}",
         condition,
         "",
     )
-    return EndInGroup(plan.sql, plan.effects, group, seen, plan.pins)
+    return EndInGroup(plan.sql, plan.effects, group, groups_sql, plan.pins)
 
 
 def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan:
@@ -41,21 +41,21 @@ def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan
     assert isinstance(plan, Execute | Passthrough)
     if not ends_messages(statement):
         return plan
-    ours = isinstance(plan, Execute)  # then it has our guard: acked messages are not acked again
-    seen = _seen(group, statement.target, statement.condition, statement.tail, guarded=ours)
-    return EndInGroup(plan.sql if isinstance(plan, Execute) else update_sql(statement), plan.effects, group, seen)
+    guarded = isinstance(plan, Execute)  # then its condition excludes acked messages
+    groups_sql = _groups_sql(group, statement.target, statement.condition, statement.tail, guarded=guarded)
+    return EndInGroup(plan.sql if isinstance(plan, Execute) else update_sql(statement), plan.effects, group, groups_sql)
 
 
 def delete_in_group(statement: DeleteQueue, spec: QueueSpec, group: GroupKey | None) -> Plan:
-    """DELETE; without groups it is the database's own."""
+    """DELETE; without groups it goes to the database unchanged."""
     condition = statement.condition.encode("utf-8", "surrogatepass")
     plain = bool(statement.condition) and not statement.tail
     effects = ending(spec.name, settled_ids(condition, key_kind(spec)) if plain else None)
     effects = replace(effects, tally=(spec.name, "deleted"))
     if group is None:
         return Passthrough(effects)
-    seen = _seen(group, statement.target, statement.condition, statement.tail)
-    return EndInGroup(statement.sql, effects, group, seen)
+    groups_sql = _groups_sql(group, statement.target, statement.condition, statement.tail)
+    return EndInGroup(statement.sql, effects, group, groups_sql)
 
 
 def _value_of(group: GroupKey) -> str:
@@ -63,7 +63,7 @@ def _value_of(group: GroupKey) -> str:
     return column if group.integer else f"HEX(CONVERT({column} USING utf8mb4))"
 
 
-def _seen(group: GroupKey, target: str, condition: str, tail: str, *, guarded: bool = False) -> str:
+def _groups_sql(group: GroupKey, target: str, condition: str, tail: str, *, guarded: bool = False) -> str:
     """What reads the groups. With LIMIT it must find the rows that the statement will, acked ones and all."""
     if tail and not guarded:
         waiting = condition or "TRUE"
@@ -92,7 +92,7 @@ def insert_after_group(statement: InsertQueue, spec: QueueSpec, group: GroupKey,
     filled = missing_columns(statement, spec, now_sql) | due_columns(statement, ("time_scheduled",), now_sql)
     text, numbered = _id_of(statement, spec)
     return InsertAfterGroup(
-        held=with_columns(plain, {**filled, "time_next": str(PARKED_NS)}),
+        parked=with_columns(plain, {**filled, "time_next": str(PARKED_NS)}),
         plain=with_columns(plain, filled),
         effects=insert_effects(plain, spec),
         group=group,
@@ -130,17 +130,17 @@ def _group_value(token: Token, group: GroupKey) -> str | None:
 
 
 def _id_of(statement: InsertQueue, spec: QueueSpec) -> tuple[str | None, bool]:
-    """The id that the INSERT gives, None if it is bound by `?`; and whether the database gives it."""
+    """The explicit id of the INSERT, None if it is bound by `?`; and whether the database generates it."""
     kind = key_kind(spec)
-    given = dict(zip((name.lower() for name in statement.columns), statement.values, strict=False)).get("id")
-    if given is None:
+    value = dict(zip((name.lower() for name in statement.columns), statement.values, strict=False)).get("id")
+    if value is None:
         if not numbers_itself(spec):
             raise UnsupportedSql(f"INSERT ... AFTER GROUP into '{spec.name.table}' must give the message's id")
         return None, True
-    if len(given) == 1 and given[0].kind is Kind.PARAMETER and kind is not KeyKind.OTHER:
+    if len(value) == 1 and value[0].kind is Kind.PARAMETER and kind is not KeyKind.OTHER:
         return None, False
-    text = string_value(given[0].text) if given[0].kind is Kind.STRING else given[0].text
-    fits = text.isdecimal() and int(text) > 0 if kind is KeyKind.INTEGER else len(text) <= GROUP_VALUE_MAX
-    if kind is KeyKind.OTHER or len(given) != 1 or given[0].kind not in (Kind.NUMBER, Kind.STRING) or not fits:
+    text = string_value(value[0].text) if value[0].kind is Kind.STRING else value[0].text
+    is_valid = text.isdecimal() and int(text) > 0 if kind is KeyKind.INTEGER else len(text) <= GROUP_VALUE_MAX
+    if kind is KeyKind.OTHER or len(value) != 1 or value[0].kind not in (Kind.NUMBER, Kind.STRING) or not is_valid:
         raise UnsupportedSql("INSERT ... AFTER GROUP takes an id that is a whole number or a quoted string, or none")
     return (str(int(text)) if kind is KeyKind.INTEGER else text), False

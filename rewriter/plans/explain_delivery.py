@@ -1,7 +1,7 @@
 """EXPLAIN DELIVERY FOR q, and TRACE MESSAGE: the SELECTs that read the rows they ask about.
 
-The rows are read on the client's own connection, with its rights and its condition as written. DELIVERY_COLUMNS says
-what the SELECT brings, in order; engine.model.explanation makes words of it.
+The rows are read on the client's own connection, with its rights and its condition as written. DELIVERY_COLUMNS lists
+the columns of the SELECT, in order; engine.model.explanation turns them into sentences.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ the key that is in flight; NULL without. `failed_attempts`: for TRACE MESSAGE al
 def explain_plan(
     statement: ExplainMessages, spec: QueueSpec, now_sql: str, *, attempts: bool = False
 ) -> ExplainDelivery:
-    """The statement on a known queue. `attempts`: what is kept of the failed ones is read as well."""
+    """The statement on a known queue. `attempts`: what is stored of the failed ones is read as well."""
     table = spec.name.sql
     # Without a condition: those that wait, in the order of the index, so that no large table is sorted.
     where = f"({statement.condition}) ORDER BY id" if statement.condition else "time_acked IS NULL"
@@ -55,9 +55,9 @@ def explain_plan(
 def trace_in_queue(id_: Token, spec: QueueSpec, now_sql: str) -> TraceInQueue:
     """TRACE MESSAGE on a known queue. Raises IncorrectId, UnsupportedSql."""
     condition, (ids, _) = ids_condition((id_,), spec), known_ids((id_,), spec)
-    question = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql, attempts=True)
+    delivery = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql, attempts=True)
     enqueued = "" if spec.column("time_created") is None else f"SELECT time_created FROM {spec.name.sql} WHERE "
-    return TraceInQueue(replace(question, ids=ids), enqueued and enqueued + condition)
+    return TraceInQueue(replace(delivery, ids=ids), enqueued and enqueued + condition)
 
 
 def offset_in(id_: Token, topic: QueueName) -> int:
@@ -69,7 +69,7 @@ def offset_in(id_: Token, topic: QueueName) -> int:
 
 def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
     """TRACE MESSAGE on a known topic."""
-    asked = [
+    queries = [
         (
             group,
             explain_plan(
@@ -80,7 +80,7 @@ def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_
     ]
     offset = SEQUENCE_COLUMN if topic.sequenced else "id"
     sql = f"SELECT time_created, {offset} FROM {topic.name.sql} WHERE id = {id_}"
-    return Trace(topic.name, id_, sql, tuple(asked))
+    return Trace(topic.name, id_, sql, tuple(queries))
 
 
 def ids_sql(dead: QueueSpec, ids: tuple[MessageId, ...], queue: QueueName) -> str:
@@ -98,14 +98,24 @@ def ids_sql(dead: QueueSpec, ids: tuple[MessageId, ...], queue: QueueName) -> st
 
 
 def _columns(spec: QueueSpec, table: str, now_sql: str, *, attempts: bool) -> str:
-    kept = ATTEMPTS_COLUMN if attempts and spec.attempts_kept else "NULL"
+    attempts_column = ATTEMPTS_COLUMN if attempts and spec.attempts_stored else "NULL"
     last_error = "last_error" if spec.column("last_error") is not None else "NULL"
-    earlier, held = _of_the_key(spec, table, now_sql)
-    columns = (now_sql, f"{table}.id", "COALESCE(epoch, 0)", "time_next", "time_acked", last_error, earlier, held, kept)
+    earlier, in_flight_id = _order_key_columns(spec, table, now_sql)
+    columns = (
+        now_sql,
+        f"{table}.id",
+        "COALESCE(epoch, 0)",
+        "time_next",
+        "time_acked",
+        last_error,
+        earlier,
+        in_flight_id,
+        attempts_column,
+    )
     return ", ".join(f"{sql} AS qg_{name}" for sql, name in zip(columns, DELIVERY_COLUMNS, strict=True))
 
 
-def _of_the_key(spec: QueueSpec, table: str, now_sql: str) -> tuple[str, str]:
+def _order_key_columns(spec: QueueSpec, table: str, now_sql: str) -> tuple[str, str]:
     key = spec.options.order_key
     if key is None or spec.layout is not Layout.CURRENT:
         return "NULL", "NULL"

@@ -1,7 +1,8 @@
-"""NACK and REJECT note the attempt that has failed in the column failed_attempts (engine.model.attempts).
+"""NACK and REJECT record the failed attempt in the column failed_attempts (engine.model.attempts).
 
-The array is shortened and lengthened as text, with functions that every database has and a limited account may use.
-Who reports the failure is the client's, not the plan's: the plan says where that belongs, so that one plan serves all.
+The array is shortened and lengthened as text, with functions that every database has and a limited account may use. The
+client that reports the failure is not part of the plan: the plan has the position where it is inserted, so that all
+clients share one plan.
 """
 
 from __future__ import annotations
@@ -20,26 +21,27 @@ _OUTCOMES = {Verb.NACK: NACKED, Verb.REJECT: REJECTED}
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """An assignment in two parts; what `signed` puts between them says who has reported the failure."""
+class FailureAssignment:
+    """An assignment in two parts; `add_reporter` inserts between them the client that reported the failure."""
 
     before: str
     after: str
 
 
-def noted(statement: Settle, spec: QueueSpec) -> Noted | None:
-    """The assignment; None where the statement reports no failure, or the queue keeps none."""
-    outcome, most = _OUTCOMES.get(statement.verb), spec.attempts_kept
+def failure_assignment(statement: Settle, spec: QueueSpec) -> FailureAssignment | None:
+    """The assignment; None where the statement reports no failure, or the queue stores none."""
+    outcome, most = _OUTCOMES.get(statement.verb), spec.attempts_stored
     if outcome is None or most == 0:
         return None
     readable = (statement.reason or "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     error = member("error", readable[:ERROR_CHARACTERS])
     head = '\'{"attempt": \', epoch, \', "at": "\', UTC_TIMESTAMP(6)'
-    before = f"{_COLUMN} = CONCAT('[', {_kept(most - 1)}{head}, {hex_literal(chr(34) + member('outcome', outcome))}, "
-    return Noted(before, f"{hex_literal(error + '}]')})")
+    tail = hex_literal(chr(34) + member("outcome", outcome))
+    before = f"{_COLUMN} = CONCAT('[', {_last_objects(most - 1)}{head}, {tail}, "
+    return FailureAssignment(before, f"{hex_literal(error + '}]')})")
 
 
-def _kept(most: int) -> str:
+def _last_objects(most: int) -> str:
     """Of the array as it is, the last objects, with what separates them from the next one. For CONCAT."""
     if most == 0:
         return ""
@@ -49,17 +51,17 @@ def _kept(most: int) -> str:
     return f"IF(SUBSTRING({_COLUMN}, 1, 2) = '[{{', {last}, ''), "
 
 
-def signed(plan: Plan, who: Callable[[], str]) -> Plan:
-    """The plan with what says who reports a failure (engine.model.attempts.who), if it reports one."""
+def add_reporter(plan: Plan, who: Callable[[], str]) -> Plan:
+    """The plan with the client that reports a failure (engine.model.attempts.who), if it reports one."""
     match plan:
         case Execute():
-            return signed_statement(plan, who)
-        case ExecuteCounting(counts=Execute() as counts) if counts.sign_at:
-            return replace(plan, counts=signed_statement(counts, who))
+            return add_reporter_to(plan, who)
+        case ExecuteCounting(counts=Execute() as counts) if counts.reporter_offset:
+            return replace(plan, counts=add_reporter_to(counts, who))
     return plan
 
 
-def signed_statement(plan: Execute, who: Callable[[], str]) -> Execute:
+def add_reporter_to(plan: Execute, who: Callable[[], str]) -> Execute:
     """The same for one statement."""
-    at, sql = plan.sign_at, plan.sql
-    return replace(plan, sql=f"{sql[:at]}{hex_literal(who())}, {sql[at:]}", sign_at=0) if at else plan
+    at, sql = plan.reporter_offset, plan.sql
+    return replace(plan, sql=f"{sql[:at]}{hex_literal(who())}, {sql[at:]}", reporter_offset=0) if at else plan

@@ -1,7 +1,7 @@
 """ACK, NACK, RELEASE, RENEW and REJECT of whole numbers: the SQL is made once for each queue, the numbers are put in.
 
-The plan is the one that Passes makes of such a statement. What the grammar cuts at a glance (quick_ids) comes here;
-whatever else there is goes the ordinary way.
+The plan is the one that PlanBuilder makes for such a statement. Only what quick_ids recognises comes here;
+every other statement takes the ordinary route.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
 from rewriter.grammar.quick_ids import QuickIds, quick_ids
 from rewriter.plan import Effects, Execute, Plan, PlanContext
-from rewriter.plans.plan_statement import Passes
+from rewriter.plans.plan_statement import PlanBuilder
 
 _TEMPLATES_MAX = 1024  # a name may be written in many ways, and a duration
 _SAMPLE = 1
@@ -25,13 +25,13 @@ _PLACE = f"{_OPEN}{_SAMPLE}{_CLOSE}"
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """The statement around its ids. `effects` are of the sample; its ids are those `settled`, or those `changed`."""
+    """The text around the ids. `effects` are of the sample; its ids are those `settled`, or those `changed`."""
 
     before: str
     after: str
     queue: QueueName
     effects: Effects
-    sign_at: int
+    reporter_offset: int
     pins: Pins
 
     def filled(self, numbers: str) -> Execute:
@@ -42,17 +42,19 @@ class _Template:
             settled=named if effects.settled else (),
             changed=named if effects.changed else (),
             rejected=effects.rejected,
-            put_off_ns=effects.put_off_ns,
+            delay_ns=effects.delay_ns,
             tally=effects.tally,
         )
-        return Execute(f"{self.before}{numbers}{self.after}", filled, sign_at=self.sign_at, pins=self.pins)
+        return Execute(
+            f"{self.before}{numbers}{self.after}", filled, reporter_offset=self.reporter_offset, pins=self.pins
+        )
 
 
 class IdTemplates:
     """For one catalog."""
 
-    def __init__(self, passes: Passes) -> None:
-        self._passes = passes
+    def __init__(self, builder: PlanBuilder) -> None:
+        self._builder = builder
         self._templates: dict[tuple[str, str, PlanContext], _Template] = {}
 
     def plan(self, sql: str, context: PlanContext) -> Execute | None:
@@ -63,7 +65,7 @@ class IdTemplates:
         key = (quick.before, quick.after, context)
         template = self._templates.get(key)
         if template is None:
-            template = self._made(quick, context)
+            template = self._build(quick, context)
             if template is None:
                 return None
             if len(self._templates) >= _TEMPLATES_MAX:
@@ -71,12 +73,12 @@ class IdTemplates:
             self._templates[key] = template
         return template.filled(quick.numbers)
 
-    def _made(self, quick: QuickIds, context: PlanContext) -> _Template | None:
+    def _build(self, quick: QuickIds, context: PlanContext) -> _Template | None:
         try:
             statement = parse(f"{quick.before}({_SAMPLE}){quick.after}", context.sql_modes, context.database)
-            plan = None if statement is None else self._passes.plan(statement, context)
+            plan = None if statement is None else self._builder.plan(statement, context)
         except (RewriteError, EngineError):
-            return None  # the ordinary way says what is wrong
+            return None  # the ordinary route reports what is wrong
         return _around(plan)
 
 
@@ -89,6 +91,6 @@ def _around(plan: Plan | None) -> _Template | None:
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
     before, _, after = plan.sql.partition(_PLACE)
-    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at, plan.pins)
-    # Whatever else such a plan may come to hold one day is not left out here.
+    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.reporter_offset, plan.pins)
+    # If such a plan gets more fields one day, they are not left out here.
     return template if template.filled(str(_SAMPLE)) == plan else None

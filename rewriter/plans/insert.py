@@ -1,7 +1,7 @@
 """INSERT into a known queue, in the table's terms.
 
-Vitess's first layout needs its times and its epoch, which have no defaults, and Vitess's proxy filled them in. And who
-names `state`, which nobody can set, names every column: NULLs of the queue's own columns then stand for nothing.
+Vitess's first layout needs its times and its epoch, which have no defaults, and Vitess's proxy filled them in. A client
+that names `state`, which cannot be set, names every column: NULLs of the queue's own columns then mean no value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TIMES = ("time_scheduled", "time_next")
 
 
 def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
-    """The INSERT with what its table cannot do without; unchanged where nothing is missing."""
+    """The INSERT with the columns that its table requires; unchanged where nothing is missing."""
     effects = insert_effects(statement, spec)
     named = {column.lower() for column in statement.columns}
     due = due_columns(statement, {column.name.lower() for column in spec.columns}, now_sql)
@@ -32,30 +32,30 @@ def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
 
 
 def missing_columns(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> dict[str, str]:
-    """What the INSERT does not give of that which the table cannot do without."""
+    """Required columns of the table that the INSERT does not name."""
     named = {column.lower() for column in statement.columns}
-    return {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
+    return {name: value for name, value in legacy_defaults(spec, now_sql).items() if name not in named}
 
 
 def due_columns(statement: InsertQueue, has: Collection[str], now_sql: str) -> dict[str, str]:
-    """What DELAY or AT gives to the columns that a table has; nothing where the INSERT has neither.
+    """The values of DELAY or AT for the columns that a table has; empty where the INSERT has neither.
 
     Raises:
-        UnsupportedSql: the INSERT gives one of them itself.
+        UnsupportedSql: the INSERT sets one of them itself.
         InvalidOption: it is no duration, or no date and time.
     """
     if statement.due is None:
         return {}
-    given = [column for column in statement.columns if column.lower() in (*_TIMES, "state")]
-    if given:
-        raise UnsupportedSql(f"DELAY and AT set {' and '.join(_TIMES)}, so such an INSERT cannot give {given[0]}")
+    conflicts = [column for column in statement.columns if column.lower() in (*_TIMES, "state")]
+    if conflicts:
+        raise UnsupportedSql(f"DELAY and AT set {' and '.join(_TIMES)}, so such an INSERT cannot give {conflicts[0]}")
     time = due_sql(statement.due, now_sql)
     if "time_scheduled" not in has:
         return {"time_next": time}
     return {"time_scheduled": time} | ({"time_next": "time_scheduled"} if "time_next" in has else {})
 
 
-def first_layout(spec: QueueSpec, now_sql: str) -> dict[str, str]:
+def legacy_defaults(spec: QueueSpec, now_sql: str) -> dict[str, str]:
     """What Vitess's proxy gave an INSERT, in an order in which each value may use the columns before it."""
     if spec.layout is not Layout.LEGACY:
         return {}
@@ -63,7 +63,7 @@ def first_layout(spec: QueueSpec, now_sql: str) -> dict[str, str]:
 
 
 def insert_effects(statement: InsertQueue, spec: QueueSpec) -> Effects:
-    """What the scanner would say of it."""
+    """The effects that the scanner would report."""
     queue = frozenset((spec.name,))
     if statement.changes:
         return Effects(touched=queue, uncertain=queue)

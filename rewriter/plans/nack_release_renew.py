@@ -8,8 +8,8 @@ none:
     RENEW     delivered, not acked: leased for that long from now
     REJECT    not acked: set aside, to be moved to the dead-letter queue
     RETRY     waiting for a later time, not in flight: due at once
-Messages that somebody parked by hand are left alone by all of them. NACK, RELEASE and REJECT end the lease, so that
-its token names no delivery any more (engine.model.lease_token); RENEW keeps it.
+None of them changes messages that were parked by hand. NACK, RELEASE and REJECT end the lease, so that its token names
+no delivery any more (engine.model.lease_token); with RENEW it stays.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
-from engine.model.states import MARK, REJECTED_NS, held_beside, in_flight, lease_end, leased, not_set_aside
+from engine.model.states import MARK, REJECTED_NS, in_flight, lease_end, leased, leased_alongside, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
 from rewriter.plans.ack import ids_condition, key_hint, known_ids
-from rewriter.plans.failed_attempts import noted
+from rewriter.plans.failed_attempts import failure_assignment
 from rewriter.scan.named_ids import delivery_ids, key_kind, settled_ids
 from rewriter.text.literals import hex_literal
 
@@ -64,37 +64,37 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected
     table = f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids))}"
     head = f"UPDATE {table} SET {_time_next(outcome, spec, now_sql)}"
-    sign_at = 0
-    if (attempt := noted(statement, spec)) is not None:
+    reporter_offset = 0
+    if (attempt := failure_assignment(statement, spec)) is not None:
         head = f"{head}, {attempt.before}"
-        sign_at, head = len(head), f"{head}{attempt.after}"
-    others = [*_errors(statement, spec), *(["epoch = epoch - 1"] if statement.verb is Verb.RELEASE else [])]
+        reporter_offset, head = len(head), f"{head}{attempt.after}"
+    assignments = [*_errors(statement, spec), *(["epoch = epoch - 1"] if statement.verb is Verb.RELEASE else [])]
     if spec.has_tokens and statement.verb is not Verb.RENEW:
-        others.append(f"{TOKEN_COLUMN} = {VOID_BY_CLIENT}")
-    sql = f"{', '.join([head, *others])} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
+        assignments.append(f"{TOKEN_COLUMN} = {VOID_BY_CLIENT}")
+    sql = f"{', '.join([head, *assignments])} WHERE ({condition}) AND {_guard(statement.verb, now_sql)}"
     tally = (spec.name, _COUNTERS[statement.verb])
     effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])
-    return Execute(sql, effects, _warnings(statement, spec), sign_at=sign_at, pins=Pins.VERB)
+    return Execute(sql, effects, _warnings(statement, spec), reporter_offset=reporter_offset, pins=Pins.VERB)
 
 
 def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
     """RETRY q NOW."""
-    held = f"(epoch > 0 AND {leased(MARK)})"
-    waiting = f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT {held}"
+    is_leased = f"(epoch > 0 AND {leased(MARK)})"
+    waiting = f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT {is_leased}"
     condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
     sql = f"UPDATE {spec.name.sql} SET time_next = {now_sql} WHERE {condition}"
     return Execute(sql, Effects(touched=frozenset((spec.name,))), pins=Pins.VERB)
 
 
 def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
-    duration_ns = _whole_steps(statement.duration_ns or 0)
+    duration_ns = _whole_microseconds(statement.duration_ns or 0)
     match statement.verb:
         case Verb.NACK:
             return f"time_next = {_after_failure(statement, spec, now_sql)}"
         case Verb.RENEW:
             if not spec.options.tries_alone:
                 return f"time_next = {now_sql} + {lease_end(duration_ns)}"
-            beside = f"IF({held_beside()}, {lease_end(duration_ns, beside=True)}, {lease_end(duration_ns)})"
+            beside = f"IF({leased_alongside()}, {lease_end(duration_ns, alongside=True)}, {lease_end(duration_ns)})"
             return f"time_next = {now_sql} + {beside}"
         case Verb.REJECT:
             return f"time_next = {REJECTED_NS}"
@@ -104,18 +104,20 @@ def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
 
 
 def _after_failure(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
-    """When a message comes again that its receiver has failed with; one that is out of its attempts is set aside."""
-    delay = failure_delay_sql(spec) if statement.duration_ns is None else f"{_whole_steps(statement.duration_ns)}"
+    """When a message is delivered again after a failed attempt; one without attempts left is set aside."""
+    delay = (
+        failure_delay_sql(spec) if statement.duration_ns is None else f"{_whole_microseconds(statement.duration_ns)}"
+    )
     again = now_sql if delay == "0" else f"{now_sql} + {delay}"
     last = last_epoch(spec, spec.options.max_attempts)
     return f"IF(epoch >= {last}, {REJECTED_NS}, {again})" if last else again
 
 
-def _whole_steps(duration_ns: int) -> int:
+def _whole_microseconds(duration_ns: int) -> int:
     return duration_ns - duration_ns % _STEP_NS
 
 
-def _concerned(verb: Verb, now_sql: str) -> str:
+def _guard(verb: Verb, now_sql: str) -> str:
     if verb is Verb.RELEASE:
         return in_flight(now_sql, MARK)
     delivered = "" if verb is Verb.REJECT else " AND epoch > 0"
@@ -125,7 +127,7 @@ def _concerned(verb: Verb, now_sql: str) -> str:
 # --- reasons
 
 
-def _kept(spec: QueueSpec) -> list[str]:
+def _reason_columns(spec: QueueSpec) -> list[str]:
     """The columns that take a reason."""
     return [name for name in ERROR_COLUMNS if (c := spec.column(name)) is not None and c.type in _TEXT_TYPES]
 
@@ -133,7 +135,7 @@ def _kept(spec: QueueSpec) -> list[str]:
 def _errors(statement: Settle, spec: QueueSpec) -> list[str]:
     if statement.reason is None:
         return []
-    texts = {name: _reason(statement.reason, name, spec) for name in _kept(spec)}
+    texts = {name: _reason(statement.reason, name, spec) for name in _reason_columns(spec)}
     return [
         f"{name} = COALESCE({name}, {text})" if name == "first_error" else f"{name} = {text}"
         for name, text in texts.items()
@@ -155,12 +157,13 @@ def _room(spec: QueueSpec, name: str) -> int:
     """How many characters of a reason a column surely holds."""
     column = spec.column(name)
     assert column is not None
-    # A length is given in bytes of utf8mb4, also where a column of the TEXT family holds that many bytes of its own.
+    # A length is in bytes of utf8mb4, also where a column of the TEXT family can store that many bytes of its own
+    # charset.
     return min(column.length // (16 if column.type in _LONG_TEXT_TYPES else 4), ERROR_CHARACTERS)
 
 
 def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:
-    missing = [name for name in ERROR_COLUMNS if name not in _kept(spec)]
+    missing = [name for name in ERROR_COLUMNS if name not in _reason_columns(spec)]
     if statement.reason is None or not missing:
         return ()
     adding = ", ".join(f"ADD COLUMN {name} {ERROR_TYPE}" for name in missing)
@@ -180,10 +183,10 @@ def _effects(statement: Settle, spec: QueueSpec) -> Effects:
         ids, certain = known_ids(statement.ids, spec)
     else:
         condition, kind = statement.condition.encode("utf-8", "surrogatepass"), key_kind(spec)
-        found = settled_ids(condition, kind)
-        if found is None and (found := delivery_ids(condition, kind)) is not None:
-            if_all = len(set(found))
-        ids, certain = found or (), found is not None
+        exact_ids = settled_ids(condition, kind)
+        if exact_ids is None and (exact_ids := delivery_ids(condition, kind)) is not None:
+            if_all = len(set(exact_ids))
+        ids, certain = exact_ids or (), exact_ids is not None
     named = ((spec.name, ids),) if ids else ()
     uncertain = frozenset() if certain else queue
     if statement.verb is Verb.REJECT:
@@ -191,12 +194,12 @@ def _effects(statement: Settle, spec: QueueSpec) -> Effects:
     touched = frozenset() if statement.verb is Verb.RENEW else queue
     # Which messages were out of their attempts the engine knows by their ids.
     rejected = uncertain if statement.verb is Verb.NACK and spec.options.max_attempts else frozenset()
-    put_off_ns = _put_off_ns(statement)
-    return Effects(touched, changed=named, uncertain=uncertain, rejected=rejected, if_all=if_all, put_off_ns=put_off_ns)
+    delay_ns = _delay_ns(statement)
+    return Effects(touched, changed=named, uncertain=uncertain, rejected=rejected, if_all=if_all, delay_ns=delay_ns)
 
 
-def _put_off_ns(statement: Settle) -> int | None:
+def _delay_ns(statement: Settle) -> int | None:
     """See Effects. What is due at once is not put off."""
     if statement.verb is not Verb.NACK:
         return None
-    return 0 if statement.duration_ns is None else _whole_steps(statement.duration_ns) or None
+    return 0 if statement.duration_ns is None else _whole_microseconds(statement.duration_ns) or None

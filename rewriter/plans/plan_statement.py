@@ -1,4 +1,4 @@
-"""From a statement's node to its plan: names looked up in the catalog, then the pass for its kind."""
+"""From a statement's node to its plan: names are looked up in the catalog, then a plan is built for its kind."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ from rewriter.grammar.statements import (
     UpdateQueue,
 )
 from rewriter.plan import (
-    ChangeSchedule,
+    AlterSchedulePlan,
+    CreateSchedulePlan,
+    DropSchedulePlan,
     Effects,
     EndInGroup,
     Execute,
     ExecuteCounting,
     Kill,
-    MakeSchedule,
     NoOperation,
     Passthrough,
     Plan,
     PlanContext,
     ReadSystem,
     Rebind,
-    RemoveSchedule,
+    RunSchedulePlan,
     SeekConsumerGroup,
-    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
     ShowCreateSchedule,
@@ -78,16 +78,16 @@ from rewriter.plan import (
     ShowTopics,
     UseDatabase,
 )
-from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
-from rewriter.plans.alter_queue import alter_plan, anothers, naming
+from rewriter.plans.ack import ack_as_update, ends_messages, expand_numbers, update_plan
+from rewriter.plans.alter_queue import alter_plan, foreign_dead_letter, with_dead_letter_check
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
 from rewriter.plans.nack_release_renew import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
-from rewriter.plans.schedules import check_place, takes_messages
-from rewriter.plans.sequenced_topics import gives_numbers, update_of_topic
+from rewriter.plans.schedules import check_accepts_inserts, check_place
+from rewriter.plans.sequenced_topics import explicit_number_error, update_of_topic
 from rewriter.plans.subscribe import subscribe
 from rewriter.plans.topics import (
     alter_topic,
@@ -95,15 +95,15 @@ from rewriter.plans.topics import (
     check_not_fed,
     check_queue_options,
     create_topic,
+    explicit_id_error,
     filter_check,
-    gives_ids,
     group_of,
     insert_into_topic,
     plan_group,
     start_at,
     stream_of_topic,
 )
-from rewriter.rights.given_ids import check_text
+from rewriter.rights.explicit_ids import check_explicit_ids
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token
@@ -111,7 +111,7 @@ from rewriter.text.tokens import Name, Token
 _Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
 
 
-class Passes:
+class PlanBuilder:
     """Plans statements against one catalog."""
 
     def __init__(self, catalog: QueueCatalog, names: QueueNames, defaults: QueueOptions) -> None:
@@ -170,8 +170,8 @@ class Passes:
             case DropGroup():
                 return self._drop_group(statement, context)
             case ShowGroups(database, _, topic) | ShowConsumers(database, _, topic) if topic is not None:
-                found = self._topic(Name(database, topic), context).name
-                return replace(statement, database=found.database, topic=found.table)
+                target = self._topic(Name(database, topic), context).name
+                return replace(statement, database=target.database, topic=target.table)
             case ShowGroups(database) | ShowConsumers(database) if database is not None:
                 self._check_is_no_topic(database, context)
                 return statement
@@ -190,10 +190,10 @@ class Passes:
         assert_never(statement)
 
     def check_unread_insert(self, sql: str, queues: Iterable[QueueName]) -> None:
-        """Of an INSERT in a form that the grammar does not read, and that the scanner has stopped.
+        """For an INSERT in a form that the grammar does not parse, and that the scanner has stopped.
 
         Raises:
-            UnsupportedSql: it has DELAY or AT; its target is a topic, whose ids or numbers it gives, or the queue of a
+            UnsupportedSql: it has DELAY or AT; its target is a topic, whose ids or numbers it sets, or the queue of a
                 consumer group.
         """
         for name in queues:
@@ -203,10 +203,10 @@ class Passes:
                     "not INSERT ... SELECT, nor an INSERT without a list of columns"
                 )
             if name in self._catalog.topics:
-                raise gives_numbers(name) if SEQUENCE_COLUMN in sql.lower() else gives_ids(name)
+                raise explicit_number_error(name) if SEQUENCE_COLUMN in sql.lower() else explicit_id_error(name)
             if (spec := self._catalog.get(name)) is not None:
                 check_not_fed(spec)
-                check_text(_encoded(sql), spec, strict=False)
+                check_explicit_ids(_encoded(sql), spec, strict=False)
 
     # --- names
 
@@ -220,14 +220,14 @@ class Passes:
         """The queue, or None if there is none.
 
         Raises:
-            NotAQueueTable: the table says that it is a queue and cannot be served.
+            NotAQueueTable: the table is marked as a queue and cannot be used as one.
         """
-        found = self._names.resolve(name.database, name.table)
-        if found is None:
+        resolved = self._names.resolve(name.database, name.table)
+        if resolved is None:
             return None
-        if reason := self._catalog.rejected.get(found):
-            raise NotAQueueTable(f"'{found.table}' is not a queue: {reason}")
-        return self._catalog.queues.get(found)
+        if reason := self._catalog.rejected.get(resolved):
+            raise NotAQueueTable(f"'{resolved.table}' is not a queue: {reason}")
+        return self._catalog.queues.get(resolved)
 
     def _spec(self, name: Name, context: PlanContext) -> QueueSpec:
         queue = self._qualified(name, context)
@@ -236,11 +236,11 @@ class Passes:
             raise _unknown(queue)
         return spec
 
-    def _perhaps(self, name: Name, context: PlanContext) -> QueueSpec | None:
-        """The queue of an ordinary statement, which is the database's own business if there is none."""
+    def _queue_or_none(self, name: Name, context: PlanContext) -> QueueSpec | None:
+        """The queue of an ordinary statement; None if there is none: then it goes to the database."""
         database = name.database or context.database
-        found = None if database is None else self._names.resolve(database, name.table)
-        return None if found is None else self._catalog.queues.get(found)
+        resolved = None if database is None else self._names.resolve(database, name.table)
+        return None if resolved is None else self._catalog.queues.get(resolved)
 
     def _new_name(self, name: Name, context: PlanContext) -> QueueName:
         queue = self._qualified(name, context)
@@ -253,17 +253,17 @@ class Passes:
     def _copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
         """The table that ALTER makes a queue or topic of its own, though its mark is another's."""
         queue = self._qualified(name, context)
-        found = self._names.resolve(queue.database, queue.table)
-        copy = None if found is None else self._catalog.copies.get(found)
+        resolved = self._names.resolve(queue.database, queue.table)
+        copy = None if resolved is None else self._catalog.copies.get(resolved)
         return copy if isinstance(copy, kind) else None
 
-    def _perhaps_topic(self, name: Name, context: PlanContext) -> TopicSpec | None:
+    def _topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
         database = name.database or context.database
-        found = None if database is None else self._names.resolve(database, name.table)
-        return None if found is None else self._catalog.topics.get(found)
+        resolved = None if database is None else self._names.resolve(database, name.table)
+        return None if resolved is None else self._catalog.topics.get(resolved)
 
     def _topic(self, name: Name, context: PlanContext) -> TopicSpec:
-        topic = self._perhaps_topic(name, context)
+        topic = self._topic_or_none(name, context)
         if topic is None:
             queue = self._qualified(name, context)
             if self._find(queue) is not None:
@@ -272,9 +272,9 @@ class Passes:
         return topic
 
     def _check_is_no_topic(self, database: str, context: PlanContext) -> None:
-        """FROM names a database, as in every SHOW of MySQL. Where there is none of that name, but a topic, that was
-        meant; an empty result would say that it has no groups."""
-        topic = self._perhaps_topic(Name(None, database), context)
+        """FROM names a database, as in every SHOW of MySQL. Where there is no database of that name, but a topic, the
+        topic was meant; an empty result would mean that it has no groups."""
+        topic = self._topic_or_none(Name(None, database), context)
         if topic is None or any(name.database == database for name in (*self._catalog.topics, *self._catalog.queues)):
             return
         raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
@@ -285,7 +285,7 @@ class Passes:
 
     def _receiver(self, name: Name, context: PlanContext) -> QueueSpec:
         """The queue whose messages a statement is about; of a topic, that of a consumer group."""
-        if name.group is not None or self._perhaps_topic(name, context) is not None:
+        if name.group is not None or self._topic_or_none(name, context) is not None:
             return self._group(name, name.group, context)
         return self._spec(name, context)
 
@@ -293,7 +293,7 @@ class Passes:
         """REDRIVE of a dead-letter queue; of a topic, that of a consumer group."""
         name = statement.name
         dead: QueueSpec | None
-        if name.group is None and self._perhaps_topic(name, context) is None:
+        if name.group is None and self._topic_or_none(name, context) is None:
             dead = self._spec(name, context)
         else:
             group = self._group(name, name.group, context)
@@ -302,7 +302,7 @@ class Passes:
                 return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
         return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
 
-    # --- passes that need the catalog
+    # --- plans that need the catalog
 
     def _schedule(self, name: Name, context: PlanContext) -> ScheduleName:
         written = self._new_name(name, context)
@@ -317,33 +317,33 @@ class Passes:
             case CreateSchedule():
                 return self._create_schedule(statement, context)
             case AlterSchedule(name, paused, cron, zone, every, missed):
-                return ChangeSchedule(self._schedule(name, context), paused, cron, zone, every, missed)
+                return AlterSchedulePlan(self._schedule(name, context), paused, cron, zone, every, missed)
             case DropSchedule(name, if_exists):
-                return RemoveSchedule(self._schedule(name, context), if_exists)
+                return DropSchedulePlan(self._schedule(name, context), if_exists)
             case RunSchedule(name):
-                return SendSchedule(self._schedule(name, context))
+                return RunSchedulePlan(self._schedule(name, context))
             case DescribeSchedule(name):
                 return ShowCreateSchedule(self._schedule(name, context))
 
     def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
-        target = self._perhaps_topic(statement.queue, context) or self._spec(statement.queue, context)
-        takes_messages(target)
+        target = self._topic_or_none(statement.queue, context) or self._spec(statement.queue, context)
+        check_accepts_inserts(target)
         written = statement.name.database
         name = self._schedule(replace(statement.name, database=written or target.name.database), context)
         check_place(name, target.name, written)
         rest = (statement.if_not_exists, statement.rule, statement.columns, statement.values, statement.missed)
-        return MakeSchedule(name, target.name, *rest)
+        return CreateSchedulePlan(name, target.name, *rest)
 
     def _insert(self, statement: InsertQueue, context: PlanContext) -> Plan:
-        """INSERT, which is the database's own business where there is no queue of that name."""
-        topic = self._perhaps_topic(statement.name, context)
+        """INSERT; where there is no queue of that name it goes to the database."""
+        topic = self._topic_or_none(statement.name, context)
         if topic is not None:
             return insert_into_topic(statement, topic, context.now_sql)
-        spec = self._perhaps(statement.name, context)
+        spec = self._queue_or_none(statement.name, context)
         if spec is None:
             return Passthrough()
         check_not_fed(spec)
-        check_text(_encoded(statement.sql), spec, strict=False)
+        check_explicit_ids(_encoded(statement.sql), spec, strict=False)
         return insert_plan(statement, spec, context.now_sql)
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
@@ -368,7 +368,7 @@ class Passes:
         return replace(plan, check=check, manages=_named(spec))
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
-        known = self._perhaps_topic(statement.topic, context)
+        known = self._topic_or_none(statement.topic, context)
         groups = {} if known is None else self._catalog.groups_of(known.name)
         if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
             manages = None if known is None else GroupName(known.name, statement.group)
@@ -381,7 +381,7 @@ class Passes:
         return Execute(f"DROP TABLE {tables}", Effects(catalog=True), manages=_named(spec))
 
     def _drop_topic(self, statement: DropTopic, context: PlanContext) -> Plan:
-        if statement.if_exists and self._perhaps_topic(statement.name, context) is None:
+        if statement.if_exists and self._topic_or_none(statement.name, context) is None:
             return NoOperation(1051, f"Unknown topic '{self._qualified(statement.name, context)}'")
         topic = self._topic(statement.name, context).name
         if groups := self._catalog.groups_of(topic):
@@ -393,7 +393,7 @@ class Passes:
 
     def _trace(self, name: Name, id_: Token, context: PlanContext) -> Plan:
         """TRACE MESSAGE on a topic, or on a queue."""
-        topic = self._perhaps_topic(name, context)
+        topic = self._topic_or_none(name, context)
         if topic is None:
             return trace_in_queue(id_, self._spec(name, context), context.now_sql)
         offset, groups = offset_in(id_, topic.name), self._catalog.groups_of(topic.name)
@@ -401,17 +401,17 @@ class Passes:
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
         spec = self._receiver(statement.name, context)
-        statement = spelled_out(statement, spec)
+        statement = expand_numbers(statement, spec)
         plan = ack_as_update(statement, spec, context.now_sql)
         group = group_key(spec, self._catalog)
         return plan if group is None else ack_in_group(plan, statement, spec, group)
 
     def _change(self, statement: UpdateQueue | DeleteQueue, context: PlanContext) -> Plan:
-        """UPDATE and DELETE, which are the database's own business where there is no queue of that name."""
-        topic = self._perhaps_topic(statement.name, context)
+        """UPDATE and DELETE; where there is no queue of that name they go to the database."""
+        topic = self._topic_or_none(statement.name, context)
         if topic is not None and isinstance(statement, UpdateQueue):
             return update_of_topic(statement, topic.name)
-        spec = self._perhaps(statement.name, context)
+        spec = self._queue_or_none(statement.name, context)
         if spec is None:
             return Passthrough()
         group = group_key(spec, self._catalog)
@@ -449,10 +449,10 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        plan, dead = Execute(sql, Effects(catalog=True)), anothers(queue, options, self._find)
+        plan, dead = Execute(sql, Effects(catalog=True)), foreign_dead_letter(queue, options, self._find)
         if dead is not None:
-            return naming(plan, queue, dead)
-        # Who makes a queue under the name that another's dead letters go to by default gives it to these.
+            return with_dead_letter_check(plan, queue, dead)
+        # A new queue under the default name of another queue's dead-letter queue becomes that dead-letter queue.
         by_default = (q.name for q in self._catalog if q.options.dead_letter is None and q.dead_letter == queue)
         source = None if self._find(queue) is not None else next(by_default, None)
         names = None if source is None else (source, queue)
@@ -462,7 +462,7 @@ class Passes:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
         if spec is not None:
-            # Somebody may drop it around the proxy in this moment.
+            # Another client may drop it at this moment, not through the proxy.
             if_exists = "IF EXISTS " if statement.if_exists else ""
             drops = frozenset((spec.name,))
             return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True, drops=drops))
@@ -473,7 +473,7 @@ class Passes:
     def _stream(self, statement: SelectStream, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
-        if spec is None and (topic := self._perhaps_topic(statement.name, context)) is not None:
+        if spec is None and (topic := self._topic_or_none(statement.name, context)) is not None:
             plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context)
             if not isinstance(plan, QueueSpec):
                 return plan
@@ -500,7 +500,7 @@ def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
 
 
 def _truncate(queue: QueueSpec) -> Execute:
-    """TRUNCATE QUEUE. TRUNCATE TABLE would begin the ids anew: an ack that is on its way would end a new message."""
+    """TRUNCATE QUEUE. TRUNCATE TABLE would restart the ids: a delayed ack would end a new message."""
     effects = replace(ending(queue.name, None), catalog=True)  # who may settle messages may not empty a queue by it
     return Execute(f"DELETE FROM {queue.name.sql}", effects, pins=Pins.VERB)
 

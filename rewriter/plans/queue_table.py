@@ -1,7 +1,7 @@
 """CREATE QUEUE to CREATE TABLE and back.
 
-The queue's own columns come before the user's, but for those that the user declares: these keep their type and place,
-and get only what the engine cannot do without (a default, a unique key on id, the generated expression of state).
+The queue's own columns come before the user's, except those that the user declares: these keep their type and place,
+and get only what the engine requires (a default, a unique key on id, the generated expression of state).
 """
 
 from __future__ import annotations
@@ -99,21 +99,21 @@ def create_table(
     primary = any(_is_primary(item) for item in items)
     if "id" not in declared and not primary:
         defaults["id"] += " PRIMARY KEY"
-    lines = [f"{column} {definition}" for column, definition in defaults.items() if column not in declared]
-    late = [line for line in lines if "time_scheduled" in declared and line.startswith("time_next ")]
-    lines = [line for line in lines if line not in late]
+    definitions = [f"{column} {definition}" for column, definition in defaults.items() if column not in declared]
+    deferred = [text for text in definitions if "time_scheduled" in declared and text.startswith("time_next ")]
+    definitions = [text for text in definitions if text not in deferred]
     for item in items:
-        lines.append(_user_item(item, defaults))
+        definitions.append(_user_item(item, defaults))
         if isinstance(item, ColumnItem) and item.name.lower() == "time_scheduled":
-            # An expression default may only look back to columns before it (MySQL 8).
-            lines.extend(late)
-    lines.extend(_id_key(items, declared, primary))
-    lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
-    lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
-    lines.append(times_rule(name.table))
+            # An expression default may only refer to columns before it (MySQL 8).
+            definitions.extend(deferred)
+    definitions.extend(_id_key(items, declared, primary))
+    definitions.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
+    definitions.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
+    definitions.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
     comment = comment_literal(to_comment(options), name.table)
-    return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
+    return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(definitions)}) {ENGINE} COMMENT={comment}"
 
 
 def _defaults(now_sql: str) -> dict[str, str]:
@@ -136,8 +136,8 @@ def _defaults(now_sql: str) -> dict[str, str]:
 def times_rule(table: str, columns: Iterable[str] = ("time_scheduled", "time_next")) -> str:
     """The constraint that refuses a time before the year 2000: it is a time in seconds or milliseconds, or a DATETIME.
 
-    Such a time lies in the past as nanoseconds, so the message would go out at once. 0 and below mean "now". In MySQL
-    the names of constraints are unique in a database.
+    As nanoseconds such a time is in the past, so the message would be delivered at once. 0 and below mean "now". In
+    MySQL the names of constraints are unique in a database.
     """
     name = f"{table}{_TIMES_RULE}"
     if len(name) > _NAME_MAX:
@@ -160,7 +160,7 @@ def _check_order_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> 
 
 
 def type_code(item: ColumnItem) -> int:
-    """The code of a declared column's type, as far as it says whether there is an index on all of it."""
+    """The code of a declared column's type, as far as it determines whether the whole column can be indexed."""
     return _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
 
 
@@ -205,7 +205,7 @@ def _user_id(item: ColumnItem) -> str:
     return f"{item.text} NOT NULL"
 
 
-def _with_default(item: ColumnItem, name: str, ours: str) -> str:
+def _with_default(item: ColumnItem, name: str, default: str) -> str:
     if name in _NULLABLE and _nullness(item) == "NOT NULL":
         return _refuse(item, "it must allow NULL: time_next of an acked message, the others of a new one")
     if name in _COUNTED and (_nullness(item) == "NULL" or _default_is_null(item)):
@@ -213,9 +213,9 @@ def _with_default(item: ColumnItem, name: str, ours: str) -> str:
     if name == "time_acked" and "DEFAULT" in item.words and not _default_is_null(item):
         return _refuse(item, "its default must be NULL: a new message is not acked")
     nullness = " NOT NULL" if name not in _NULLABLE and _nullness(item) is None else ""
-    if "DEFAULT" in item.words or "DEFAULT" not in ours:
+    if "DEFAULT" in item.words or "DEFAULT" not in default:
         return item.text + (nullness if name in _COUNTED else "")
-    return f"{item.text}{nullness} DEFAULT{ours.partition(' DEFAULT')[2]}"
+    return f"{item.text}{nullness} DEFAULT{default.partition(' DEFAULT')[2]}"
 
 
 def _refuse(item: ColumnItem, why: str) -> str:
@@ -237,7 +237,7 @@ def _default_is_null(item: ColumnItem) -> bool:
 
 
 def _nullness(item: ColumnItem) -> str | None:
-    """NOT NULL, NULL, or None if not said. NULL after DEFAULT or SET (of a foreign key) says nothing of it."""
+    """NOT NULL, NULL, or None if not specified. NULL after DEFAULT or SET (of a foreign key) does not count."""
     for before, word in zip(("", *item.words), item.words, strict=False):
         if word == "NULL" and before == "NOT":
             return "NOT NULL"
@@ -250,15 +250,15 @@ def _nullness(item: ColumnItem) -> str | None:
 
 
 def _id_key(items: tuple[Item, ...], declared: dict[str, ColumnItem], primary: bool) -> list[str]:
-    """What makes id unique by itself, unless its own definition or the user's keys do."""
-    own = declared.get("id")
-    if own is not None and {"PRIMARY", "UNIQUE", "KEY"}.intersection(own.words):
+    """The key that makes id unique, unless its own definition or the user's keys do."""
+    id_column = declared.get("id")
+    if id_column is not None and {"PRIMARY", "UNIQUE", "KEY"}.intersection(id_column.words):
         return []
     if any(_is_unique_key_on_id(item) for item in items):
         return []
     if primary:
         return ["UNIQUE KEY (id)"]
-    return ["PRIMARY KEY (id)"] if own is not None else []
+    return ["PRIMARY KEY (id)"] if id_column is not None else []
 
 
 def _is_unique_key_on_id(item: Item) -> bool:
@@ -316,17 +316,17 @@ def back_quoted(definition: str, *, backslash_escapes: bool = True) -> str:
 
 
 def show_create_queue(create_table_sql: str, spec: QueueSpec, *, backslash_escapes: bool = True) -> str:
-    """CREATE QUEUE text that makes this queue again, from what SHOW CREATE TABLE says of its table.
+    """CREATE QUEUE text that makes this queue again, from SHOW CREATE TABLE of its table.
 
     Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
     """
     _, items = parse_create_table(without_comments(create_table_sql))
-    ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
-    kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
-    columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""
+    generated = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
+    user_items = [_as_declared(item) for item in items if not _is_generated(item, generated)]
+    columns = "\n  " + ",\n  ".join(user_items) + "\n" if user_items else ""
     text = f"CREATE QUEUE {quoted(spec.name.table)} ({columns})"
-    given = option_items(spec.options).items()
-    options = ", ".join(f"{name} = {plain_literal(v, backslash_escapes=backslash_escapes)}" for name, v in given)
+    values = option_items(spec.options).items()
+    options = ", ".join(f"{name} = {plain_literal(v, backslash_escapes=backslash_escapes)}" for name, v in values)
     return f"{text} WITH ({options})"
 
 
@@ -341,12 +341,12 @@ def _is_as_created(item: ColumnItem) -> bool:
     return pattern is not None and re.fullmatch(pattern, item.definition, re.IGNORECASE | re.DOTALL) is not None
 
 
-def _is_ours(item: Item, ours: set[str]) -> bool:
+def _is_generated(item: Item, generated: set[str]) -> bool:
     if isinstance(item, ColumnItem):
-        return item.name.lower() in ours
+        return item.name.lower() in generated
     if _IS_TIMES_RULE.match(item.text):
         return True
     words = item.text.split("(")[0].replace("`", "").split()
     if words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]:
         return True
-    return "id" in ours and _is_unique_key_on_id(item)
+    return "id" in generated and _is_unique_key_on_id(item)

@@ -17,51 +17,51 @@ def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
     """The queue that these are the dead letters of.
 
     Raises:
-        UnsupportedSql: it is gone, or is unknown.
+        UnsupportedSql: it was dropped, or is unknown.
     """
     name = dead.name
     owner = dead.options.dead_letter_of
     if owner is not None:
-        found = [queue for queue in catalog if queue.name.database == name.database and queue.name.table == owner]
+        sources = [queue for queue in catalog if queue.name.database == name.database and queue.name.table == owner]
         why = f"its queue '{owner}' is gone"
     else:
-        found = [q for q in catalog if q.name.database == name.database and q.options.dead_letter == name.table]
-        found += [q for q in catalog if q.options.dead_letter is None and q.dead_letter == name]
-        why = "no queue has it for its dead-letter queue" if not found else "several queues have it for theirs"
-    if len(found) != 1:
+        sources = [q for q in catalog if q.name.database == name.database and q.options.dead_letter == name.table]
+        sources += [q for q in catalog if q.options.dead_letter is None and q.dead_letter == name]
+        why = "no queue has it for its dead-letter queue" if not sources else "several queues have it for theirs"
+    if len(sources) != 1:
         raise UnsupportedSql(f"REDRIVE {name.table} is not possible: {why}; move the messages by INSERT ... SELECT")
-    return found[0]
+    return sources[0]
 
 
 def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, now_sql: str) -> Redrive:
     """The unit of statements."""
     table = dead.name.sql
-    wanted = f"time_acked IS NULL AND {not_set_aside()}"
-    condition = f"({statement.condition}) AND {wanted}" if statement.condition else wanted
+    redrivable = f"time_acked IS NULL AND {not_set_aside()}"
+    condition = f"({statement.condition}) AND {redrivable}" if statement.condition else redrivable
     limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
     marked = f"FROM {table} WHERE time_acked IS NULL AND time_next"
     values = _values(dead, source, now_sql)
     # After a seek a group may have the message in its queue: then that one is the message.
-    again = source.options.topic is not None
-    there = f"id {'NOT ' if again else ''}IN (SELECT there.id FROM {source.name.sql} AS there)"
-    renumbers = not again and numbers_itself(source)
-    others = {name: value for name, value in values.items() if name.lower() != "id"} if renumbers else {}
+    partly = source.options.topic is not None
+    there = f"id {'NOT ' if partly else ''}IN (SELECT there.id FROM {source.name.sql} AS there)"
+    renumbers = not partly and numbers_itself(source)
+    renumbered = {name: value for name, value in values.items() if name.lower() != "id"} if renumbers else {}
     return Redrive(
         f"UPDATE {table} SET time_next = {_mark(dead, renumbers)} WHERE {condition} ORDER BY time_next, id{limit}",
-        _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND {there}' if again else ''}"),
+        _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND {there}' if partly else ''}"),
         f"DELETE {marked} {f'IN ({REDRIVEN_NS}, {RENUMBERED_NS})' if renumbers else f'= {REDRIVEN_NS}'}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
-        again,
+        partly,
         f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
         f" AND {there}"
         if renumbers
         else "",
-        _copy(source, others, f"{marked} = {RENUMBERED_NS}") if renumbers else "",
+        _copy(source, renumbered, f"{marked} = {RENUMBERED_NS}") if renumbers else "",
     )
 
 
 def _mark(dead: QueueSpec, renumbers: bool) -> str:
-    """A dead letter whose id is not that of its message has none that means it in the queue."""
+    """A dead letter whose id is not that of its message gets a new id in the queue."""
     if not renumbers or dead.column(SOURCE_ID_COLUMN) is None:
         return str(REDRIVEN_NS)
     return f"CASE WHEN {SOURCE_ID_COLUMN} IS NULL THEN {REDRIVEN_NS} ELSE {RENUMBERED_NS} END"
@@ -73,15 +73,15 @@ def _copy(source: QueueSpec, values: Mapping[str, str], marked: str) -> str:
 
 
 def _values(dead: QueueSpec, source: QueueSpec, now_sql: str) -> dict[str, str]:
-    """What goes into each column of the queue, by name: as a new message, but for its identity and history."""
+    """The value for each column of the queue, by name: as for a new message, except for its identity and history."""
     fixed = {"time_next": now_sql, "epoch": "0", "time_acked": "NULL"}
     if source.has_tokens:
         fixed[TOKEN_COLUMN] = "0"
     values: dict[str, str] = {}
     for column in source.columns:
         name = column.name.lower()
-        own = dead.column(name)
-        if name in source.generated or (own is None and name not in fixed):
+        dead_column = dead.column(name)
+        if name in source.generated or (dead_column is None and name not in fixed):
             continue
-        values[column.name] = fixed[name] if name in fixed or own is None else quoted(own.name)
+        values[column.name] = fixed[name] if name in fixed or dead_column is None else quoted(dead_column.name)
     return values

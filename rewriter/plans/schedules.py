@@ -1,7 +1,7 @@
-"""Statements on schedules: their names looked up, and the SQL that they come to.
+"""Statements on schedules: their names are looked up, and their SQL is generated.
 
-The texts read and write the row of a schedule (engine.model.schedules) on the client's own connection, so that what he
-does is a part of his transaction and needs his rights.
+The texts read and write the row of a schedule (engine.model.schedules) on the client's own connection, so that the
+change is a part of the client's transaction and needs its rights.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.model.schedules import (
     Rule,
     Schedule,
     ScheduleName,
+    SpecialValue,
     Value,
-    Word,
     columns_text,
     values_text,
 )
@@ -48,7 +48,7 @@ def value_sql(value: Value) -> str:
             return f"X'{value.hex()}'"
         case Number(text):
             return text
-        case Word():
+        case SpecialValue():
             return "DEFAULT"
 
 
@@ -69,7 +69,7 @@ def _rule_columns(rule: Rule) -> dict[str, str]:
 
 def create_sql(schedule: Schedule) -> str:
     """The INSERT of a schedule's row."""
-    given = {
+    row = {
         "name": hex_literal(schedule.name.name),
         "queue_name": hex_literal(schedule.queue.table),
         **_rule_columns(schedule.rule),
@@ -81,7 +81,7 @@ def create_sql(schedule: Schedule) -> str:
         "time_created": str(schedule.created_ns),
         "time_changed": str(schedule.changed_ns),
     }
-    return f"INSERT INTO {schedule.name.table.sql} ({', '.join(given)}) VALUES ({', '.join(given.values())})"
+    return f"INSERT INTO {schedule.name.table.sql} ({', '.join(row)}) VALUES ({', '.join(row.values())})"
 
 
 def _is(name: ScheduleName) -> str:
@@ -89,9 +89,9 @@ def _is(name: ScheduleName) -> str:
 
 
 def read_sql(name: ScheduleName, columns: Sequence[str], *, lock: bool) -> str:
-    """Reads a schedule's row, texts in hexadecimal so that no character set comes between."""
-    asked = ", ".join(f"HEX({column})" if column in TEXTS else column for column in columns)
-    return f"SELECT {asked} FROM {name.table.sql} WHERE {_is(name)}{' FOR UPDATE' if lock else ''}"
+    """Reads a schedule's row, texts in hexadecimal so that the character set does not matter."""
+    selected = ", ".join(f"HEX({column})" if column in TEXTS else column for column in columns)
+    return f"SELECT {selected} FROM {name.table.sql} WHERE {_is(name)}{' FOR UPDATE' if lock else ''}"
 
 
 TEXTS = frozenset(
@@ -106,14 +106,14 @@ def pause_sql(name: ScheduleName, now_ns: int) -> str:
 
 
 def change_sql(name: ScheduleName, now_ns: int, next_ns: int | None, rule: Rule | None, missed: Missed | None) -> str:
-    """The schedule goes on from its tick `next_ns`, if that is given, with a new rule, or what else is given."""
-    given = {} if rule is None else _rule_columns(rule)
+    """The schedule continues from its tick `next_ns`, if that is set, with a new rule, or the other new settings."""
+    values = {} if rule is None else _rule_columns(rule)
     if missed is not None:
-        given["missed"] = hex_literal(missed.value)
+        values["missed"] = hex_literal(missed.value)
     if next_ns is not None:
-        given["next_tick"] = str(next_ns)
-    given["time_changed"] = str(now_ns)
-    changes = ", ".join(f"{column} = {value}" for column, value in given.items())
+        values["next_tick"] = str(next_ns)
+    values["time_changed"] = str(now_ns)
+    changes = ", ".join(f"{column} = {value}" for column, value in values.items())
     return f"UPDATE {name.table.sql} SET {changes} WHERE {_is(name)}"
 
 
@@ -130,7 +130,7 @@ def drop_sql(name: ScheduleName) -> str:
     return f"DELETE FROM {name.table.sql} WHERE {_is(name)}"
 
 
-def shown(schedule: Schedule, *, backslash_escapes: bool = True) -> str:
+def create_schedule_text(schedule: Schedule, *, backslash_escapes: bool = True) -> str:
     """The CREATE SCHEDULE that makes it again."""
 
     def literal(text: str) -> str:
@@ -150,11 +150,11 @@ def shown(schedule: Schedule, *, backslash_escapes: bool = True) -> str:
 
 
 def _shown_value(value: Value) -> str:
-    return value.value if isinstance(value, Word) else value_sql(value)
+    return value.value if isinstance(value, SpecialValue) else value_sql(value)
 
 
-def takes_messages(target: QueueSpec | TopicSpec) -> None:
-    """Raises UnsupportedSql where nobody but the proxy may insert: a consumer group's queue."""
+def check_accepts_inserts(target: QueueSpec | TopicSpec) -> None:
+    """Raises UnsupportedSql where only the proxy may insert: a consumer group's queue."""
     if isinstance(target, QueueSpec) and target.options.topic is not None:
         raise UnsupportedSql(
             f"'{target.name.table}' is fed from its topic: CREATE SCHEDULE ... ON {target.options.topic}"

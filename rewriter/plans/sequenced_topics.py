@@ -21,16 +21,16 @@ KEY = f"UNIQUE KEY {SEQUENCE_COLUMN} ({SEQUENCE_COLUMN})"
 SETS = re.compile(rf"\b{SEQUENCE_COLUMN}[`\"]?\s*:?=", re.IGNORECASE | re.ASCII)
 """Where a text may set the column."""
 
-AROUND = 100_000
-"""By how many numbers a message may come later than others that are younger, in a replay that begins at a time."""
+DISORDER_MAX = 100_000
+"""By how many numbers a message may follow younger ones, in a replay that begins at a time."""
 
 
 def with_sequence(
-    options: TopicOptions, given: Mapping[str, OptionValue | None], sequencing: Sequencing
+    options: TopicOptions, requested: Mapping[str, OptionValue | None], sequencing: Sequencing
 ) -> TopicOptions:
-    """The options of a new topic: on a cluster it has numbers, unless WITH says something else."""
-    said = "sequence" in map(str.lower, given)
-    return replace(options, sequence=True) if sequencing is Sequencing.NEEDED and not said else options
+    """The options of a new topic: on a cluster it has numbers, unless WITH specifies something else."""
+    explicit = "sequence" in map(str.lower, requested)
+    return replace(options, sequence=True) if sequencing is Sequencing.NEEDED and not explicit else options
 
 
 def check_sequence(options: TopicOptions, sequencing: Sequencing) -> None:
@@ -66,17 +66,17 @@ def sequence_changes(topic: TopicSpec, options: TopicOptions, groups: Iterable[s
 
 
 def update_of_topic(statement: UpdateQueue, topic: QueueName) -> Passthrough:
-    """UPDATE of a topic, which is the database's own business, but for the numbers.
+    """UPDATE of a topic, which goes to the database unchanged; the numbers cannot be set.
 
     Raises:
-        UnsupportedSql: it gives a number.
+        UnsupportedSql: it sets a number.
     """
     if any(assignment.column.lower() == SEQUENCE_COLUMN for assignment in statement.assignments):
-        raise gives_numbers(topic)
+        raise explicit_number_error(topic)
     return Passthrough(Effects(touched=frozenset((topic,)), uncertain=frozenset((topic,))))
 
 
-def gives_numbers(topic: QueueName) -> UnsupportedSql:
+def explicit_number_error(topic: QueueName) -> UnsupportedSql:
     """Why an INSERT or UPDATE of a topic is refused."""
     reason = f"the proxy gives a topic's messages their numbers; leave {SEQUENCE_COLUMN} out"
     return UnsupportedSql(f"{reason}: '{topic.table}'")

@@ -18,7 +18,7 @@ _STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease")
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
-    """The plan: what the engine is asked for, where values bound by `?` stay at their defaults, and the filter.
+    """The plan: the request to the engine, where values bound by `?` stay at their defaults, and the filter.
 
     Raises:
         UnknownColumn: a name in the column list or the condition.
@@ -40,8 +40,8 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
 def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     clauses = statement.clauses
     group = spec.options.consumer_group
-    given = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
-    options = {name: _number(name, value) for name, value in given.items() if name in _NUMBERS}
+    texts = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
+    options = {name: _number(name, value) for name, value in texts.items() if name in _NUMBERS}
     check_receivers_wait("ack_wait", options.get("ack_wait", 0), spec.options.ack_wait_ns)
     return SubscribeRequest(
         queue=spec.name,
@@ -51,8 +51,8 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
         prefetch=options.get("prefetch"),
         ack_wait_ns=options.get("ack_wait"),
-        consumer=consumer_name(given.get("consumer")),
-        by_connection=by_connection(str(given["lease"])) if "lease" in given else None,
+        consumer=consumer_name(texts.get("consumer")),
+        by_connection=by_connection(str(texts["lease"])) if "lease" in texts else None,
     )
 
 
@@ -72,11 +72,11 @@ def stream_columns(columns: tuple[StreamColumn, ...], spec: QueueSpec | TopicSpe
 
 
 def _check_qualifier(column: StreamColumn, spec: QueueSpec | TopicSpec) -> None:
-    called = {spec.name.table.lower()}
+    names = {spec.name.table.lower()}
     if isinstance(spec, QueueSpec) and spec.options.topic is not None:
-        called.add(spec.options.topic.lower())
-    given = tuple(part.lower() for part in column.qualifier)
-    if given and not (given[-1] in called and given[:-1] in ((), (spec.name.database.lower(),))):
+        names.add(spec.options.topic.lower())
+    qualifier = tuple(part.lower() for part in column.qualifier)
+    if qualifier and not (qualifier[-1] in names and qualifier[:-1] in ((), (spec.name.database.lower(),))):
         raise _unknown_column(column)
 
 
@@ -108,7 +108,7 @@ def _number(name: str, value: OptionValue) -> int:
 
 
 def _options(clauses: StreamClauses, known: Mapping[str, str]) -> dict[str, OptionValue]:
-    """The options of a stream as they were given. Raises InvalidOption for one that a stream does not have."""
+    """The options of a stream as written. Raises InvalidOption for one that a stream does not have."""
     values: dict[str, OptionValue] = {}
     for name, value in clauses.options:
         if name in known:

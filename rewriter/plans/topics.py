@@ -1,6 +1,6 @@
 """Topics and their consumer groups: their definitions, and SELECT ... FROM STREAM on a topic.
 
-A group's stream is that of its queue. A broadcast is the engine's. What ends by itself (SINCE, UNTIL) is an ordinary
+A group's stream is that of its queue. A broadcast is the engine's. A stream that ends (SINCE, UNTIL) is an ordinary
 SELECT of the topic's table, in the client's own session.
 """
 
@@ -75,7 +75,7 @@ from rewriter.plans.queue_table import (
     type_code,
     without_comments,
 )
-from rewriter.plans.sequenced_topics import check_sequence, gives_numbers, sequence_changes, with_sequence
+from rewriter.plans.sequenced_topics import check_sequence, explicit_number_error, sequence_changes, with_sequence
 from rewriter.plans.subscribe import consumer_name, stream_columns
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name, TokenCursor
@@ -119,15 +119,15 @@ def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) 
     if options.partition_ns is None:
         return Execute(sql, Effects(catalog=True))
     check_partitionable(statement.items)
-    return Execute(f"{sql} {PARTITION_CLAUSE}", Effects(catalog=True), partitions=Partitioned(name, made=True))
+    return Execute(f"{sql} {PARTITION_CLAUSE}", Effects(catalog=True), partitions=Partitioned(name, create=True))
 
 
 def alter_topic(
-    topic: TopicSpec, given: Mapping[str, OptionValue | None], groups: Iterable[str], sequencing: Sequencing
+    topic: TopicSpec, requested: Mapping[str, OptionValue | None], groups: Iterable[str], sequencing: Sequencing
 ) -> Execute:
-    """The ALTER TABLE that gives a topic these options. `groups`: the names of its groups. Raises InvalidOption,
+    """The ALTER TABLE that sets these options of a topic. `groups`: the names of its groups. Raises InvalidOption,
     UnsupportedSql."""
-    options = parse_topic_options(given, topic.options)
+    options = parse_topic_options(requested, topic.options)
     changed = replace(topic, options=options)
     if reason := unfit_compact_column(options.compact, {c.name.lower(): c.type for c in topic.columns}):
         raise InvalidOption(reason)
@@ -135,8 +135,8 @@ def alter_topic(
     comment = comment_literal(changed_topic_comment(topic.comment, options), topic.name.table)
     numbers = sequence_changes(topic, options, groups)
     changes = [*numbers, *_index_changes(changed), f"COMMENT={comment}"]
-    asked = any(name.lower() == "partition" and value is not None for name, value in given.items())
-    partitions = Partitioned(topic.name, made=False) if asked else None
+    partitioned = any(name.lower() == "partition" and value is not None for name, value in requested.items())
+    partitions = Partitioned(topic.name, create=False) if partitioned else None
     return Execute(f"ALTER TABLE {topic.name.sql} {', '.join(changes)}", Effects(catalog=True), partitions=partitions)
 
 
@@ -147,11 +147,11 @@ def _compact_keys(options: TopicOptions) -> list[str]:
 
 
 def _index_changes(topic: TopicSpec) -> list[str]:
-    """Drop the index of compaction where it is of no more use; add it where no other serves."""
-    ours = [index for index in topic.indexes if index.name == COMPACT_INDEX]
-    stale = [index for index in ours if index != topic.compact_index]
-    kept = replace(topic, indexes=tuple(index for index in topic.indexes if index not in stale))
-    adds = _compact_keys(topic.options) if kept.compact_index is None else []
+    """Drop the index of compaction where it is no longer used; add it where there is no other."""
+    own = [index for index in topic.indexes if index.name == COMPACT_INDEX]
+    stale = [index for index in own if index != topic.compact_index]
+    remaining = replace(topic, indexes=tuple(index for index in topic.indexes if index not in stale))
+    adds = _compact_keys(topic.options) if remaining.compact_index is None else []
     return [
         *(f"DROP KEY {COMPACT_INDEX}" for _ in stale),
         *(f"ADD KEY {COMPACT_INDEX} ({key})" for key in adds),
@@ -214,16 +214,16 @@ def filter_check(topic: TopicSpec, text: OptionValue | None) -> str:
     return "" if text is None else f"SELECT 1 FROM {topic.name.sql} WHERE ({group_filter(topic, str(text))}) LIMIT 0"
 
 
-def check_group_options(given: Iterable[str]) -> None:
+def check_group_options(names: Iterable[str]) -> None:
     """Raises InvalidOption where a group cannot have one of these options."""
-    for name in given:
+    for name in names:
         if name.lower() in _NOT_OF_GROUPS:
             raise InvalidOption(f"a consumer group has no option '{name}'")
 
 
-def check_queue_options(given: Iterable[str]) -> None:
-    """Raises InvalidOption where CREATE or ALTER QUEUE gives what only CREATE GROUP may."""
-    for name in given:
+def check_queue_options(names: Iterable[str]) -> None:
+    """Raises InvalidOption where CREATE or ALTER QUEUE sets what only CREATE GROUP may."""
+    for name in names:
         if name.lower() in OF_GROUPS:
             raise InvalidOption(f"a queue has no option '{name}'; CREATE GROUP makes consumer groups")
         if name.lower() in GROUPS_ONLY:
@@ -236,7 +236,7 @@ def start_at(beginning: Beginning) -> tuple[StartAt, str]:
 
 
 def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql: str, *, escapes: bool = True) -> str:
-    """The CREATE TABLE of a group's queue, from what SHOW CREATE TABLE says of its topic.
+    """The CREATE TABLE of a group's queue, from SHOW CREATE TABLE of its topic.
 
     Raises:
         InvalidOption: an option names a column that the topic does not have.
@@ -254,19 +254,19 @@ def insert_into_topic(statement: InsertQueue, spec: TopicSpec, now_sql: str) -> 
     """INSERT with named columns, `id` among them, or with a time at which its messages are due.
 
     Raises:
-        UnsupportedSql: it gives an id, or a number. Readers that are beyond it would never see the message.
+        UnsupportedSql: it sets an id, or a number. Readers with a higher position would never see the message.
     """
     topic = spec.name
     named = [column.lower() for column in statement.columns]
     if SEQUENCE_COLUMN in named or sequenced_topics.SETS.search(statement.sql, statement.places[-1]):
-        raise gives_numbers(topic)
+        raise explicit_number_error(topic)
     rows = 1 if statement.assigns else len(statement.places) - 1
     if "id" in named:
         place = named.index("id")
         first = [token.word for token in statement.values[place]] if place < len(statement.values) else []
         empty = [number for number, _ in statement.nulls if number == place]
         if len(empty) != rows and not (rows == 1 and first == ["DEFAULT"]):
-            raise gives_ids(topic)
+            raise explicit_id_error(topic)
     if statement.due is None:
         return Passthrough(Effects(touched=frozenset((topic,))))
     due = due_columns(statement, {column.name.lower() for column in spec.columns}, now_sql)
@@ -276,13 +276,13 @@ def insert_into_topic(statement: InsertQueue, spec: TopicSpec, now_sql: str) -> 
     return Execute(with_columns(statement, due), effects)
 
 
-def gives_ids(topic: QueueName) -> UnsupportedSql:
+def explicit_id_error(topic: QueueName) -> UnsupportedSql:
     """Why an INSERT into a topic is refused."""
     return UnsupportedSql(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
 
 
 def check_not_fed(spec: QueueSpec) -> None:
-    """Raises UnsupportedSql where nobody may insert into a queue: a consumer group's, whose ids are the topic's."""
+    """Raises UnsupportedSql where no client may insert into a queue: a consumer group's, whose ids are the topic's."""
     if spec.options.topic is not None:
         raise UnsupportedSql(f"'{spec.name.table}' is fed from its topic: INSERT INTO {spec.options.topic}")
 
@@ -332,10 +332,10 @@ def group_of(topic: QueueName, name: str | None, groups: dict[str, QueueSpec]) -
         raise InvalidOption(f"topic '{topic.table}' has several groups, say which is meant, {how}: {listed}")
     if not groups:
         raise InvalidOption(f"topic '{topic.table}' has no consumer group: CREATE GROUP name ON {topic.table}")
-    found = [spec for group, spec in groups.items() if group.lower() == (name or "").lower()]
-    if not found:
+    matches = [spec for group, spec in groups.items() if group.lower() == (name or "").lower()]
+    if not matches:
         raise InvalidOption(f"topic '{topic.table}' has no consumer group '{name}'; there are {listed}")
-    return found[0]
+    return matches[0]
 
 
 def _broadcast(
@@ -352,7 +352,7 @@ def _broadcast(
     start, moment = start_at(beginning)
     request = SubscribeRequest(
         queue=topic.name,
-        columns=stream_columns(statement.columns, topic) or topic.message_columns,  # whose rights are asked for
+        columns=stream_columns(statement.columns, topic) or topic.message_columns,  # whose rights are checked
         limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
         wait_mode=clauses.wait_mode,
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
@@ -401,10 +401,10 @@ def _since(beginning: Beginning, table: str, offset: str) -> list[str]:
             return [f"{offset} >= {beginning.offset}"]
         case Start.TIMESTAMP:
             time = _time(beginning.moment)
-            # Offsets rise with the times, but for neighbours; so the table is read from there on, and not from its
-            # start.
+            # Offsets increase with the times, except for adjacent messages; so the table is read from there on, and not
+            # from its start.
             first = f"SELECT {offset} FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
-            around = f" - {sequenced_topics.AROUND}" if offset == SEQUENCE_COLUMN else ""
+            around = f" - {sequenced_topics.DISORDER_MAX}" if offset == SEQUENCE_COLUMN else ""
             bound = f"{offset} >= (SELECT MIN({offset}) FROM ({first}) AS qg_since){around}"
             return [f"time_created >= {time}", bound]
 

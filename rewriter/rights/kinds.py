@@ -20,20 +20,20 @@ class Act(Enum):
 class QueueStatement:
     """An INSERT of literal rows, an UPDATE or DELETE that settles, or a lookup. `columns`: the names that its
     conditions use, and all that a lookup uses, in lower case; they must be the table's, for the reader cannot know.
-    `tells`: of a SETTLE, those of them whose values it tells of, by the rows that it finds or by what it sets, and that
+    `reveals`: of a SETTLE, those of them whose values it reveals, by the rows that match or by what it sets, and that
     are not the queue's own."""
 
     act: Act
     name: Name
     columns: frozenset[str] = frozenset()
-    tells: frozenset[str] = frozenset()
+    reveals: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One assignment of a SET, names in lower case. `value` None is NULL; DEFAULT is given as `default`.
+    """One assignment of a SET, names in lower case. `value` None is NULL; DEFAULT is `default`.
 
-    `names` and `character set` are variables here, `collation` is what a COLLATE after NAMES says.
+    `names` and `character set` are variables here, `collation` is that of a COLLATE after NAMES.
     """
 
     variable: str
@@ -56,24 +56,24 @@ class SessionSettings:
     transaction: bool = False
 
 
-class Shown(Enum):
-    """What a SHOW shows that tells more than an account limited to its queues may know."""
+class SensitiveOutput(Enum):
+    """The output of a SHOW that contains more than an account limited to its queues may know."""
 
     VARIABLES = "variables"
     WARNINGS = "warnings"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A SELECT of constants, variables and harmless functions, or a SHOW of what any driver asks for.
+class SessionQuery:
+    """A SELECT of constants, variables and harmless functions, or a SHOW that drivers send.
 
-    `variables` are those it reads; `own_id` whether it asks for CONNECTION_ID(), `account` for USER() or its like.
+    `variables` are those it reads; `connection_id` whether it reads CONNECTION_ID(), `account` for USER() or its like.
     """
 
     variables: frozenset[str] = frozenset()
-    own_id: bool = False
+    connection_id: bool = False
     account: bool = False
-    shows: Shown | None = None
+    sensitive_output: SensitiveOutput | None = None
 
 
 class Step(Enum):
@@ -88,7 +88,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionStep:
-    """`plain`: nothing but the verb, so that it means nothing where no transaction is open."""
+    """`plain`: only the verb, so that it has no effect where no transaction is open."""
 
     step: Step
     plain: bool = False
@@ -99,4 +99,4 @@ class Use:
     database: str
 
 
-Limited = QueueStatement | SessionSettings | Question | TransactionStep | Use
+LimitedStatement = QueueStatement | SessionSettings | SessionQuery | TransactionStep | Use

@@ -1,8 +1,8 @@
 """SELECT from one table alone: what an account that may read a topic looks up there, and the replay of a stream.
 
 As strict as `statements.read`, which reads no query at all: such a SELECT has columns, COUNT(*), MIN and MAX, a
-condition without subqueries, ORDER BY and LIMIT. A replay (rewriter.plans.topics) has one subquery besides, of one
-form, on the same table. Whoever reads a lookup has to compare the names of its columns with the table's.
+condition without subqueries, ORDER BY and LIMIT. A replay (rewriter.plans.topics) also has one subquery, of one form,
+on the same table. The caller has to compare the names of its columns with the table's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def read_lookup(sql: bytes) -> QueueStatement | None:
     """A SELECT of this form; None for anything else."""
     reader = StrictReader(sql)
     try:
-        found = _select(reader)
+        statement = _select(reader)
     except Unreadable:
         return None
-    return found if reader.ended else None
+    return statement if reader.ended else None
 
 
 def _select(reader: StrictReader) -> QueueStatement:
@@ -68,7 +68,7 @@ def _take_condition(reader: StrictReader, name: Name, used: set[str]) -> None:
         if reader.accept("SELECT"):
             used |= {_take_first_since(reader, name), "time_created"}
         elif not (
-            reader.pass_terms()
+            reader.skip_terms()
             or reader.accept_function(_IN_CONDITIONS)
             or reader.accept("AS", "SIGNED")
             or reader.accept_one(OPERATORS)
@@ -80,8 +80,8 @@ def _take_condition(reader: StrictReader, name: Name, used: set[str]) -> None:
 
 
 def _take_first_since(reader: StrictReader, name: Name) -> str:
-    """MIN(id) FROM (SELECT id FROM t WHERE time_created >= time ORDER BY time_created LIMIT n) AS qg_since), to the
-    letter: what else might stand there could be another table. Or the number in place of the id; which one it is."""
+    """MIN(id) FROM (SELECT id FROM t WHERE time_created >= time ORDER BY time_created LIMIT n) AS qg_since), exactly:
+    anything else there could be another table. Or with the number in place of the id; returns which one it is."""
     offset = reader.accept_any(*_OFFSETS) if reader.accept_function(_MIN) else ""
     if not (offset and reader.accept_symbol(b")")):
         raise Unreadable

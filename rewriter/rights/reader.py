@@ -1,12 +1,12 @@
-"""StrictReader: SQL read so narrowly that no server can read it otherwise.
+"""StrictReader: SQL read so strictly that no server can read it differently.
 
-For texts on which a right depends. What a server might read in another way is not read at all: executable comments and
+For texts on which a right depends. What a server might read differently is not read at all: executable comments and
 hints, comments in comments, `--` without a space after it, NUL, strings and comments that do not end, unknown
 introducers, numbers that run into letters, bytes above 127 outside of quotes (a space in one character set, a letter in
-another). In the character sets of `SAFE_CHARSETS` a quote is a quote wherever it stands; others are the caller's to
-refuse. The caller also sees to it that double quotes are strings (no ANSI_QUOTES) and says whether backslashes escape.
+another). In the character sets of `SAFE_CHARSETS` a quote byte is always a quote; the caller refuses others. The caller
+also ensures that double quotes are strings (no ANSI_QUOTES) and passes whether backslashes escape.
 
-Long lists of values are passed over by one pattern in portions, so that a thread that reads them lets others run.
+Long lists of values are skipped by one pattern in portions, so that a thread that reads them lets others run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SAFE_CHARSETS = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1", "latin2", "la
                            "cp1251", "cp1252", "cp1256", "cp1257", "greek", "hebrew", "koi8r", "koi8u"))  # fmt: skip
 """Character sets in which no byte of a longer character can be taken for a quote or a backslash."""
 
-# A line's comment ends at its newline for every reader only if no carriage return stands alone in it; and what other
-# control characters are worth, readers do not agree upon.
-_LINE = rb"[^\r\n]*+(?:\r?+(?=\n)|\Z)"
+# A line comment ends at its newline for every reader only if it contains no carriage return without a newline; and what
+# other control characters are worth, readers do not agree upon.
+_COMMENT_REST = rb"[^\r\n]*+(?:\r?+(?=\n)|\Z)"
 _SPACE = (
     rb"(?>(?:[ \t\r\n]++|#"
-    + _LINE
+    + _COMMENT_REST
     + rb"|--(?=[ \t\r\n]|\Z)"
-    + _LINE
+    + _COMMENT_REST
     + rb"|/\*(?![!+]|[Mm]!)(?>(?:[^*/]++|\*(?!/)|/(?!\*))*)\*/)*)"
 )
 _LETTER = rb"[\w$\x80-\xff]"
@@ -42,7 +42,7 @@ _NUMBER = (
 )
 _HEX_TEXT = rb"_utf8mb4" + _SPACE + rb"X'[0-9A-Fa-f]*+'(?!" + _LETTER + rb"|\.)"
 _ARITHMETIC = rb"[+%]|\*(?!/)|-(?!-)|/(?!\*)"
-_PORTION = 4096  # atoms passed over in one go: some milliseconds, after which other threads may run
+_PORTION = 4096  # atoms skipped in one call: some milliseconds, after which other threads may run
 
 
 def _compiled(pattern: bytes) -> re.Pattern[bytes]:
@@ -86,7 +86,7 @@ _END = _compiled(rb"(?>(?:;" + _SPACE + rb")*)\Z")
 
 
 class Unreadable(Exception):
-    """The text is not of the form that is asked for, or not readable with certainty."""
+    """The text is not of the expected form, or not readable with certainty."""
 
 
 class StrictReader:
@@ -128,7 +128,7 @@ class StrictReader:
 
     @property
     def place(self) -> int:
-        """Where it stands, for `go_back`."""
+        """The current position, for `go_back`."""
         return self._at
 
     def go_back(self, place: int) -> None:
@@ -226,15 +226,15 @@ class StrictReader:
         match = self._accept(_A_VARIABLE)
         return None if match is None else ((match[1] or b"").decode().lower(), match[2].decode().lower())
 
-    def pass_values(self) -> bool:
+    def skip_values(self) -> bool:
         """Literals, `?`, commas, parentheses and arithmetic; whether there were any. A comment ends them."""
-        return self._pass(self._lexis.values)
+        return self._skip_atoms(self._lexis.values)
 
-    def pass_terms(self) -> bool:
-        """As `pass_values`, and comparisons."""
-        return self._pass(self._lexis.terms)
+    def skip_terms(self) -> bool:
+        """As `skip_values`, and comparisons."""
+        return self._skip_atoms(self._lexis.terms)
 
-    def _pass(self, pattern: re.Pattern[bytes]) -> bool:
+    def _skip_atoms(self, pattern: re.Pattern[bytes]) -> bool:
         start = self._at
         while match := pattern.match(self._sql, self._at):
             self._at = match.end()

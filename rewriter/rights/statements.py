@@ -1,8 +1,8 @@
 """The statements whose whole effect is clear from their text alone, and what they are.
 
 Two use this: accounts that are limited to their queues may run nothing else, and a session that has run nothing else
-leaves nothing behind on its line to the database. `read` is strict (see `reader`) and never guesses: None means
-"some other statement", and is what everything unknown comes to. It reads no structure beyond what a verdict needs; the
+leaves no state on its connection to the database. `read` is strict (see `reader`) and never guesses: None means "some
+other statement", and is the result for everything unknown. It reads no structure beyond what the result needs; the
 database does, so a text that passes here may still be a syntax error there, but never another statement.
 """
 
@@ -14,12 +14,12 @@ from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, SYSTEM_COLUMNS
 from rewriter.rights.kinds import (
     Act,
-    Limited,
-    Question,
+    LimitedStatement,
     QueueStatement,
+    SensitiveOutput,
+    SessionQuery,
     SessionSettings,
     Setting,
-    Shown,
     Step,
     TransactionStep,
     Use,
@@ -32,7 +32,7 @@ _CLOCKS = word_set(
     "CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME LOCALTIME LOCALTIMESTAMP UTC_TIMESTAMP UTC_DATE UTC_TIME"
 )
 _CONSTANTS = word_set("NULL TRUE FALSE DEFAULT INTERVAL DIV MOD") | _UNITS | _CLOCKS
-# The one column that an INSERT of ours uses: of the row that is being inserted, so it tells nothing of others.
+# The one column that our INSERTs use: of the row that is being inserted, so it reveals nothing of others.
 _INSERTED = _CONSTANTS | word_set("TIME_SCHEDULED")
 OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
 FUNCTIONS = _CLOCKS | word_set(
@@ -42,8 +42,10 @@ FUNCTIONS = _CLOCKS | word_set(
     "LENGTH CHAR_LENGTH CRC32 JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
 )
 ACCOUNT_FUNCTIONS = word_set("USER CURRENT_USER SESSION_USER SYSTEM_USER")
-"""Those that tell the database's account of the line."""
-_ABOUT_ME = ACCOUNT_FUNCTIONS | word_set("DATABASE SCHEMA VERSION CONNECTION_ID LAST_INSERT_ID ROW_COUNT FOUND_ROWS")
+"""Those that return the database account of the connection."""
+_SESSION_FUNCTIONS = ACCOUNT_FUNCTIONS | word_set(
+    "DATABASE SCHEMA VERSION CONNECTION_ID LAST_INSERT_ID ROW_COUNT FOUND_ROWS"
+)
 _ACCOUNT_WORDS = word_set("CURRENT_USER SESSION_USER CURRENT_ROLE")  # functions that need no parentheses
 # Words that begin or join queries and clauses, and those; never a column or an alias unless quoted, whatever the table
 # has.
@@ -51,34 +53,34 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
-# What receivers have noted of a message may be as secret as its body.
-_NOTES = frozenset((*ERROR_COLUMNS, ATTEMPTS_COLUMN))
-# What the verbs set (rewriter.plans.nack_release_renew): whoever may settle may nack, release and reject.
-_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN)) | _NOTES
-# What tells nothing of a message but how its delivery stands.
-_OWN_COLUMNS = frozenset(SYSTEM_COLUMNS) - _NOTES
+# What receivers recorded for a message may be as secret as its body.
+_FAILURE_COLUMNS = frozenset((*ERROR_COLUMNS, ATTEMPTS_COLUMN))
+# What the verbs set (rewriter.plans.nack_release_renew): an account that may settle may nack, release and reject.
+_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN)) | _FAILURE_COLUMNS
+# Columns that reveal only the delivery state of a message.
+_STATE_COLUMNS = frozenset(SYSTEM_COLUMNS) - _FAILURE_COLUMNS
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.
 _NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")
 
 
-def read(sql: bytes, *, backslash_escapes: bool = True) -> Limited | None:
+def read(sql: bytes, *, backslash_escapes: bool = True) -> LimitedStatement | None:
     """What one statement is; None for any other than those above."""
     reader = StrictReader(sql, backslash_escapes=backslash_escapes)
     handler = _HANDLERS.get(reader.word)
     if handler is None:
         return None
     try:
-        found = handler(reader)
+        statement = handler(reader)
     except Unreadable:
         return None
-    return found if found is not None and reader.ended else None
+    return statement if statement is not None and reader.ended else None
 
 
 # --- queues
 
 
-def _insert(reader: StrictReader) -> Limited | None:
+def _insert(reader: StrictReader) -> LimitedStatement | None:
     reader.take("INSERT")
     while reader.accept_any("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE"):
         pass
@@ -121,7 +123,7 @@ def _take_names(reader: StrictReader) -> None:
 def _take_rows(reader: StrictReader) -> None:
     """Rows of literals, `?` and harmless functions."""
     some = False
-    while reader.pass_values() or reader.accept_function(FUNCTIONS) or reader.accept_one(_INSERTED):
+    while reader.skip_values() or reader.accept_function(FUNCTIONS) or reader.accept_one(_INSERTED):
         some = True
     if not some:
         raise Unreadable
@@ -130,9 +132,9 @@ def _take_rows(reader: StrictReader) -> None:
 def _take_assignments(
     reader: StrictReader, words: frozenset[str], only: frozenset[str] | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """`column = value, ...`; the columns that the values use, and those of them that are not only noted again. `only`
-    these may be assigned, if given."""
-    used, told = set[str](), set[str]()
+    """`column = value, ...`; the columns that the values use, and those of them that are not only recorded again.
+    `only`: if set, only these may be assigned."""
+    used, revealed = set[str](), set[str]()
     while True:
         column = take_name(reader).lower()
         if only is not None and column not in only:
@@ -140,9 +142,9 @@ def _take_assignments(
         reader.take_symbol(b"=")
         values = _take_value(reader, words, columns=only is not None)
         used |= values
-        told |= values - _NOTES if column in _NOTES else values
+        revealed |= values - _FAILURE_COLUMNS if column in _FAILURE_COLUMNS else values
         if not reader.accept_symbol(b","):
-            return frozenset(used), frozenset(told)
+            return frozenset(used), frozenset(revealed)
 
 
 def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -> set[str]:
@@ -183,7 +185,7 @@ def _accept_column(reader: StrictReader, used: set[str]) -> bool:
 CLAUSES = word_set("WHERE ORDER LIMIT BY ASC DESC")
 
 
-def _update(reader: StrictReader) -> Limited | None:
+def _update(reader: StrictReader) -> LimitedStatement | None:
     reader.take("UPDATE")
     while reader.accept_any("LOW_PRIORITY", "IGNORE"):
         pass
@@ -191,15 +193,15 @@ def _update(reader: StrictReader) -> Limited | None:
     if reader.word == "FORCE":
         _take_by_key(reader)
     reader.take("SET")
-    used, told = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
-    return _settles(name, (clauses := _take_clauses(reader, name)) | used, clauses | told)
+    used, revealed = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
+    return _settles(name, (clauses := _take_clauses(reader, name)) | used, clauses | revealed)
 
 
-def _settles(name: Name, used: frozenset[str], told: frozenset[str]) -> QueueStatement:
-    return QueueStatement(Act.SETTLE, name, used, told - _OWN_COLUMNS)
+def _settles(name: Name, used: frozenset[str], revealed: frozenset[str]) -> QueueStatement:
+    return QueueStatement(Act.SETTLE, name, used, revealed - _STATE_COLUMNS)
 
 
-def _delete(reader: StrictReader) -> Limited | None:
+def _delete(reader: StrictReader) -> LimitedStatement | None:
     reader.take("DELETE")
     while reader.accept_any("LOW_PRIORITY", "QUICK", "IGNORE"):
         pass
@@ -209,7 +211,7 @@ def _delete(reader: StrictReader) -> Limited | None:
     return _settles(name, used := _take_clauses(reader, name), used)
 
 
-def _delete_by_key(reader: StrictReader) -> Limited | None:
+def _delete_by_key(reader: StrictReader) -> LimitedStatement | None:
     """DELETE t FROM t FORCE INDEX (PRIMARY) WHERE condition: what an ACK by ids in a consumer group is made into."""
     name = take_table(reader)
     reader.take("FROM")
@@ -217,7 +219,7 @@ def _delete_by_key(reader: StrictReader) -> Limited | None:
         raise Unreadable
     _take_by_key(reader)
     used = set[str]()
-    if not reader.accept("WHERE") or not _pass_condition(reader, name, used):
+    if not reader.accept("WHERE") or not _skip_condition(reader, name, used):
         raise Unreadable
     return _settles(name, frozenset(used), frozenset(used))
 
@@ -233,7 +235,7 @@ def _take_by_key(reader: StrictReader) -> None:
 def _take_clauses(reader: StrictReader, name: Name) -> frozenset[str]:
     """WHERE, ORDER BY and LIMIT; the columns they use."""
     used: set[str] = set()
-    if reader.accept("WHERE") and not _pass_condition(reader, name, used):
+    if reader.accept("WHERE") and not _skip_condition(reader, name, used):
         raise Unreadable
     take_order(reader, name, used)
     return frozenset(used)
@@ -247,14 +249,14 @@ def take_order(reader: StrictReader, name: Name, used: set[str]) -> None:
             reader.accept_any("ASC", "DESC")
             if not reader.accept_symbol(b","):
                 break
-    if reader.accept("LIMIT") and not reader.pass_values():
+    if reader.accept("LIMIT") and not reader.skip_values():
         raise Unreadable
 
 
-def _pass_condition(reader: StrictReader, name: Name, used: set[str]) -> bool:
+def _skip_condition(reader: StrictReader, name: Name, used: set[str]) -> bool:
     some = False
     while True:
-        if reader.pass_terms() or reader.accept_function(FUNCTIONS) or reader.accept_one(OPERATORS):
+        if reader.skip_terms() or reader.accept_function(FUNCTIONS) or reader.accept_one(OPERATORS):
             some = True
         elif reader.word in CLAUSES or reader.ended:
             return some
@@ -278,7 +280,7 @@ def take_column(reader: StrictReader, name: Name, used: set[str]) -> None:
 # --- the session
 
 
-def _set(reader: StrictReader) -> Limited | None:
+def _set(reader: StrictReader) -> LimitedStatement | None:
     reader.take("SET")
     scope = reader.accept_any("SESSION", "LOCAL")
     if reader.accept("TRANSACTION"):
@@ -382,22 +384,22 @@ def _take_computed(reader: StrictReader) -> frozenset[str]:
     return frozenset(variables)
 
 
-def _select(reader: StrictReader) -> Limited | None:
+def _select(reader: StrictReader) -> LimitedStatement | None:
     reader.take("SELECT")
     variables: set[str] = set()
-    own_id = account = some = False
+    connection_id = account = some = False
     while not reader.ended:
         if (variable := reader.accept_variable()) is not None:
             variables.add(variable[1])
-        elif name := reader.accept_function(FUNCTIONS | _ABOUT_ME):
-            own_id |= name == "CONNECTION_ID"
+        elif name := reader.accept_function(FUNCTIONS | _SESSION_FUNCTIONS):
+            connection_id |= name == "CONNECTION_ID"
             account |= name in ACCOUNT_FUNCTIONS
-            if name in _ABOUT_ME:
+            if name in _SESSION_FUNCTIONS:
                 reader.take_symbol(b")")  # LAST_INSERT_ID(n) would set it
-        elif not (reader.pass_terms() or reader.accept_one(OPERATORS)):
+        elif not (reader.skip_terms() or reader.accept_one(OPERATORS)):
             _take_alias(reader)
         some = True
-    return Question(frozenset(variables), own_id, account) if some else None
+    return SessionQuery(frozenset(variables), connection_id, account) if some else None
 
 
 def _take_alias(reader: StrictReader) -> None:
@@ -407,28 +409,32 @@ def _take_alias(reader: StrictReader) -> None:
     take_name(reader)
 
 
-def _show(reader: StrictReader) -> Limited | None:
+def _show(reader: StrictReader) -> LimitedStatement | None:
     reader.take("SHOW")
     if reader.accept("COUNT"):
         reader.take_symbol(b"(")
         reader.take_symbol(b"*")
         reader.take_symbol(b")")
-        return Question() if reader.accept_any("WARNINGS", "ERRORS") else None
+        return SessionQuery() if reader.accept_any("WARNINGS", "ERRORS") else None
     if reader.accept_any("WARNINGS", "ERRORS"):
-        return Question(shows=Shown.WARNINGS) if not reader.accept("LIMIT") or reader.pass_values() else None
+        return (
+            SessionQuery(sensitive_output=SensitiveOutput.WARNINGS)
+            if not reader.accept("LIMIT") or reader.skip_values()
+            else None
+        )
     if reader.accept("ENGINES") or reader.accept("STORAGE", "ENGINES"):
-        return Question()
-    shows = None
+        return SessionQuery()
+    sensitive_output = None
     if not (reader.accept("COLLATION") or reader.accept("CHARSET") or reader.accept("CHARACTER", "SET")):
         reader.accept_any("GLOBAL", "SESSION", "LOCAL")
         reader.take("VARIABLES")
-        shows = Shown.VARIABLES
-    if reader.accept_any("LIKE", "WHERE") and not _pass_condition(reader, Name(None, ""), set()):
+        sensitive_output = SensitiveOutput.VARIABLES
+    if reader.accept_any("LIKE", "WHERE") and not _skip_condition(reader, Name(None, ""), set()):
         return None
-    return Question(shows=shows)
+    return SessionQuery(sensitive_output=sensitive_output)
 
 
-def _use(reader: StrictReader) -> Limited | None:
+def _use(reader: StrictReader) -> LimitedStatement | None:
     reader.take("USE")
     return Use(take_name(reader))
 
@@ -436,7 +442,7 @@ def _use(reader: StrictReader) -> Limited | None:
 # --- transactions
 
 
-def _begin(reader: StrictReader) -> Limited | None:
+def _begin(reader: StrictReader) -> LimitedStatement | None:
     if reader.accept("START", "TRANSACTION"):
         while reader.accept_any("WITH", "CONSISTENT", "SNAPSHOT", "READ", "ONLY", "WRITE") or reader.accept_symbol(
             b","
@@ -447,7 +453,7 @@ def _begin(reader: StrictReader) -> Limited | None:
     return TransactionStep(Step.BEGIN)
 
 
-def _end(reader: StrictReader) -> Limited | None:
+def _end(reader: StrictReader) -> LimitedStatement | None:
     """COMMIT and ROLLBACK; not with RELEASE, which ends the connection."""
     step = Step[reader.accept_any("COMMIT", "ROLLBACK")]
     reader.accept("WORK")
@@ -464,14 +470,14 @@ def _end(reader: StrictReader) -> Limited | None:
     return TransactionStep(step, plain)
 
 
-def _savepoint(reader: StrictReader) -> Limited | None:
+def _savepoint(reader: StrictReader) -> LimitedStatement | None:
     reader.accept("RELEASE")
     reader.take("SAVEPOINT")
     take_name(reader)
     return TransactionStep(Step.SAVEPOINT)
 
 
-_HANDLERS: dict[str, Callable[[StrictReader], Limited | None]] = {
+_HANDLERS: dict[str, Callable[[StrictReader], LimitedStatement | None]] = {
     "INSERT": _insert,
     "UPDATE": _update,
     "DELETE": _delete,

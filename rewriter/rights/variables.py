@@ -20,10 +20,10 @@ REPEATABLE = HARMLESS | word_set(
     "foreign_key_checks unique_checks sql_big_selects default_storage_engine optimizer_switch default_week_format "
     "div_precision_increment tmp_table_size max_heap_table_size sort_buffer_size join_buffer_size"
 )
-"""What another session can be set to the same way, to the same effect. Not here: what counts once (insert_id) or makes
-something (profiling, pseudo_thread_id)."""
+"""What can be set in another session to the same effect. Not here: what applies once (insert_id) or creates something
+(profiling, pseudo_thread_id)."""
 
-ASKED = HARMLESS | word_set(
+READABLE = HARMLESS | word_set(
     "auto_increment_increment auto_increment_offset character_set_server character_set_database character_set_system "
     "collation_server collation_database default_storage_engine hostname identity init_connect innodb_read_only "
     "last_insert_id license lower_case_table_names lower_case_file_system max_allowed_packet max_connections "
@@ -32,12 +32,13 @@ ASKED = HARMLESS | word_set(
     "warning_count error_count foreign_key_checks unique_checks have_ssl have_openssl sql_big_selects in_transaction "
     "explicit_defaults_for_timestamp net_buffer_length innodb_version pseudo_thread_id"
 )
-"""What drivers and frameworks ask for when they connect."""
+"""What drivers and frameworks read when they connect."""
 
-UNTOLD = frozenset(("init_connect",))
-"""Of these, what an account that is limited to its queues may not see, for others wrote it: it is empty."""
+HIDDEN = frozenset(("init_connect",))
+"""Of these, the ones an account that is limited to its queues may not see, because others wrote them: they are
+empty."""
 
-_READ_OTHERWISE = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
+_PARSING_MODES = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
 _MODE = re.compile(r"\w+", re.ASCII)
 
 _SWITCHES = {"0": False, "1": True, "off": False, "on": True, "false": False, "true": True}
@@ -48,15 +49,16 @@ def switch_value(value: str | None) -> bool | None:
     return None if value is None else _SWITCHES.get(value.lower())
 
 
-def modes_without_reading_otherwise(modes: str) -> str:
-    """An sql_mode without those of its modes by which SQL is read in another way, and without what is no mode's name.
+def without_parsing_modes(modes: str) -> str:
+    """An sql_mode without those of its modes that change how SQL is parsed, and without anything that is no mode's
+    name.
 
-    It is put into a statement of ours, so nothing that a server says but a name may get there.
+    It is put into one of our statements, so only names may get there, whatever a server returns.
     """
     names = (mode.strip() for mode in modes.split(","))
-    return ",".join(name for name in names if _MODE.fullmatch(name) and name.upper() not in _READ_OTHERWISE)
+    return ",".join(name for name in names if _MODE.fullmatch(name) and name.upper() not in _PARSING_MODES)
 
 
-def reads_otherwise(modes: str) -> bool:
-    """Whether an sql_mode changes how SQL is read: what a quote or a backslash is."""
-    return not set(modes.upper().replace(" ", "").split(",")).isdisjoint(_READ_OTHERWISE)
+def changes_parsing(modes: str) -> bool:
+    """Whether an sql_mode changes how SQL is parsed: what a quote or a backslash is."""
+    return not set(modes.upper().replace(" ", "").split(",")).isdisjoint(_PARSING_MODES)

@@ -1,5 +1,5 @@
-"""The cheap look at every statement: does it concern a queue?
+"""Classifies every statement cheaply: does it concern a queue?
 
-Nearly all statements of an application end here. `scanner` looks at the verb and the names; `passing_text` does so for
+Nearly all statements of an application end here. `scanner` checks the verb and the names; `large_text` does so for
 texts that come in pieces; `named_ids` reads the ids that an ACK names.
 """

@@ -1,4 +1,4 @@
-"""Which columns an INSERT names, as far as the scanner has to know."""
+"""Which columns an INSERT names, as far as the scanner needs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SETS_NUMBER = re.compile(NUMBERS + rb"[`\"]?" + SPACE + rb":?=", re.IGNORECASE)
 _COLUMNS = re.compile(SPACE + rb"\(([^()]*+)\)")
 
 
-def gives_id(sql: bytes, place: int) -> bool:
+def sets_id(sql: bytes, place: int) -> bool:
     """Whether an INSERT whose table's name ends there names the column id, or that of numbers: in its list of columns,
     or as one that it sets."""
     if names_column(sql, place, b"id") or _SETS_ID.match(sql, place, place + _SEARCH_MAX) is not None:

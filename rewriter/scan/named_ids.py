@@ -1,9 +1,9 @@
-"""Which messages a statement certainly ends, as far as its text tells.
+"""Which messages a statement certainly ends, as far as its text shows.
 
-Only `id = literal` and `id IN (literals)`, alone or with `AND time_acked IS NULL`, say so; everything else is
-uncertain, and the engine then asks the table. With `AND lease_token = number`, or epoch, which names one delivery, they
-say so if all of them are changed. A literal counts only if it equals the key
-exactly as the engine holds it: digits for an integer key, a string without escapes for a text key.
+These are only `id = literal` and `id IN (literals)`, alone or with `AND time_acked IS NULL`; everything else is
+uncertain, and the engine then reads the table. With `AND lease_token = number`, or epoch, which names one delivery,
+they are certain if all of them are changed. A literal counts only if it equals the key exactly as the engine stores it:
+digits for an integer key, a string without escapes for a text key.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
 
 def _condition(value: bytes, also: bytes = b"") -> re.Pattern[bytes]:
     """`id = value` or `id IN (values)`, perhaps with `AND time_acked IS NULL`; its groups are the values. `also`: what
-    may stand between."""
+    may be between."""
     return re.compile(
         SPACE + _QUALIFIER + rb"`?id`?" + SPACE
         + rb"(?:=" + SPACE + rb"(" + value + rb")"
@@ -96,7 +96,7 @@ def names_ids(condition: str) -> bool:
 
 
 def message_id(literal: str, kind: KeyKind) -> MessageId | None:
-    """The key that a literal, as written, certainly means; None when it may mean another."""
+    """The key of a literal, as written; None when it may be another."""
     quoted = literal[:1] == "'"
     text = literal[1:-1] if quoted else literal
     if kind is KeyKind.TEXT:

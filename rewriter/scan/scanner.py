@@ -1,9 +1,9 @@
-"""The cheap look at every statement: does it concern queues at all?
+"""Classifies every statement cheaply: does it concern queues at all?
 
 Runs on the hot path of every client, so: the leading verb decides, a few anchored patterns follow, nothing is decoded
-or tokenised, and literals of megabytes are not read. Fail safe: where a statement might be ours it says PLAN, and the
-planner, which does parse, may still find it ordinary. What it cannot see (stored programs, triggers, PREPARE ... FROM
-text) is found by the engine's poller.
+or tokenised, and literals of megabytes are not read. Fail safe: where a statement might be a queue statement it returns
+PLAN, and the planner, which does parse, may still treat it as ordinary SQL. What it cannot see (stored programs,
+triggers, PREPARE ... FROM text) is found by the engine's poller.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from engine.model.identity import highest_given
+from engine.model.identity import highest_explicit_id
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, SystemTable
-from rewriter.scan.named_columns import NUMBERS, gives_id, names_column
+from rewriter.scan.named_columns import NUMBERS, names_column, sets_id
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
-from rewriter.scan.socket_variable import asks_socket
+from rewriter.scan.socket_variable import reads_socket
 from rewriter.text.lexis import (
     GAP,
     IDENTIFIER,
@@ -34,15 +34,15 @@ from rewriter.text.queue_names import SYSTEM_DATABASE, QueueNames, Undecidable
 from rewriter.text.shown_defaults import may_show_defaults
 from rewriter.text.transaction_verbs import transaction_verb
 
-__all__ = ["Concern", "Glance", "StatementScanner", "split_statements", "transaction_verb"]
+__all__ = ["Classification", "StatementClass", "StatementScanner", "split_statements", "transaction_verb"]
 
-# 64 KiB: where a name must be looked for anywhere in a statement. Longer ones are taken to name every queue.
+# 64 KiB: where a name must be searched anywhere in a statement. Longer ones count as naming every queue.
 _SEARCH_MAX = 65536
-_SEMICOLONS_MAX = 1000  # after each of which a verb is looked for; more, and the text is cut into its statements
+_SEMICOLONS_MAX = 1000  # after each of which a verb is searched; with more, the text is split into its statements
 _FORM_MAX = 8192  # of an INSERT that a form made: the queue's own columns come first in it
 
 
-class Concern(Enum):
+class StatementClass(Enum):
     """How far a statement concerns queues. NONE and TOUCHES: to the database unchanged. USE (it may change how names
     and texts of statements to come are read), PLAN: to the planner."""
 
@@ -53,17 +53,17 @@ class Concern(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """The verdict. `effects` are those of the statement if it is run as it stands (also with PLAN)."""
+class Classification:
+    """The result. `effects` are those of the statement if it is run unchanged (also with PLAN)."""
 
-    concern: Concern
+    kind: StatementClass
     effects: Effects = NO_EFFECTS
 
 
-_NOTHING = Glance(Concern.NONE)
-_PLAN = Glance(Concern.PLAN)
-_USE = Glance(Concern.USE)
-_CATALOG = Glance(Concern.TOUCHES, Effects(catalog=True))
+_NOTHING = Classification(StatementClass.NONE)
+_PLAN = Classification(StatementClass.PLAN)
+_USE = Classification(StatementClass.USE)
+_CATALOG = Classification(StatementClass.TOUCHES, Effects(catalog=True))
 
 
 def _pattern(text: bytes) -> re.Pattern[bytes]:
@@ -100,10 +100,12 @@ _DELETE = _pattern(
     + rb"(?:;|\Z|(?:(?P<where>WHERE)|ORDER|LIMIT|RETURNING)" + WORD_END + rb")"
 )  # fmt: skip
 _LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
-_OURS = SPACE + rb"(?:(QUEUE|TOPIC|GROUP|SCHEDULE)|"
-_CREATE = _pattern(_OURS + rb"(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END)
-_ALTER = _pattern(_OURS + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
-_DROP = _pattern(_OURS + rb"(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
+_QUEUE_OBJECT = SPACE + rb"(?:(QUEUE|TOPIC|GROUP|SCHEDULE)|"
+_CREATE = _pattern(
+    _QUEUE_OBJECT + rb"(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
+)
+_ALTER = _pattern(_QUEUE_OBJECT + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_DROP = _pattern(_QUEUE_OBJECT + rb"(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
 _DROPPED = _pattern(SPACE + rb"(?:IF" + WORD_END + SPACE + rb"EXISTS" + WORD_END + SPACE + rb")?")
 _DROPPED_NAME = _pattern(
     QUALIFIED + SPACE + rb"(?:(,)" + SPACE + rb"|(?=;|\Z|(?:RESTRICT|CASCADE|WAIT|NOWAIT)" + WORD_END + rb"))"
@@ -143,10 +145,10 @@ _LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
 _PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
-_OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"TRACE", b"KILL", b"RUN")
+_QUEUE_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"TRACE", b"KILL", b"RUN")
 _TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
 
-Handler = Callable[[bytes, int, str | None], Glance]
+Handler = Callable[[bytes, int, str | None], Classification]
 
 
 def _ends_with_due(sql: bytes) -> bool:
@@ -162,14 +164,16 @@ def _changing(queue: QueueName) -> Effects:
 
 
 class StatementScanner:
-    """Glances at statements for one catalog."""
+    """Classifies statements for one catalog."""
 
     def __init__(self, catalog: QueueCatalog) -> None:
         self._catalog = catalog
         self._names = QueueNames(catalog)
-        self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
-        self._inserts: dict[QueueName, Glance] = {}  # made at first need: there may be thousands of queues
-        self._id_digits: dict[QueueName, int] = {}  # of the highest id that may be given; 0: any may
+        self._all = Classification(
+            StatementClass.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues)
+        )
+        self._inserts: dict[QueueName, Classification] = {}  # filled on first use: there may be thousands of queues
+        self._id_digits: dict[QueueName, int] = {}  # of the highest explicit id that is allowed; 0: any is
         self._handlers: dict[bytes, Handler] = {
             b"SELECT": self._select,
             b"WITH": self._with,
@@ -196,29 +200,32 @@ class StatementScanner:
             b"XA": self._xa,
             b"PREPARE": self._dynamic,
             b"EXECUTE": self._execute,
-            **dict.fromkeys(_OUR_VERBS, lambda sql, end, database: _PLAN),
+            **dict.fromkeys(_QUEUE_VERBS, lambda sql, end, database: _PLAN),
         }
-        # Comments are not looked through here but taken for a hit: many of them unclosed would cost a scan each.
+        # Comments are not skipped here but count as a hit: many unclosed ones would cost a scan each.
         verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
-        self._another = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
+        self._next_statement = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
 
-    def _inserting(self, queue: QueueName) -> Glance:
-        """An INSERT into it. What one into Vitess's first layout leaves out is to be filled in."""
-        glance = self._inserts.get(queue)
-        if glance is None:
+    def _plain_insert(self, queue: QueueName) -> Classification:
+        """A plain INSERT into the queue. Columns that one into Vitess's first layout leaves out have to be filled
+        in."""
+        classification = self._inserts.get(queue)
+        if classification is None:
             spec = self._catalog.get(queue)  # None: a topic
             legacy = spec is not None and spec.layout is Layout.LEGACY
-            fed = spec is not None and spec.options.topic is not None  # nobody else may insert there
+            fed = spec is not None and spec.options.topic is not None  # only the proxy may insert there
             effects = Effects(touched=frozenset((queue,)), tally=(queue, "enqueued"))
-            glance = self._inserts[queue] = Glance(Concern.PLAN if legacy or fed else Concern.TOUCHES, effects)
-        return glance
+            classification = self._inserts[queue] = Classification(
+                StatementClass.PLAN if legacy or fed else StatementClass.TOUCHES, effects
+            )
+        return classification
 
-    def glance(self, sql: bytes, database: str | None) -> Glance:
-        """What the text, of one or of several statements, means for queues."""
-        if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._another.search(sql)):
+    def classify(self, sql: bytes, database: str | None) -> Classification:
+        """How the text, one or several statements, concerns queues."""
+        if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
             statements = split_statements(sql)
             if len(statements) > 1:
-                return self._glance_each(statements, database)
+                return self._classify_each(statements, database)
         if sql[:7] in _PLAIN_SELECT:
             return self._select(sql, 7, database)
         verb, end = leading_verb(sql)
@@ -230,36 +237,36 @@ class StatementScanner:
         except Undecidable:
             return _PLAN
 
-    def glance_beginning(self, sql: bytes, database: str | None) -> Glance:
-        """As `glance`, for the beginning of one statement that is too long to be held. What is not seen of it may end
+    def classify_beginning(self, sql: bytes, database: str | None) -> Classification:
+        """As `classify`, for the beginning of one statement that is too long to be buffered. The rest of it may end
         messages, or reschedule them."""
-        glance = self.glance(sql, database)
-        effects = glance.effects
-        if glance.concern is not Concern.TOUCHES or effects.catalog:
-            return glance
+        classification = self.classify(sql, database)
+        effects = classification.effects
+        if classification.kind is not StatementClass.TOUCHES or effects.catalog:
+            return classification
         queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
-        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
+        return Classification(StatementClass.TOUCHES, Effects(touched=queues, uncertain=queues))
 
-    def _glance_each(self, statements: list[bytes], database: str | None) -> Glance:
+    def _classify_each(self, statements: list[bytes], database: str | None) -> Classification:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
         effects: list[Effects] = []
         ends = False
         for statement in statements:
-            glance = self.glance(statement, database)
-            if glance.concern in (Concern.PLAN, Concern.USE):
+            classification = self.classify(statement, database)
+            if classification.kind in (StatementClass.PLAN, StatementClass.USE):
                 return _PLAN
             ends = ends or transaction_verb(statement) is not None
-            if glance.concern is Concern.TOUCHES:
-                effects.append(glance.effects)
+            if classification.kind is StatementClass.TOUCHES:
+                effects.append(classification.effects)
         if not effects:
             return _NOTHING
-        return _PLAN if ends else Glance(Concern.TOUCHES, merged(effects))
+        return _PLAN if ends else Classification(StatementClass.TOUCHES, merged(effects))
 
     # --- reading
 
-    def _select(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _select(self, sql: bytes, end: int, database: str | None) -> Classification:
         lowered = sql.lower()
-        if b"@@" in lowered and asks_socket(lowered):
+        if b"@@" in lowered and reads_socket(lowered):
             return _PLAN
         if b"stream" in lowered and _FROM_STREAM.search(sql, end):
             return _PLAN
@@ -271,7 +278,7 @@ class StatementScanner:
             return _PLAN
         return _NOTHING
 
-    def _with(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _with(self, sql: bytes, end: int, database: str | None) -> Classification:
         lowered = sql[end : end + _SEARCH_MAX].lower()
         if b"update" in lowered or b"delete" in lowered:
             changes = self._anywhere(sql)
@@ -279,15 +286,15 @@ class StatementScanner:
                 return changes
         return self._select(sql, end, database)
 
-    def _show(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _show(self, sql: bytes, end: int, database: str | None) -> Classification:
         if database == SYSTEM_DATABASE or _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end):
             return _PLAN
         return _NOTHING
 
-    def _explain(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _explain(self, sql: bytes, end: int, database: str | None) -> Classification:
         return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)
 
-    def _analyze(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _analyze(self, sql: bytes, end: int, database: str | None) -> Classification:
         """MariaDB's ANALYZE UPDATE ... carries it out."""
         return self._anywhere(sql) if _ANALYZED_WRITE.match(sql, end) else self._select(sql, end, database)
 
@@ -296,68 +303,70 @@ class StatementScanner:
     def _target(self, match: re.Match[bytes] | None, database: str | None) -> QueueName | None:
         return None if match is None else self._names.queue(match[1], match[2], database)
 
-    def _insert(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _insert(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _INSERT.match(sql, end)
         queue = self._target(match, database)
         if match is None or queue is None:
             return _NOTHING
         lowered = sql[-_SEARCH_MAX:].lower()
         if (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql):
-            return Glance(Concern.PLAN, self._inserting(queue).effects)
-        glance = (
-            Glance(self._inserting(queue).concern, _changing(queue))
+            return Classification(StatementClass.PLAN, self._plain_insert(queue).effects)
+        classification = (
+            Classification(self._plain_insert(queue).kind, _changing(queue))
             if b"duplicate" in lowered
-            else self._inserting(queue)
+            else self._plain_insert(queue)
         )
         if queue in self._names.topics:
-            return self._into_topic(sql, match, queue, glance)
+            return self._into_topic(sql, match, queue, classification)
         if self._may_end_ids(sql, queue):
-            return replace(glance, concern=Concern.PLAN)
+            return replace(classification, kind=StatementClass.PLAN)
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
-            return replace(glance, concern=Concern.PLAN)
+            return replace(classification, kind=StatementClass.PLAN)
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and names_column(sql, match.end(), b"state"):
-            return replace(glance, concern=Concern.PLAN)
-        return glance
+            return replace(classification, kind=StatementClass.PLAN)
+        return classification
 
-    def _into_topic(self, sql: bytes, match: re.Match[bytes], topic: QueueName, glance: Glance) -> Glance:
-        """An INSERT into a topic. Of one whose history is kept: whether it adds rows and does nothing else."""
-        if gives_id(sql, match.end()):
-            return replace(glance, concern=Concern.PLAN)
-        if glance.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
-            return glance
+    def _into_topic(
+        self, sql: bytes, match: re.Match[bytes], topic: QueueName, classification: Classification
+    ) -> Classification:
+        """An INSERT into a topic. For one whose history is stored: whether it adds rows and does nothing else."""
+        if sets_id(sql, match.end()):
+            return replace(classification, kind=StatementClass.PLAN)
+        if classification.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
+            return classification
         plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, match.start(), match.start(1))
         if not plain or b"returning" in sql[-_SEARCH_MAX:].lower():
-            return glance
-        return replace(glance, effects=replace(glance.effects, numbered=True))
+            return classification
+        return replace(classification, effects=replace(classification.effects, numbered=True))
 
-    def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _replace(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _INSERT.match(sql, end)
         queue = self._target(match, database)
         if match is None or queue is None:
             return _NOTHING
-        if queue in self._names.topics and gives_id(sql, match.end()):
-            return Glance(Concern.PLAN, _changing(queue))
+        if queue in self._names.topics and sets_id(sql, match.end()):
+            return Classification(StatementClass.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
         clause = (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql)
         planned = clause or self._may_end_ids(sql, queue)
-        return Glance(Concern.PLAN if planned else self._inserting(queue).concern, _changing(queue))
+        return Classification(StatementClass.PLAN if planned else self._plain_insert(queue).kind, _changing(queue))
 
     def _may_end_ids(self, sql: bytes, queue: QueueName) -> bool:
-        """Whether a number in an INSERT is so large that, as an id, it would leave the database none to give."""
+        """Whether a number in an INSERT is so large that, as an id, it would leave the database no next one."""
         digits = self._id_digits.get(queue)
         if digits is None:
             spec = self._catalog.get(queue)
-            highest = None if spec is None else highest_given(spec)
+            highest = None if spec is None else highest_explicit_id(spec)
             digits = self._id_digits[queue] = 0 if highest is None else len(str(highest))
         return digits > 0 and _LARGE[digits].search(sql, 0, _SEARCH_MAX) is not None
 
-    def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _load(self, sql: bytes, end: int, database: str | None) -> Classification:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
         if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
             return self._changed(queue)
-        return Glance(Concern.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
+        return Classification(StatementClass.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
 
-    def _update(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _update(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _UPDATE.match(sql, end)
         if match is None:
             return self._anywhere(sql)
@@ -366,10 +375,10 @@ class StatementScanner:
             return _NOTHING
         lowered = sql.lower()
         words = (NUMBERS,) if queue in self._names.topics else (b"state", b"time_acked")
-        ours = any(word in lowered for word in words)
-        return Glance(Concern.PLAN if ours else Concern.TOUCHES, _changing(queue))
+        needs_plan = any(word in lowered for word in words)
+        return Classification(StatementClass.PLAN if needs_plan else StatementClass.TOUCHES, _changing(queue))
 
-    def _delete(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _delete(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _DELETE.match(sql, end)
         if match is None:
             return self._anywhere(sql)
@@ -378,19 +387,19 @@ class StatementScanner:
             return _NOTHING
         spec = self._catalog.get(queue)
         if spec is None:
-            return _NOTHING  # of a topic: what its groups have not read is gone, which they find out
+            return _NOTHING  # of a topic: messages that its groups have not read are lost, which the groups detect
         ids = settled_ids(sql[match.end() :], key_kind(spec)) if match["where"] else None
         # Where messages form groups, one that ends may be the last of its own.
-        concern = Concern.TOUCHES if spec.options.group_key is None else Concern.PLAN
-        return Glance(concern, replace(ending(queue, ids), tally=(queue, "deleted")))
+        kind = StatementClass.TOUCHES if spec.options.group_key is None else StatementClass.PLAN
+        return Classification(kind, replace(ending(queue, ids), tally=(queue, "deleted")))
 
-    def _changed(self, queue: QueueName | None) -> Glance:
-        return _NOTHING if queue is None else Glance(Concern.TOUCHES, _changing(queue))
+    def _changed(self, queue: QueueName | None) -> Classification:
+        return _NOTHING if queue is None else Classification(StatementClass.TOUCHES, _changing(queue))
 
-    def _anywhere(self, sql: bytes) -> Glance:
+    def _anywhere(self, sql: bytes) -> Classification:
         """A write to several tables: any queue that is named may be changed."""
         queues = self._mentioned(sql) & self._names.all_queues
-        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
+        return Classification(StatementClass.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
 
     def names_queue(self, sql: bytes) -> bool:
         """Whether the name of a queue, or of a table that would be one, occurs anywhere in a text."""
@@ -401,7 +410,7 @@ class StatementScanner:
 
     # --- definitions
 
-    def _create(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _create(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _CREATE.match(sql, end)
         if match is None:
             return _NOTHING
@@ -411,13 +420,13 @@ class StatementScanner:
             return _removal(frozenset((replaced,)))
         return _CATALOG if match[2] else self._table_change(sql)
 
-    def _alter(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _alter(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _ALTER.match(sql, end)
         if match is None:
             return _NOTHING
         return _PLAN if match[1] else self._table_change(sql)
 
-    def _drop(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _drop(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _DROP.match(sql, end)
         if match is None:
             return _NOTHING
@@ -432,65 +441,65 @@ class StatementScanner:
         """The queues that DROP TABLE names. Where its names are unclear, all that are mentioned anywhere."""
         if not self._mentioned(sql):
             return frozenset()
-        found: set[QueueName] = set()
+        queues: set[QueueName] = set()
         beginning = _DROPPED.match(sql, place)
         name = None if beginning is None else _DROPPED_NAME.match(sql, beginning.end())
         while name is not None:
             queue = self._target(name, database)
-            found |= set() if queue is None else {queue}
+            queues |= set() if queue is None else {queue}
             if name[3] is None:
-                return frozenset(found)
+                return frozenset(queues)
             name = _DROPPED_NAME.match(sql, name.end())
         return self._mentioned(sql) & self._names.all_queues
 
-    def _rename(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _rename(self, sql: bytes, end: int, database: str | None) -> Classification:
         return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
 
-    def _truncate(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _truncate(self, sql: bytes, end: int, database: str | None) -> Classification:
         if _TRUNCATE_QUEUE.match(sql, end):
             return _PLAN
         queue = self._target(_TRUNCATE.match(sql, end), database)
         return _NOTHING if queue is None else _removal(frozenset((queue,)))
 
-    def _table_change(self, sql: bytes) -> Glance:
-        """DDL on tables concerns us if it names a queue, or may make one."""
+    def _table_change(self, sql: bytes) -> Classification:
+        """DDL on tables is relevant if it names a queue, or may create one."""
         lowered = sql.lower()
         marked = b"vitess_message" in lowered or b"queuegate_topic" in lowered
         return _CATALOG if marked or self._mentioned(sql) else _NOTHING
 
     # --- the rest
 
-    def _call(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _call(self, sql: bytes, end: int, database: str | None) -> Classification:
         return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
 
-    def _set(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _set(self, sql: bytes, end: int, database: str | None) -> Classification:
         """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
         the statement after it, and its settings end with that."""
         if (settings := SET_STATEMENT.match(sql, end)) is not None:
-            then = sql[settings.end() :]
-            return _USE if leading_verb(then)[0] == b"SET" else self.glance(then, database)
+            statement = sql[settings.end() :]
+            return _USE if leading_verb(statement)[0] == b"SET" else self.classify(statement, database)
         return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
 
-    def _xa(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _xa(self, sql: bytes, end: int, database: str | None) -> Classification:
         """What was prepared may have been so by another session, through another proxy, or before a restart."""
         return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
 
-    def _dynamic(self, sql: bytes, end: int, database: str | None) -> Glance:
-        """A statement given as a string, or as an expression that makes one: MariaDB runs USE from it, and SET."""
+    def _dynamic(self, sql: bytes, end: int, database: str | None) -> Classification:
+        """A statement as a string, or as an expression that results in one: MariaDB runs USE from it, and SET."""
         lowered = sql[end : end + _SEARCH_MAX].lower()
         unsettling = b"use" in lowered or _READING.search(lowered)
         return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
 
-    def _execute(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _execute(self, sql: bytes, end: int, database: str | None) -> Classification:
         return self._dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
 
-    def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
+    def _release(self, sql: bytes, end: int, database: str | None) -> Classification:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
 
 
-def _removal(queues: frozenset[QueueName]) -> Glance:
+def _removal(queues: frozenset[QueueName]) -> Classification:
     """An ordinary statement that takes all messages of these queues along: the planner's, for it has to be allowed."""
-    return Glance(Concern.PLAN, Effects(uncertain=queues, removes=queues, catalog=True))
+    return Classification(StatementClass.PLAN, Effects(uncertain=queues, removes=queues, catalog=True))
 
 
 def merged(effects: list[Effects]) -> Effects:

@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, tokenize
 
-_APART = frozenset(("", *" \t\r\n(),;=<>+*/%|&^!"))
-"""What can stand beside a literal and make no other token with it."""
+_SEPARATORS = frozenset(("", *" \t\r\n(),;=<>+*/%|&^!"))
+"""Characters that may be next to a literal without forming another token with it."""
 
 
 def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
     """Where the `?` of a text are. Raises RewriteError: the text cannot be read."""
     verb, end = leading_verb(sql.encode("utf-8", "surrogatepass"))
-    # The tokenizer keeps what follows CALL as one token.
+    # The tokenizer makes one token of what follows CALL.
     readable = " " * end + sql[end:] if verb == b"CALL" and sql[:end].isascii() else sql
     return [token.start for token in tokenize(readable, sql_modes) if token.kind is Kind.PARAMETER]
 
@@ -22,7 +22,7 @@ def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
 def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = ()) -> str:
     """The text with its `?`, in order, replaced by SQL literals, as many as there are.
 
-    A `?` is a token of its own, whatever stands beside it, and so stays the literal: `id=?OR n=1` does not become a
+    A `?` is a token of its own, whatever is next to it, and the literal stays one, too: `id=?OR n=1` does not become a
     name that begins with digits.
 
     Raises:
@@ -32,8 +32,8 @@ def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = (
     pieces: list[str] = []
     last = 0
     for place, literal in zip(places, literals, strict=True):
-        before = "" if sql[max(place - 1, 0) : place] in _APART else " "
-        after = "" if sql[place + 1 : place + 2] in _APART else " "
+        before = "" if sql[max(place - 1, 0) : place] in _SEPARATORS else " "
+        after = "" if sql[place + 1 : place + 2] in _SEPARATORS else " "
         pieces += [sql[last:place], before, literal, after]
         last = place + 1
     return "".join([*pieces, sql[last:]])

@@ -1,8 +1,8 @@
 """The lexis of MySQL as far as raw client bytes need it: comments, names, the leading verb, where statements end.
 
 Rules: bytes in, no decoding, ASCII words only, so it works whatever the client's charset. Every pattern is linear in
-the text (possessive runs; searches that start anywhere look past short comments only), because the text is a
-client's and this runs on the event loop. Executable comments (`/*! ... */`) count as their content.
+the text (possessive runs; searches that start anywhere skip short comments only), because the text is a client's and
+this runs on the event loop. Executable comments (`/*! ... */`) count as their content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from rewriter.text.long_text import LONG_TEXT, semicolons
 
-_STATEMENTS_MAX = 10_000  # pieces of one text; a text of empty statements must not hold up the loop for seconds
+_STATEMENTS_MAX = 10_000  # pieces of one text; a text of empty statements must not block the loop for seconds
 
 _BLOCK_COMMENT = rb"/\*(?!M?!)(?>(?:[^*]++|\*(?!/))*)(?:\*/|\Z)"
 _LINE_COMMENT = rb"(?:#|--(?=[\x00-\x20]|\Z))[^\n]*+"
@@ -19,12 +19,12 @@ _EXECUTABLE_MARKS = rb"/\*M?!\d*+|\*/"
 _SPACES = _LINE_COMMENT + rb"|" + _BLOCK_COMMENT + rb"|" + _EXECUTABLE_MARKS
 
 SPACE = rb"(?>(?:[\s\x00]++|" + _SPACES + rb")*)"
-"""Anything that may stand between two tokens. Only for anchored patterns: a comment may be long."""
+"""Anything that may be between two tokens. Only for anchored patterns: a comment may be long."""
 
 # 255: longer than any comment a person writes between two words; bounded because a search restarts inside comments.
 _SHORT_COMMENT = rb"/\*(?>(?:[^*]|\*(?!/)){0,255})\*/|(?:#|--[\x00-\x20])[^\n]{0,255}+\n"
 GAP = rb"(?>(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){1,8})"
-"""What may stand between two words in patterns that are searched for."""
+"""What may be between two words in patterns that are searched for."""
 
 MAYBE_GAP = rb"(?>(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){0,8})"
 
@@ -65,7 +65,7 @@ _FOR = rb"(?<![\w$])FOR" + WORD_END
 SET_STATEMENT = re.compile(
     SPACE + rb"STATEMENT" + WORD_END + rb"(?>(?:" + _QUOTED + rb"|(?!" + _FOR + rb")[^'\"`;])*)" + _FOR, re.IGNORECASE
 )
-"""What stands between SET and the statement that MariaDB carries out under those settings."""
+"""The text between SET and the statement that MariaDB runs with those settings."""
 
 
 _DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))

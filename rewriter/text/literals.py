@@ -29,7 +29,7 @@ def hex_literal(text: str) -> str:
 
 
 def plain_literal(value: object, *, backslash_escapes: bool = True) -> str:
-    """The value as it stands in SQL. A whole number that came as a DOUBLE, as some drivers send all, is one again.
+    """The value as SQL. A whole number that was sent as a DOUBLE, as some drivers send all, becomes one again.
 
     Raises:
         UnsupportedSql: it has no literal, as an infinite number.
@@ -68,7 +68,7 @@ def typed_literal(value: object) -> str:
             return f"({value:.17e})"
         case Decimal() if value.is_finite():
             text = f"{value:f}"
-            return f"({text if '.' in text else text + '.'})"  # a point keeps it from being taken for an integer
+            return f"({text if '.' in text else text + '.'})"  # with a point it is not read as an integer
         case str() if not any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):
             return string_literal(value)
         case bytes():

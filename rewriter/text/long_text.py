@@ -1,8 +1,8 @@
 """Long texts, walked token by token: no single call into a pattern sees more than a bounded piece of one.
 
 A call into a regular expression, or into `str`, holds the interpreter until it returns. So a text of megabytes is never
-given to one whole, but cut between tokens first. What stands inside a token (a string, a quoted name, a comment) is
-stepped over piece by piece.
+passed to one as a whole, but cut between tokens first. The inside of a token (a string, a quoted name, a comment) is
+skipped piece by piece.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STRIDE = 1 << 20  # of the inside of a token without anything special, which is
 
 _CUT_BEHIND = (",", "(", ")", " OR ", " or ", " AND ", " and ")  # nothing that follows is read with what is before
 _BEGINNING = re.compile(r"['\"`#]|--|/\*|(?<![\w$@.`])0x(?=[0-9a-fA-F]{64})")
-_BEGINNING_MAX = 66  # characters that tell the longest beginning
+_BEGINNING_MAX = 66  # characters that identify the longest beginning
 _HEXADECIMAL = re.compile("[0-9a-fA-F]*+")
 
 
@@ -104,30 +104,30 @@ def pieces(text: str, *, single: bool, double: bool) -> Iterator[Piece]:
 
     Raises UnclosedToken, or NoPlaceToCut.
     """
-    begun = position = 0  # of the piece under way; how far it is known
+    piece_start = position = 0  # start of the current piece; how far the text is read
     cut = 0  # the last place where it may end
     while position < len(text):
-        found = _BEGINNING.search(text, position, min(len(text), position + _WINDOW))
+        match = _BEGINNING.search(text, position, min(len(text), position + _WINDOW))
         window = min(len(text), position + _WINDOW)
-        plain_end = found.start() if found else window if window == len(text) else window - _BEGINNING_MAX
+        plain_end = match.start() if match else window if window == len(text) else window - _BEGINNING_MAX
         places = [place + len(m) for m in _CUT_BEHIND if (place := text.rfind(m, position, plain_end)) >= 0]
         cut = max([cut, *places])
         position = plain_end
-        if found is not None:
+        if match is not None:
             end = token_end(text, position, single=single, double=double)
             if end - position > _WINDOW:
-                if begun < position:
-                    yield Piece(begun, position)
+                if piece_start < position:
+                    yield Piece(piece_start, position)
                 yield Piece(position, end, token=True)
-                begun = cut = end
+                piece_start = cut = end
             position = end
-        if position - begun >= _WINDOW and cut > begun:
-            yield Piece(begun, cut)
-            begun = cut
-        elif position - begun > UNCUT_MAX:
+        if position - piece_start >= _WINDOW and cut > piece_start:
+            yield Piece(piece_start, cut)
+            piece_start = cut
+        elif position - piece_start > UNCUT_MAX:
             raise NoPlaceToCut
-    if begun < len(text):
-        yield Piece(begun, len(text))
+    if piece_start < len(text):
+        yield Piece(piece_start, len(text))
 
 
 def semicolons(text: str, start: int, *, escapes: bool) -> int:
@@ -136,15 +136,15 @@ def semicolons(text: str, start: int, *, escapes: bool) -> int:
     while position < len(text):
         window = min(len(text), position + _WINDOW)
         end = text.find(";", position, window)
-        found = _BEGINNING.search(text, position, window if end < 0 else end)
-        if found is None:
+        match = _BEGINNING.search(text, position, window if end < 0 else end)
+        if match is None:
             if end >= 0:
                 return end
             # A part of a beginning may be there.
             position = window if window == len(text) else window - _BEGINNING_MAX
             continue
         try:
-            position = token_end(text, found.start(), single=escapes, double=escapes)
+            position = token_end(text, match.start(), single=escapes, double=escapes)
         except UnclosedToken:
             return len(text)
     return len(text)

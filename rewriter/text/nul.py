@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Each runs to the end of the text where it is not closed, so that nothing is looked at twice.
+# Each runs to the end of the text where it is not closed, so that nothing is read twice.
 _QUOTED_OR_COMMENT = re.compile(
     r"'(?>(?:[^'\\]++|\\.|'')*)(?:'|\\?\Z)"
     r'|"(?>(?:[^"\\]++|\\.|"")*)(?:"|\\?\Z)'
@@ -17,10 +17,10 @@ _END = "\0 \t\r\n\f\v;"
 
 
 def cut_at_nul(sql: str) -> tuple[str, int | None]:
-    """The text without NULs at its end, and where another one stands outside of strings, names and comments; None
+    """The text without NULs at its end, and the position of another one outside of strings, names and comments; None
     where there is none."""
     if "\0" not in sql:
         return sql, None
     sql = sql.rstrip(_END)
-    at = _QUOTED_OR_COMMENT.sub(lambda found: "x" * len(found[0]), sql).find("\0")
+    at = _QUOTED_OR_COMMENT.sub(lambda match: "x" * len(match[0]), sql).find("\0")
     return sql, None if at < 0 else at

@@ -1,7 +1,7 @@
-"""Which queue a written name means.
+"""Which queue a written name refers to.
 
 A name is compared exactly first; if no queue has exactly that name, the only one that differs in case alone is meant,
-because some backends (SQLite, MySQL with lower_case_table_names) do not tell them apart.
+because some backends (SQLite, MySQL with lower_case_table_names) do not distinguish them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SYSTEM_DATABASE = "queuegate"
 """The database that the tables of the proxy itself are in; no server has to have it."""
 
 UNKNOWN_DATABASE = "\x00"
-"""The default database of a session that ran text of its own making: it is asked for when a name depends on it."""
+"""The default database of a session that ran text of its own making: it is queried when a name depends on it."""
 
 
 class Undecidable(Exception):
@@ -54,7 +54,7 @@ class QueueNames:
         return self._marked
 
     def resolve(self, database: str, table: str) -> QueueName | None:
-        """The marked table (queue or rejected) that is meant."""
+        """The marked table (queue or rejected) of that name."""
         exact = QueueName(database, table)
         if exact in self._marked:
             return exact
@@ -77,12 +77,12 @@ class QueueNames:
             qualifier = unquote(first).decode() if second else database
             if qualifier == UNKNOWN_DATABASE:
                 raise Undecidable
-            found = self.resolve(qualifier, written.decode()) if qualifier is not None else None
+            match = self.resolve(qualifier, written.decode()) if qualifier is not None else None
         except UnicodeDecodeError as error:
             raise Undecidable from error
-        if found is None and self._has_non_ascii and not written.isascii():
+        if match is None and self._has_non_ascii and not written.isascii():
             raise Undecidable
-        return found if found in self._queues else None
+        return match if match in self._queues else None
 
     def mentioned(self, sql: bytes) -> frozenset[QueueName]:
         """Every marked table whose name occurs in the text, in whatever role or database."""

@@ -1,8 +1,8 @@
 """Defaults of a queue's own columns that a client sends back as text.
 
-Row forms (Adminer, phpMyAdmin and others) fill a new row with what SHOW COLUMNS calls each column's default, and send
-it as a string. For a default that is an expression no server understands that. In these columns, which hold numbers,
-such a string can mean nothing but the default.
+Row forms (Adminer, phpMyAdmin and others) fill a new row with what SHOW COLUMNS prints as each column's default, and
+send it as a string. For a default that is an expression no server understands that. In these columns, which hold
+numbers, such a string can only mean the default.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _TEXTS = {"time_scheduled": _NOW, "time_created": _NOW, "time_next": "time_sched
 
 
 def may_show_defaults(sql: bytes) -> bool:
-    """Whether the text may have such a value: a cheap look."""
+    """Whether the text may have such a value: a cheap check."""
     return b"time_" in sql.lower() and _IN_SHOWN_DEFAULTS.search(sql) is not None
 
 
 def is_shown_default(column: str, text: str) -> bool:
-    """Whether a string given for this column is its default in a server's words."""
+    """Whether a string for this column is its default as a server prints it."""
     expected = _TEXTS.get(column.lower())
     return expected is not None and _DECORATION.sub("", text.lower()) == expected

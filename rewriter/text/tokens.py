@@ -69,7 +69,7 @@ _KINDS = {
 }
 _PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
 _MYSQL = MySQL()
-_STANDS_IN = "\ue000"  # for a backslash that escapes nothing: a character of no script, and of no syntax
+_PLACEHOLDER = "\ue000"  # replaces a backslash that escapes nothing: a character of no script, and of no syntax
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -81,7 +81,7 @@ def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bo
     """The tokens of a text, comments left out.
 
     `plain_backslashes`: under NO_BACKSLASH_ESCAPES a string may hold some; its token's text has each twice, so that it
-    is read as everywhere else. Whoever carries a slice of the text over carries it as it was written.
+    is read as everywhere else. A caller that copies a slice of the text copies it as it was written.
 
     Raises:
         SqlSyntaxError: a string, name or comment does not end.
@@ -91,10 +91,10 @@ def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bo
     if nul is not None:
         raise syntax_error(sql, nul, "a NUL ends a statement, and something comes after it")
     plain = "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql
-    if plain and (not plain_backslashes or _STANDS_IN in sql):
+    if plain and (not plain_backslashes or _PLACEHOLDER in sql):
         raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")
     try:
-        raw = _MYSQL.tokenize(sql.replace("\\", _STANDS_IN) if plain else sql)
+        raw = _MYSQL.tokenize(sql.replace("\\", _PLACEHOLDER) if plain else sql)
     except TokenError as error:
         raise syntax_error(sql, 0, "a string, a quoted name or a comment does not end") from error
     ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes

@@ -1,4 +1,4 @@
-"""Which statements open, end or wind back a transaction, from a cheap look at the text."""
+"""Which statements open, end or wind back a transaction, from a cheap check of the text."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
 
 
 def transaction_verb(sql: bytes) -> TransactionVerb | None:
-    """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one
-    before it may have wound it back: that must not be forgotten, and the status flags say the end.
+    """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one before
+    it may have rolled it back to a savepoint: that must be reported, and the status flags report the end.
 
     SET autocommit = 1 counts as COMMIT; implicit commits of DDL are in the server's status flags, not here.
     """
-    found = None
+    first = None
     for statement in split_statements(sql):
         verb = verb_of(statement)
         if verb is not None and verb not in _WINDING:
-            return found or verb
-        found = found or verb
-    return found
+            return first or verb
+        first = first or verb
+    return first
 
 
 def verb_of(sql: bytes) -> TransactionVerb | None:

@@ -1,5 +1,5 @@
-"""A batch read: what is in a queue, in parts that tasks read side by side. It takes nothing.
+"""A batch read: the content of a queue, in parts that tasks read in parallel. It leases and acks nothing.
 
-`parts` and `spans` cut the queue's ids, `conditions` is the user's own condition, `read` is what the driver and its
-tasks do.
+`parts` and `spans` cut the queue's ids, `conditions` checks the user's condition, `read` is the code of the driver
+and its tasks.
 """

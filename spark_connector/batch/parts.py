@@ -1,9 +1,10 @@
 """How a queue or a topic is cut into parts that several connections read, with no snapshot in common.
 
-Spark plans a DataFrame of a Python source once and reads it as often as there are actions on it: its parts are those of
-the first action. So a part is a range of ids (of a topic with numbers: of numbers) whatever is in it then, and together
-the parts are all ids there are or will be: each action reads what is there when it runs. What comes above the highest
-id of the plan is dealt out to the parts in blocks, which all tasks reckon alike, however much they see of it.
+Spark plans a DataFrame of a Python source once and reads it once for each action: all actions use the parts of the
+first one. So a part is a range of ids (or of numbers, in a topic with numbers), independent of its content, and
+together the parts cover all present and future ids: each action reads what exists when it runs. Ids above the highest
+id of the plan are distributed to the parts in blocks; all tasks compute the same blocks, however many of the ids they
+see.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from spark_connector.client.topic_log import first_since
 from spark_connector.client.topic_numbers import number_all
 from spark_connector.option_bounds import Span
 
-EXACT_ROWS_MAX = 1_000_000  # shares of more rows than these are estimated: to count them took seconds
+EXACT_ROWS_MAX = 1_000_000  # with more rows the shares are estimated: counting would take seconds
 BLOCK_IDS = 10_000
-"""Ids of a block above the plan's highest. Each round of blocks, one for each part, has twice as many."""
+"""Ids of a block above the plan's highest. Each round of blocks, one for each part, has twice as many as the round
+before."""
 
 _PROBES = 64  # look-ups in each round of an estimate
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
-# Types whose values compare as ORDER BY sorts them when they are written into a statement and read back.
+# Types whose values, written into a statement and read back, compare in the order of ORDER BY.
 _ORDERED = _WHOLE | {"char", "varchar", "binary", "varbinary", "decimal", "date", "datetime"}
 
-Key = Any  # a value of the column that is cut by, as PyMySQL gives and takes it
+Key = Any  # a value of the key column, as PyMySQL converts it
 
 
 @dataclass(frozen=True)
 class Range:
-    """Keys above `after` and up to `to`; None: without a bound."""
+    """Keys above `after` and up to `to`; None: no bound."""
 
     after: Key = None
     to: Key = None
@@ -41,17 +43,17 @@ class Range:
 
 @dataclass(frozen=True)
 class Share:
-    """What a part has of whole numbers above the plan's highest: a block of each round."""
+    """A part's share of the integers above the plan's highest: one block of each round."""
 
     above: int
-    place: int  # among the parts, from 0
+    index: int  # among the parts, from 0
     parts: int
 
     def ranges(self, highest: int) -> Iterator[Range]:
-        """Its blocks, as far as there are ids."""
+        """Its blocks up to the highest id."""
         start, size = self.above, BLOCK_IDS
         while start < highest:
-            after = start + self.place * size
+            after = start + self.index * size
             if after < highest:
                 yield Range(after, min(after + size, highest))
             start, size = start + self.parts * size, 2 * size
@@ -59,12 +61,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Part:
-    """What a task reads. The driver knows the queue, so that not every task has to ask."""
+    """What a task reads. It contains the driver's description of the queue, so that tasks need no queries for it."""
 
     queue: Queue
     planned: Range
     share: Share | None = None  # None: the last range has no end
-    settings: tuple[str, ...] = ()  # what a connection begins with that reads it
+    settings: tuple[str, ...] = ()  # statements for each new connection that reads it
 
 
 def cut(
@@ -75,7 +77,7 @@ def cut(
     span: Span | None = None,
     settings: tuple[str, ...] = (),
 ) -> list[Part]:
-    """At most `count` parts with about as many rows each. `span`: of a topic. `settings`: as in Part. Raises
+    """At most `count` parts of about equal numbers of rows. `span`: of a topic. `settings`: as in Part. Raises
     QueueError, pymysql's errors."""
     if queue.sequenced:
         number_all(client, queue)
@@ -90,31 +92,31 @@ def cut(
     if span is not None and highest is not None:
         whole = bounded(whole, limits(client, queue, span))
     ends = _ends(client, queue, whole, count, include_acked) if count > 1 and highest is not None else []
-    found = [Range(after, to) for after, to in zip([None, *ends], [*ends, whole.to], strict=True)]
+    planned_ranges = [Range(after, to) for after, to in zip([None, *ends], [*ends, whole.to], strict=True)]
     if not counted:
-        found[-1] = Range(found[-1].after, None)
+        planned_ranges[-1] = Range(planned_ranges[-1].after, None)
     return [
-        Part(queue, planned, Share(int(whole.to), place, len(found)) if counted else None, settings)
-        for place, planned in enumerate(found)
+        Part(queue, planned, Share(int(whole.to), index, len(planned_ranges)) if counted else None, settings)
+        for index, planned in enumerate(planned_ranges)
     ]
 
 
 def ranges(client: Client, part: Part, span: Span | None) -> list[Range]:
-    """What a task reads of its part, as things are when it begins. Raises QueueError, pymysql's errors."""
+    """The ranges that a task reads of its part, computed when it starts. Raises QueueError, pymysql's errors."""
     if part.queue.sequenced:
         number_all(client, part.queue)
-    found = [part.planned]
+    all_ranges = [part.planned]
     if part.share is not None:
         highest = client.value(f"SELECT MAX({part.queue.offset}) FROM {part.queue.quoted}")
-        found.extend(part.share.ranges(part.share.above if highest is None else highest))
+        all_ranges.extend(part.share.ranges(part.share.above if highest is None else highest))
     if span is None:
-        return found
+        return all_ranges
     most = limits(client, part.queue, span)
-    return [each for each in (bounded(one, most) for one in found) if not _is_empty(each)]
+    return [each for each in (bounded(one, most) for one in all_ranges) if not _is_empty(each)]
 
 
 def limits(client: Client, topic: Queue, span: Span) -> Range:
-    """The offsets of a span, as far as they can be said now."""
+    """The offsets of a span, as far as they are known now."""
     after = None if span.starting == "earliest" else span.starting - 1
     to = None if span.ending == "latest" else span.ending - 1
     if span.starting_time is not None:
@@ -125,7 +127,7 @@ def limits(client: Client, topic: Queue, span: Span) -> Range:
 
 
 def bounded(one: Range, most: Range) -> Range:
-    """What of a range lies within the other."""
+    """The intersection of two ranges."""
     afters = [bound for bound in (one.after, most.after) if bound is not None]
     tos = [bound for bound in (one.to, most.to) if bound is not None]
     return Range(max(afters, default=None), min(tos, default=None))
@@ -148,8 +150,8 @@ def condition(one: Range, queue: Queue, include_acked: bool) -> tuple[str, list[
 
 
 def _ends(client: Client, queue: Queue, whole: Range, count: int, include_acked: bool) -> list[Key]:
-    """The last ids of all parts but the last."""
-    name, by = queue.placed_log, queue.offset
+    """The last id of each part except the last part."""
+    name, by = queue.escaped_log, queue.offset
     where, args = condition(whole, queue, include_acked)
     rows = client.value(
         f"SELECT COUNT(*) FROM (SELECT {by} FROM {name} WHERE {where} LIMIT {EXACT_ROWS_MAX + 1}) AS counted",
@@ -163,29 +165,29 @@ def _ends(client: Client, queue: Queue, whole: Range, count: int, include_acked:
 
 
 def _exact(client: Client, queue: Queue, whole: Range, count: int, include_acked: bool, share: int) -> list[Key]:
-    """By steps of `share` rows along the key."""
+    """In steps of `share` rows along the key."""
     ends: list[Key] = []
-    name, by = queue.placed_log, queue.offset
+    name, by = queue.escaped_log, queue.offset
     for _ in range(count - 1 if share else 0):
         rest = replace(whole, after=ends[-1]) if ends else whole
         where, args = condition(rest, queue, include_acked)
-        found = client.row(f"SELECT {by} FROM {name} WHERE {where} ORDER BY {by} LIMIT 1 OFFSET {share - 1}", args)
-        if found is None or found[0] == whole.to:
+        last = client.row(f"SELECT {by} FROM {name} WHERE {where} ORDER BY {by} LIMIT 1 OFFSET {share - 1}", args)
+        if last is None or last[0] == whole.to:
             break
-        ends.append(found[0])
+        ends.append(last[0])
     return ends
 
 
 def _estimated(client: Client, queue: Queue, whole: Range, count: int) -> list[Key]:
-    """By the gaps between ids or numbers, as a few hundred look-ups show them."""
-    name, by = queue.placed_log, queue.offset
+    """From the gaps between ids or numbers, found with a few hundred look-ups."""
+    name, by = queue.escaped_log, queue.offset
 
     def at(bound: str, number: int) -> int:
-        found = client.value(f"SELECT {bound} %s", (number,))
-        return number if found is None else int(found)  # None: deleted in this moment
+        key = client.value(f"SELECT {bound} %s", (number,))
+        return number if key is None else int(key)  # None: deleted meanwhile
 
     above, below = f"MIN({by}) FROM {name} WHERE {by} >=", f"MAX({by}) FROM {name} WHERE {by} <="
     highest = at(below, whole.to)
     lowest = at(f"MIN({by}) FROM {name} WHERE {by} <=", highest) if whole.after is None else at(above, whole.after + 1)
-    found = occupied((lowest, highest), lambda n: at(above, n), lambda n: at(below, n), _PROBES)
-    return list(shares(found, count))
+    spans = occupied((lowest, highest), lambda n: at(above, n), lambda n: at(below, n), _PROBES)
+    return list(shares(spans, count))

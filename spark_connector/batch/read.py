@@ -1,4 +1,4 @@
-"""A batch read: what is in a queue or a topic, in parts that tasks read side by side. It takes nothing."""
+"""A batch read: the content of a queue or a topic, in parts that tasks read in parallel. It leases and acks nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spark_connector.batch.conditions import check
 from spark_connector.batch.parts import Part, Range
 from spark_connector.client.cluster import settings
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, told
+from spark_connector.client.connection import Client, to_connector_error
 from spark_connector.client.queue import Queue, describe
-from spark_connector.client.reconnecting import opened, patiently
-from spark_connector.client.topic_numbers import insist_on_numbers
+from spark_connector.client.reconnecting import open_client, run_with_retries
+from spark_connector.client.topic_numbers import check_numbers
 from spark_connector.errors import OptionError
 from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
 
 LARGE_BYTES = 64 << 20
-"""Of text and bytes in what a read carries: from there on it is worth saying how to carry less."""
+"""Of text and bytes in a read: above this size a warning explains how to read less."""
 
 _SAMPLE = 100  # rows
 _LONG = ("string", "binary")
@@ -38,46 +38,48 @@ class BatchRead:
 
     def partitions(self) -> list[Part]:
         """One part for each task."""
-        return patiently(self._options.address, self._plan)
+        return run_with_retries(self._options.address, self._plan)
 
     def _plan(self, client: Client) -> list[Part]:
         queue, options = describe(client, self._options.queue), self._options
-        _insist(queue, options)
+        _check_options(queue, options)
         arrow.agree(queue, self.fields)
         own = settings(client)
         for setting in own:
             client.execute(setting)
         if options.where is not None:
             check(client, queue, options.where)
-        found = parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
+        planned = parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
         self._warn_of_size(client, queue)
-        return found
+        return planned
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, as they are when it is read."""
-        with opened(self._options.address, part.settings) as client:
+        """The current rows of a part."""
+        with open_client(self._options.address, part.settings) as client:
             try:
                 for one in parts.ranges(client, part, self._options.span):
                     sql, args = self._select(part.queue, one)
                     yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
             except pymysql.Error as error:
-                raise told(error, self._options.address) from error
+                raise to_connector_error(error, self._options.address) from error
 
     def _select(self, queue: Queue, one: Range) -> tuple[str, list[object]]:
         where, args = parts.condition(one, queue, self._options.include_acked)
         if self._options.where is not None:
             where = f"{where} AND ({self._options.where.replace('%', '%%')})"
-        table = queue.placed_log if self._options.where is None else queue.placed  # it may have a better index
+        table = (
+            queue.escaped_log if self._options.where is None else queue.escaped
+        )  # the database may choose a better index
         return f"SELECT {arrow.select_list(queue, self.fields)} FROM {table} WHERE {where}", args
 
     def _warn_of_size(self, client: Client, queue: Queue) -> None:
-        """Where much of what is read is text or bytes, and perhaps not needed: Spark does not tell which it needs."""
+        """Warns if much text or bytes are read, perhaps unnecessarily: Spark does not report which columns it needs."""
         long = [queue.column(field.name).name for field in self.fields if field.type in _LONG]
         if not long:
             return
         where, args = parts.condition(Range(), queue, self._options.include_acked)
-        size = " + ".join(f"COALESCE(LENGTH({queue.placed_column(name)}), 0)" for name in long)
-        rows = f"SELECT {size} AS bytes FROM {queue.placed} WHERE {where} LIMIT"
+        size = " + ".join(f"COALESCE(LENGTH({queue.escaped_column(name)}), 0)" for name in long)
+        rows = f"SELECT {size} AS bytes FROM {queue.escaped} WHERE {where} LIMIT"
         mean = client.value(f"SELECT AVG(bytes) FROM ({rows} {_SAMPLE}) AS some", args)
         if not mean:
             return
@@ -86,15 +88,15 @@ class BatchRead:
             _log.warning(
                 "%s has about %d bytes in %s of each message, more than %d MiB in all, and Spark carries every column"
                 " that was loaded, whatever is selected: say option columns (and where) for what you need",
-                queue.called, round(mean), ", ".join(long), LARGE_BYTES >> 20,
+                queue.label, round(mean), ", ".join(long), LARGE_BYTES >> 20,
             )  # fmt: skip
 
 
-def _insist(queue: Queue, options: BatchReadOptions) -> None:
-    """That the options have a meaning for what is read, and its numbers are there. Raises OptionError, QueueError."""
-    insist_on_numbers(queue)
+def _check_options(queue: Queue, options: BatchReadOptions) -> None:
+    """Checks that the options apply to what is read, and that its numbers exist. Raises OptionError, QueueError."""
+    check_numbers(queue)
     if queue.is_topic and options.include_acked:
-        raise OptionError(f"option includeAcked has no meaning for {queue.called}, whose messages are not acked")
+        raise OptionError(f"option includeAcked has no meaning for {queue.label}, whose messages are not acked")
     if not queue.is_topic and options.span is not None:
         raise OptionError(
             f"options startingOffsets, startingTimestamp, endingOffsets and endingTimestamp are for topics, and"

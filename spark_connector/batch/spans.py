@@ -1,20 +1,20 @@
-"""Where in a range of numbers there are any, found by looking at few places; and even shares of it.
+"""The used spans of a range of numbers, found with few look-ups, and their division into equal shares.
 
-For tables too large to be counted: ids are taken to lie evenly where they lie, wide gaps between them count nothing.
+For tables too large to count: within a span ids are assumed to be evenly distributed; wide gaps do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-_ROUNDS = 3  # what a gap hid in one round is looked at in the next
-Span = tuple[int, int]  # first and last number, both of which are there
+_ROUNDS = 3  # a later round examines what was hidden by a gap in an earlier one
+Span = tuple[int, int]  # first and last number; both exist
 
 
 def occupied(span: Span, ceiling: Callable[[int], int], floor: Callable[[int], int], probes: int) -> list[Span]:
-    """The span without its gaps, as far as so many evenly spaced places show them.
+    """The span without its gaps, as far as `probes` evenly spaced look-ups show them.
 
-    `ceiling` gives the lowest number that is there and not below its argument, `floor` the highest not above.
+    `ceiling` returns the lowest existing number not below its argument, `floor` the highest not above it.
     """
     spans = [span]
     for _ in range(_ROUNDS):
@@ -37,16 +37,16 @@ def _without_gaps(span: Span, step: int, ceiling: Callable[[int], int], floor: C
 
 
 def shares(spans: Sequence[Span], count: int) -> list[int]:
-    """The last numbers of all shares but the last, if numbers lie evenly in the spans."""
+    """The last number of each share except the last share, if numbers are evenly distributed in the spans."""
     total = sum(last - first + 1 for first, last in spans)
     ends = {_at(spans, total * n // count) for n in range(1, count)}
     return sorted(end for end in ends if spans[0][0] <= end < spans[-1][1])
 
 
-def _at(spans: Sequence[Span], place: int) -> int:
-    """The number of that place, counted from 1 through all spans."""
+def _at(spans: Sequence[Span], index: int) -> int:
+    """The number at that position, counted from 1 through all spans."""
     for first, last in spans:
-        if place <= last - first + 1:
-            return first + place - 1
-        place -= last - first + 1
+        if index <= last - first + 1:
+            return first + index - 1
+        index -= last - first + 1
     return spans[-1][1]

@@ -1,7 +1,6 @@
-"""A connection to the proxy, and what a queue or a topic is as the proxy tells.
+"""Connections to the proxy, and the descriptions of queues and topics.
 
-`connection` adds clear errors and transactions that are tried again where that is safe; `reconnecting` outlives a
-restart of the proxy; `pool` keeps connections from one task to the next. `row_blocks` reads rows many at a time.
-`topic_log` is what is asked of a log, `topic_numbers` of one whose messages have numbers; `cluster` is for
-several nodes.
+`connection` adds clear errors and transactions that are retried where that is safe; `reconnecting` survives a restart
+of the proxy; `pool` reuses connections for the next task. `row_blocks` reads many rows at a time. `topic_log` has
+queries on a topic's log, `topic_numbers` is for topics with numbers; `cluster` is for several nodes.
 """

@@ -1,4 +1,4 @@
-"""Columns of a queue, and what they are in Spark: MySQL's types to Spark's, under the names that Spark's DDL uses."""
+"""Columns of a queue, and their Spark types, by the names of Spark's DDL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = {
     "multilinestring": "binary", "multipolygon": "binary", "geometrycollection": "binary", "geomcollection": "binary",
 }  # fmt: skip
 _UNSIGNED = {"tinyint": "smallint", "smallint": "int", "mediumint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
-_PRECISION_MAX = 38  # of Spark's decimals
+_PRECISION_MAX = 38  # the limit of Spark's decimals
 _TIMES = frozenset({"time_scheduled", "time_created", "time_next", "time_acked"})
 
 
@@ -35,7 +35,7 @@ class Column:
     auto: bool = False  # AUTO_INCREMENT
     default: bool = False  # has a default other than NULL
     collation: str | None = None  # of text
-    invisible: bool = False  # there for those who name it, not for `*`
+    invisible: bool = False  # selected only by name, not by `*`
 
     @property
     def base(self) -> str:
@@ -49,13 +49,13 @@ class Column:
 
     @property
     def args(self) -> str:
-        """What stands in the type's parentheses: "20" of varchar(20)."""
+        """The arguments in the type's parentheses: "20" of varchar(20)."""
         return _parts(self.type)[1]
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column as Spark asks for it or gives it: its name there, its type as Spark's DDL writes it."""
+    """A column in Spark: its name and its type in Spark's DDL."""
 
     name: str
     type: str
@@ -63,7 +63,7 @@ class Field:
 
 
 def spark_type(column: Column) -> str:
-    """What the column is in Spark unless the user's schema says otherwise. Raises SchemaError."""
+    """The column's Spark type, unless the user's schema has another one. Raises SchemaError."""
     base, args, rest = _parts(column.type)
     if base == "bit":
         return "boolean" if args in ("", "1") else "bigint" if int(args) < 64 else "decimal(20,0)"
@@ -79,7 +79,7 @@ def spark_type(column: Column) -> str:
 
 
 def fields(columns: Iterable[Column], *, times: bool = False) -> tuple[Field, ...]:
-    """What a queue's table looks like in Spark. `times`: columns that hold times are TIMESTAMP, not BIGINT."""
+    """The Spark schema of a queue's table. `times`: columns with times are TIMESTAMP, not BIGINT."""
     return tuple(
         Field(column.name, "timestamp" if times and column.is_time else spark_type(column), column.nullable)
         for column in columns
@@ -88,7 +88,7 @@ def fields(columns: Iterable[Column], *, times: bool = False) -> tuple[Field, ..
 
 
 def ddl(of: Sequence[Field]) -> str:
-    """The fields as the text that Spark makes a schema from."""
+    """The fields as DDL, which Spark parses."""
     return ", ".join(f"`{f.name.replace('`', '``')}` {f.type}{'' if f.nullable else ' NOT NULL'}" for f in of)
 
 
@@ -98,7 +98,7 @@ def _decimal(args: str) -> str:
 
 
 def _parts(declared: str) -> tuple[str, str, str]:
-    found = _TYPE.match(declared.strip())
-    if found is None:
+    parts = _TYPE.match(declared.strip())
+    if parts is None:
         return "", "", ""
-    return found["base"].lower(), (found["args"] or "").strip(), found["rest"].lower()
+    return parts["base"].lower(), (parts["args"] or "").strip(), parts["rest"].lower()

@@ -1,4 +1,4 @@
-"""A connection to the proxy: errors that say what to do, transactions that are tried again where that is safe."""
+"""A connection to the proxy: errors with advice, transactions that are retried where that is safe."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Row = tuple[Any, ...]
 
 _UNKNOWN_DATABASE = 1049
 LOCK_WAIT, DEADLOCK, NO_TABLE = 1205, 1213, 1146
-_AGAIN = frozenset({LOCK_WAIT, DEADLOCK})
-# Of the client library, of a server that ends, and of one that cut an idle line.
+_RETRYABLE = frozenset({LOCK_WAIT, DEADLOCK})
+# From the client library, from a server that ends, and from one that closed an idle connection.
 _LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _ATTEMPTS = 5
-# TIMESTAMPs are in UTC; and a task may take its time with the rows that it has before it reads on.
+# TIMESTAMPs are in UTC; and a task may process rows for a long time before it reads the next ones.
 _SESSION = "SET time_zone = '+00:00', net_write_timeout = 3600"
 NOW_US = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
-"""The database's clock as SQL, in unix microseconds: as fine as every time of a message."""
+"""The database's clock as SQL, in unix microseconds: the resolution of all times of messages."""
 
-_PAUSE = 0.05  # seconds before a transaction is tried again; doubled each time
+_PAUSE = 0.05  # seconds before a transaction is retried; doubled each time
 
 
 class Client:
-    """One connection, autocommit. Not for several threads at once; never pickled: each process opens its own."""
+    """One connection, autocommit. Not thread-safe; never pickled: each process opens its own."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.address = address
-        self._sleep, self._elapsed = sleep, clock
-        self._ahead: int | None = None  # nanoseconds of the database's clock before this process's
+        self._sleep, self._clock = sleep, clock
+        self._clock_offset: int | None = None  # nanoseconds that the database's clock is ahead of this process's clock
         self._connection = _connect(address)
 
     def __enter__(self) -> Client:
@@ -55,7 +55,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Hang up; what is not committed is rolled back by the server."""
+        """Close the connection; the server rolls back what is not committed."""
         try:
             self._connection.close()
         except pymysql.Error:
@@ -67,8 +67,8 @@ class Client:
             cursor.execute(sql, args or None)
             return list(cursor.fetchall())
 
-    def named(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """All rows of a result, each by the names of its columns in lower case. Raises pymysql's errors."""
+    def dict_rows(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """All rows of a result as dicts, by column names in lower case. Raises pymysql's errors."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, args or None)
             names = [str(column[0]).lower() for column in cursor.description]
@@ -88,10 +88,10 @@ class Client:
             return int(cursor.execute(sql, args or None))
 
     def blocks(self, sql: str, args: Sequence[Any], size: int) -> Iterator[Block]:
-        """The rows of a SELECT as they come, at most `size` at a time: memory stays bounded however many there are.
+        """The rows of a SELECT, unbuffered, at most `size` at a time: memory is bounded.
 
-        The text is one with placeholders even if there are no values: a `%` is written `%%`, as `placed` does.
-        Whoever stops before the end has a closed connection. Raises pymysql's errors.
+        In the text `%` is written `%%`, even if there are no values; `escaped` does so. If the caller stops before the
+        end, the connection is closed. Raises pymysql's errors.
         """
         with self._connection.cursor() as cursor:
             text = cursor.mogrify(sql, tuple(args))
@@ -101,36 +101,36 @@ class Client:
         """The database's clock, in unix nanoseconds."""
         return int(self.value(f"SELECT {NOW_US}")) * 1000
 
-    def about_now_ns(self) -> int:
-        """The same to a second or so: the database is asked once for each connection."""
-        if self._ahead is None:
-            self._ahead = self.now_ns() - int(self._elapsed() * 1e9)
-        return self._ahead + int(self._elapsed() * 1e9)
+    def approximate_now_ns(self) -> int:
+        """The same, accurate to about a second: the database is queried once per connection."""
+        if self._clock_offset is None:
+            self._clock_offset = self.now_ns() - int(self._clock() * 1e9)
+        return self._clock_offset + int(self._clock() * 1e9)
 
     def statement(self, sql: str) -> int:
-        """How many rows a statement changed that is a transaction by itself; again after a deadlock or lock timeout."""
-        return self._again(lambda: self.execute(sql))
+        """Runs a statement as a transaction; how many rows it changed. Retried after a deadlock or lock timeout."""
+        return self._retry(lambda: self.execute(sql))
 
     def transaction(self, work: Callable[[], T]) -> T:
-        """Runs `work` in a transaction and commits it; again, from its beginning, after a deadlock or a lock timeout.
+        """Runs `work` in a transaction and commits it. Retried as a whole after a deadlock or a lock timeout.
 
-        Where the connection is lost during COMMIT nobody knows whether it was done: ConnectionFailed, and the caller
-        must be able to begin anew either way.
+        If the connection is lost during COMMIT, the outcome is unknown: ConnectionFailed. The caller must be able to
+        start again in both cases.
         """
 
         def whole() -> T:
             with self._transaction():
                 return work()
 
-        return self._again(whole)
+        return self._retry(whole)
 
-    def _again(self, work: Callable[[], T]) -> T:
+    def _retry(self, work: Callable[[], T]) -> T:
         for attempt in range(_ATTEMPTS):
             try:
                 return work()
             except pymysql.Error as error:
-                if number(error) not in _AGAIN or attempt == _ATTEMPTS - 1:
-                    raise told(error, self.address) from error
+                if number(error) not in _RETRYABLE or attempt == _ATTEMPTS - 1:
+                    raise to_connector_error(error, self.address) from error
                 self._sleep(_PAUSE * 2**attempt)
         raise AssertionError("unreachable")
 
@@ -144,34 +144,34 @@ class Client:
             try:
                 self._connection.rollback()
             except pymysql.Error:
-                pass  # the connection is gone, and the transaction with it
+                pass  # the connection is lost, and the transaction with it
             raise
 
 
 def number(error: BaseException) -> int:
     """MySQL's number of an error, 0 where it has none."""
-    found = error.args[0] if error.args else 0
-    return found if isinstance(found, int) else 0
+    value = error.args[0] if error.args else 0
+    return value if isinstance(value, int) else 0
 
 
-def told(error: pymysql.Error, address: Address) -> Exception:
-    """The same error in words that say what to do, where there is something to say; else as it is."""
+def to_connector_error(error: pymysql.Error, address: Address) -> Exception:
+    """The error as one of the connector, with advice where possible."""
     if number(error) in _LOST:
-        return ConnectionFailed(f"the connection to {_at(address)} was lost: {_text(error)}")
+        return ConnectionFailed(f"the connection to {_endpoint(address)} was lost: {_text(error)}")
     if number(error) in _DENIED:
         return ConnectionFailed(
-            f"{_at(address)} refuses user {address.user!r}: {_text(error)}. Grant it what is missing"
+            f"{_endpoint(address)} refuses user {address.user!r}: {_text(error)}. Grant it what is missing"
         )
-    return ConnectorError(f"{_at(address)}: {_text(error)}")
+    return ConnectorError(f"{_endpoint(address)}: {_text(error)}")
 
 
 def quoted(*names: str) -> str:
-    """A name, or a name of names, as SQL writes it."""
+    """A quoted name, qualified if several are given."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
-def placed(*names: str) -> str:
-    """The same in a statement that has placeholders."""
+def escaped(*names: str) -> str:
+    """The same for a statement with placeholders: `%` is doubled."""
     return quoted(*names).replace("%", "%%")
 
 
@@ -188,19 +188,19 @@ def _connect(address: Address) -> pymysql.Connection[Any]:
             autocommit=True,
             init_command=_SESSION,
             connect_timeout=max(1, round(address.connect_timeout)),
-            read_timeout=address.connect_timeout,  # of the handshake: who accepts may not answer
+            read_timeout=address.connect_timeout,  # of the handshake: a peer may accept and never answer
             write_timeout=address.query_timeout,
             **encryption,
         )
-    except Exception as error:  # a peer that is no MySQL server makes PyMySQL stumble in many ways
+    except Exception as error:  # with a peer that is no MySQL server PyMySQL raises many kinds of errors
         raise ConnectionFailed(_refusal(address, error)) from error
-    line: Any = connection
-    line._read_timeout = address.query_timeout
-    return _insist_on_tls(connection, address)
+    driver: Any = connection
+    driver._read_timeout = address.query_timeout
+    return _require_tls(connection, address)
 
 
 def _refusal(address: Address, error: Exception) -> str:
-    at = _at(address)
+    at = _endpoint(address)
     if isinstance(error, pymysql.Error) and number(error) in _DENIED:
         return f"user {address.user!r} is not let in by {at}: {_text(error)}"
     if isinstance(error, pymysql.Error) and number(error) == _UNKNOWN_DATABASE:
@@ -217,23 +217,23 @@ def _encryption(address: Address) -> dict[str, Any]:
         context = ssl.create_default_context(cafile=address.ssl_ca)
     except OSError as error:  # ssl.SSLError is one
         raise OptionError(f"option sslCa names {address.ssl_ca!r}, which holds no certificate: {error}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # a distribution's Python may leave it to the system
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's self-made authorities do not keep all rules
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # some distributions leave it to the system
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's self-generated CAs do not follow all rules
     if address.ssl == "required":
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return {"ssl": context}
 
 
-def _insist_on_tls(connection: pymysql.Connection[Any], address: Address) -> pymysql.Connection[Any]:
-    """Older versions of PyMySQL go on in clear where the server has no TLS."""
-    line: Any = connection
-    if address.ssl == "disabled" or isinstance(line._sock, ssl.SSLSocket):
+def _require_tls(connection: pymysql.Connection[Any], address: Address) -> pymysql.Connection[Any]:
+    """Older versions of PyMySQL continue unencrypted if the server has no TLS."""
+    driver: Any = connection
+    if address.ssl == "disabled" or isinstance(driver._sock, ssl.SSLSocket):
         return connection
     connection.close()
-    raise ConnectionFailed(f"{_at(address)} offers no TLS, and option ssl is {address.ssl}")
+    raise ConnectionFailed(f"{_endpoint(address)} offers no TLS, and option ssl is {address.ssl}")
 
 
-def _at(address: Address) -> str:
+def _endpoint(address: Address) -> str:
     return f"{address.host}:{address.port}/{address.database}"
 
 

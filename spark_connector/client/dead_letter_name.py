@@ -1,6 +1,6 @@
-"""Which queue has the dead letters of another one, by the proxy's own rules: the option `dead_letter`, or `_dead`.
+"""The name of a queue's dead-letter queue, by the proxy's rules: the option `dead_letter`, or the suffix `_dead`.
 
-The connector is installed without the proxy, so the rule stands here once more; a test compares the two.
+The connector is installed without the proxy, so the rule is duplicated here; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 _NAME_CHARACTERS = 64
-_FILE_BYTES_MAX = 240  # of a table's file name, in which a server writes most other characters as five
+_FILE_BYTES_MAX = 240  # of a table's file name, in which most other characters take five bytes
 _DIGEST_CHARACTERS = 8
 
 
 def dead_letter_name(queue: str, options: Mapping[str, str]) -> str:
-    """The name of the dead-letter queue; `options` are the queue's, as its table's comment keeps them."""
+    """The name of the dead-letter queue; `options`: the queue's, from its table's comment."""
     named = options.get("dead_letter")
     return unquote(named) if named else _default(queue)
 
@@ -25,10 +25,10 @@ def _default(queue: str) -> str:
     if len(name) <= _NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
         return name
     ending = f"_{hashlib.sha256(queue.encode()).hexdigest()[:_DIGEST_CHARACTERS]}_dead"
-    kept = queue[: _NAME_CHARACTERS - len(ending)]
-    while _file_bytes(kept + ending) > _FILE_BYTES_MAX:
-        kept = kept[:-1]
-    return kept + ending
+    stem = queue[: _NAME_CHARACTERS - len(ending)]
+    while _file_bytes(stem + ending) > _FILE_BYTES_MAX:
+        stem = stem[:-1]
+    return stem + ending
 
 
 def _file_bytes(name: str) -> int:

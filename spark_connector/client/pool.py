@@ -1,8 +1,8 @@
-"""Connections that outlive a task: a worker of Spark runs one task after the other, mostly of the same query.
+"""A pool of connections: a Spark worker runs one task after the other, mostly of the same query.
 
-A task may have one message, and to connect costs more statements than to read or to write it. So the line of a task
-that ended well is kept for the next one of this process, for a short while: Spark ends a worker that has nothing to do
-after a minute, and its connections with it.
+A task may have one message, and connecting takes more statements than reading or writing it. So the connection of a
+task that succeeded is reused by the next task of this process, for a short time: Spark ends an idle worker after a
+minute, and its connections with it.
 """
 
 from __future__ import annotations
@@ -17,60 +17,60 @@ from threading import Lock
 from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient
 from spark_connector.options import Address
 
-KEPT_SECONDS = 60.0
-"""A line that was not used for so long is not used again: what lies between may have forgotten it without a word."""
+IDLE_SECONDS_MAX = 60.0
+"""A connection that was idle for longer is not reused: a firewall may have dropped it silently."""
 
-_KEPT_MAX = 4  # a worker reads for one query, or for a few
+_IDLE_MAX = 4  # a worker reads for one query or a few
 _lock = Lock()
-_Kind = tuple[Address, tuple[str, ...]]  # where it goes, and what its connections begin with
-_idle: list[tuple[int, _Kind, ReconnectingClient, float]] = []  # the process that opened it, its kind, it, since when
+_PoolKey = tuple[Address, tuple[str, ...]]  # its address, and the initial statements of its connections
+_idle: list[tuple[int, _PoolKey, ReconnectingClient, float]] = []  # process id, key, connection, idle since
 
 
 @contextmanager
-def kept(address: Address, settings: tuple[str, ...] = (READ_COMMITTED,)) -> Iterator[ReconnectingClient]:
-    """A line for one task: one that an earlier task of this process left, or a new one; left for the next one."""
-    line = _taken((address, settings)) or ReconnectingClient(address, settings=settings)
+def pooled(address: Address, settings: tuple[str, ...] = (READ_COMMITTED,)) -> Iterator[ReconnectingClient]:
+    """A connection for one task: an idle one of this process, or a new one. Returned to the pool afterwards."""
+    connection = _take_idle((address, settings)) or ReconnectingClient(address, settings=settings)
     try:
-        yield line
-    except BaseException:  # a reader that stops early too: the rest of its answer is still on its way
-        line.close()
+        yield connection
+    except BaseException:  # also if a reader stops early: the rest of its answer is still unread
+        connection.close()
         raise
-    _leave((address, settings), line)
+    _return_idle((address, settings), connection)
 
 
 def close_all() -> None:
-    """Close what this process keeps; it does so at its end, too."""
-    own = os.getpid()
+    """Close the idle connections of this process; also done at its exit."""
+    own_pid = os.getpid()
     with _lock:
-        for process, _, line, _ in _idle:
-            if process == own:
-                line.close()
+        for process, _, connection, _ in _idle:
+            if process == own_pid:
+                connection.close()
         _idle.clear()
 
 
 atexit.register(close_all)
 
 
-def _taken(kind: _Kind) -> ReconnectingClient | None:
-    """A line of this process that is young enough."""
-    own, found = os.getpid(), None
+def _take_idle(kind: _PoolKey) -> ReconnectingClient | None:
+    """An idle connection of this process, not idle for too long."""
+    own_pid, match = os.getpid(), None
     with _lock:
         for entry in list(_idle):
-            process, its_kind, line, since = entry
-            if process != own:
-                _idle.remove(entry)  # of the process that this one was forked from: it is not ours to use or to close
-            elif time.monotonic() - since > KEPT_SECONDS:
+            process, its_kind, connection, since = entry
+            if process != own_pid:
+                _idle.remove(entry)  # of the parent process: it must not be used or closed here
+            elif time.monotonic() - since > IDLE_SECONDS_MAX:
                 _idle.remove(entry)
-                line.close()
-            elif found is None and its_kind == kind:
+                connection.close()
+            elif match is None and its_kind == kind:
                 _idle.remove(entry)
-                found = line
-    return found
+                match = connection
+    return match
 
 
-def _leave(kind: _Kind, line: ReconnectingClient) -> None:
+def _return_idle(kind: _PoolKey, connection: ReconnectingClient) -> None:
     with _lock:
-        _idle.append((os.getpid(), kind, line, time.monotonic()))
-        for _, _, oldest, _ in _idle[:-_KEPT_MAX]:
+        _idle.append((os.getpid(), kind, connection, time.monotonic()))
+        for _, _, oldest, _ in _idle[:-_IDLE_MAX]:
             oldest.close()
-        del _idle[:-_KEPT_MAX]
+        del _idle[:-_IDLE_MAX]

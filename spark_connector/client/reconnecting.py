@@ -1,4 +1,4 @@
-"""A connection that comes back: whoever restarts the proxy or its database does not end a streaming query."""
+"""A connection that reconnects: a restart of the proxy or its database does not end a streaming query."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import TypeVar
 
 import pymysql
 
-from spark_connector.client.connection import DEADLOCK, LOCK_WAIT, Client, number, told
+from spark_connector.client.connection import DEADLOCK, LOCK_WAIT, Client, number, to_connector_error
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.options import Address
 
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
-"""How long one call goes on trying: longer than a restart of the proxy, shorter than any lease worth having."""
+"""How long one call retries: longer than a restart of the proxy, shorter than any useful lease."""
 
 LOADING_SECONDS = 5.0
-"""How long load() goes on trying: somebody waits for it, and may have mistyped the port. A restart takes less."""
+"""How long load() retries: a user waits for it, and may have mistyped the port. A restart takes less time."""
 
 READ_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 """Locking reads of ranges would otherwise lock the gaps between messages, where producers insert."""
 
 _PAUSE, _PAUSE_MAX = 0.05, 1.0  # seconds
-_DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # trying again would not help
-# The connection is of no more use: what the client library says of it itself, and what servers and the proxy say that
-# end it, cannot reach their database, or have no room for one more just now.
-_OF_THE_LINE = frozenset({0, 2003, 2006, 2013, 2014}) | frozenset(
+_DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # a retry would not help
+# The connection can no longer be used: errors of the client library, and errors of servers and proxies that end the
+# connection, cannot reach their database, or have too many connections at the moment.
+_CONNECTION_ERRORS = frozenset({0, 2003, 2006, 2013, 2014}) | frozenset(
     {1040, 1042, 1043, 1047, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1218, 1290, 1429, 1836}
     | {1927, 3169, 4031}
 )
-_PASSING = _OF_THE_LINE | {LOCK_WAIT, DEADLOCK}
+_TRANSIENT = _CONNECTION_ERRORS | {LOCK_WAIT, DEADLOCK}
 
 
 class ReconnectingClient:
-    """Opens its connection when it is first needed, and anew after it broke. Not for several threads; never pickled.
+    """Opens its connection when it is first needed, and again after it broke. Not thread-safe; never pickled.
 
-    `settings`: statements that each connection begins with.
+    `settings`: initial statements of each connection.
     """
 
     def __init__(
@@ -57,40 +57,39 @@ class ReconnectingClient:
         self._client: Client | None = None
 
     def run(self, work: Callable[[Client], T]) -> T:
-        """What `work` gives. It is done again, from its beginning, if the connection breaks: it must be repeatable.
+        """The result of `work`. It is repeated as a whole if the connection breaks, so it must be repeatable.
 
         Raises:
-            ConnectionFailed: it could not be had for `patience` seconds after it broke, or the account is refused.
+            ConnectionFailed: no reconnect within `patience` seconds after it broke, or the account is refused.
             ConnectorError: the database refuses a statement.
         """
         deadline, pause = None, _PAUSE
         while True:
             try:
-                return work(self._opened())
+                return work(self._connected())
             except (pymysql.Error, ConnectorError) as error:
-                if _of_the_line(error):
+                if _is_connection_error(error):
                     self.close()
-                if deadline is None:  # work may have taken long before
+                if deadline is None:  # work may have run for a long time before
                     deadline = self._clock() + self._patience
-                if not _passes(error) or self._clock() + pause > deadline:
-                    raise self._in_words(error) from error
+                if not _is_transient(error) or self._clock() + pause > deadline:
+                    raise self._to_connector_error(error) from error
             self._sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
 
     def add(self, settings: Sequence[str]) -> None:
-        """Each connection begins with these statements, too, and the one that is open runs them now. Raises as
-        `run`."""
+        """Adds initial statements for each connection; an open connection runs them now. Raises as `run`."""
         self._settings = (*self._settings, *settings)
         for setting in settings:
             self.run(partial(_execute, setting=setting))
 
     def close(self) -> None:
-        """Hang up; the next `run` connects again."""
+        """Close the connection; the next `run` connects again."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
-    def _opened(self) -> Client:
+    def _connected(self) -> Client:
         if self._client is None:
             client = Client(self._address, sleep=self._sleep)
             for setting in self._settings:
@@ -98,32 +97,32 @@ class ReconnectingClient:
             self._client = client
         return self._client
 
-    def _in_words(self, error: Exception) -> Exception:
-        return told(error, self._address) if isinstance(error, pymysql.Error) else error
+    def _to_connector_error(self, error: Exception) -> Exception:
+        return to_connector_error(error, self._address) if isinstance(error, pymysql.Error) else error
 
 
-def patiently(
+def run_with_retries(
     address: Address,
     work: Callable[[Client], T],
     settings: Sequence[str] = (),
     patience: float = PATIENCE_SECONDS,
 ) -> T:
-    """What `work` gives by a connection of its own; done again where that breaks. Raises as `run`."""
-    line = ReconnectingClient(address, settings=settings, patience=patience)
+    """The result of `work` on its own connection; retried if that breaks. Raises as `run`."""
+    connection = ReconnectingClient(address, settings=settings, patience=patience)
     try:
-        return line.run(work)
+        return connection.run(work)
     finally:
-        line.close()
+        connection.close()
 
 
 @contextmanager
-def opened(address: Address, settings: Sequence[str] = ()) -> Iterator[Client]:
-    """A connection that is tried for as long; what is done by it afterwards is not repeated. Raises as `run`."""
-    line = ReconnectingClient(address, settings=settings)
+def open_client(address: Address, settings: Sequence[str] = ()) -> Iterator[Client]:
+    """A connection; only the connecting is retried, not what is done with it. Raises as `run`."""
+    connection = ReconnectingClient(address, settings=settings)
     try:
-        yield line.run(lambda client: client)
+        yield connection.run(lambda client: client)
     finally:
-        line.close()
+        connection.close()
 
 
 def _execute(client: Client, setting: str) -> None:
@@ -131,23 +130,23 @@ def _execute(client: Client, setting: str) -> None:
 
 
 def _number(error: BaseException) -> int:
-    """MySQL's number of an error, also of one that was put into words."""
+    """MySQL's number of an error, also of one that was converted."""
     cause = error.__cause__ if isinstance(error, ConnectorError) else error
     return number(cause) if isinstance(cause, pymysql.Error) else -1
 
 
-def _of_the_line(error: BaseException) -> bool:
-    """Whether the connection is of no more use."""
-    return isinstance(error, ConnectionFailed) or _number(error) in _OF_THE_LINE
+def _is_connection_error(error: BaseException) -> bool:
+    """Whether the connection can no longer be used."""
+    return isinstance(error, ConnectionFailed) or _number(error) in _CONNECTION_ERRORS
 
 
 def _is_certificate(error: BaseException) -> bool:
-    """Whether TLS refused the peer's certificate, which stays as it is."""
+    """Whether TLS refused the peer's certificate: a retry would not help."""
     return isinstance(getattr(error, "original_exception", error), ssl.SSLCertVerificationError)
 
 
-def _passes(error: BaseException) -> bool:
-    """Whether it may be over in a while."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether a retry may succeed."""
     if isinstance(error, ConnectionFailed):
         return error.__cause__ is not None and not _is_certificate(error.__cause__) and _number(error) not in _DENIED
-    return _number(error) in _PASSING
+    return _number(error) in _TRANSIENT

@@ -1,4 +1,4 @@
-"""Names of the tables that the connector keeps beside a queue."""
+"""Names of the connector's own tables for a queue."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import hashlib
 _NAME_MAX = 64
 
 
-def beside(prefix: str, queue: str) -> str:
-    """The prefix and the queue's name; names that are too long are cut, and distinguished by a digest."""
+def companion_table(prefix: str, queue: str) -> str:
+    """The prefix and the queue's name; names that are too long are shortened and get a digest."""
     name = prefix + queue
     if len(name) <= _NAME_MAX:
         return name

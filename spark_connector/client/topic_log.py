@@ -1,27 +1,26 @@
-"""What a reader of a log finds out about it: where a time begins, what was deleted before it was read, and whether ids
-tell an order at all."""
+"""Queries on a log: the first offset of a time, what was deleted before it was read, and whether ids have an order."""
 
 from __future__ import annotations
 
-from spark_connector.client.cluster import on_a_cluster
+from spark_connector.client.cluster import is_cluster
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
 from spark_connector.errors import QueueError
 
 _STEP = "SELECT @@auto_increment_increment"
 _YOUNG_NS = 60 * 1_000_000_000
-_AROUND = 1000  # messages with neighbouring times, among which the smallest offset is looked for
-_NUMBERS_AROUND = 100_000  # numbers before that one, among which it is looked for too: as SQL does
+_AROUND = 1000  # messages with neighbouring times, of which the smallest offset is taken
+_NUMBERS_AROUND = 100_000  # numbers before that one that are searched too, as by SINCE in SQL
 
 
 def first_since(client: Client, queue: Queue, time: int, option: str) -> int:
-    """The smallest offset of a message that was made at that time (ns) or later; beyond the end where there is none.
+    """The smallest offset of a message created at that time (ns) or later; beyond the end if there is none.
 
-    A topic has an index for it. A queue has none, and is read whole. Numbers and times may differ in order by much, for
-    a long transaction has early times and late numbers: so the numbers before are looked through as well.
+    A topic has an index for it. A queue has none, and is scanned. The orders of numbers and times may differ much,
+    because a long transaction has early times and late numbers: so the numbers before are searched as well.
     """
     if not queue.has("time_created"):
-        raise QueueError(f"{queue.called} does not keep when messages are made: {option} needs that")
+        raise QueueError(f"{queue.label} does not keep when messages are made: {option} needs that")
     by = queue.offset
     since = f"SELECT {by} FROM {queue.quoted} WHERE time_created >= {time}"
     if queue.is_topic:
@@ -40,11 +39,11 @@ def first_since(client: Client, queue: Queue, time: int, option: str) -> int:
 
 
 def deleted_before(client: Client, topic: Queue, offset: int, seen: int, now: int) -> int:
-    """How many offsets beyond `offset` are not there although the topic had them: it begins with a later one.
+    """How many offsets beyond `offset` were deleted: the topic starts with a later one.
 
-    A topic is deleted from its beginning. As long as it begins at `offset` or before, an id that is missing was rolled
-    back, and a number deleted in the midst of the topic. Nor does it count while the reader has seen all there was
-    (`seen`, ns) within a minute: who deletes messages that young means it.
+    Retention deletes from the start of a topic. As long as it starts at `offset` or before, a missing id was rolled
+    back, and a missing number was deleted explicitly. Nor does it count if the reader had read everything (`seen`, ns)
+    within the last minute: messages that young are only deleted on purpose.
     """
     if seen > now - _YOUNG_NS:
         return 0
@@ -52,9 +51,9 @@ def deleted_before(client: Client, topic: Queue, offset: int, seen: int, now: in
     return 0 if first is None else max(0, int(first) - offset - 1)
 
 
-def insist_on_order(client: Client, queue: Queue) -> None:
-    """That the ids are given by one server. Raises QueueError."""
-    if not on_a_cluster(client) and int(client.value(_STEP)) == 1:
+def check_order(client: Client, queue: Queue) -> None:
+    """Checks that one server assigns the ids. Raises QueueError."""
+    if not is_cluster(client) and int(client.value(_STEP)) == 1:
         return
     instead = (
         f"a topic with numbers can be read: ALTER TOPIC {queue.name} SET (sequence = 'on')"
@@ -63,5 +62,5 @@ def insist_on_order(client: Client, queue: Queue) -> None:
     )
     raise QueueError(
         "several servers give ids here (a Galera cluster, or auto_increment_increment above 1), so a message with a"
-        f" smaller id may come at any time, and mode=tail cannot read {queue.called} by its ids; {instead}"
+        f" smaller id may come at any time, and mode=tail cannot read {queue.label} by its ids; {instead}"
     )

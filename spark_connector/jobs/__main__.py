@@ -1,4 +1,4 @@
-"""`python -m spark_connector.jobs JOB ...`; the file that spark-submit is given, too."""
+"""`python -m spark_connector.jobs JOB ...`; also the file for spark-submit."""
 
 import sys
 

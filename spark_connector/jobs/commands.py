@@ -1,4 +1,4 @@
-"""From a parsed command line to a job, and from its result to what is printed."""
+"""Runs a job from a parsed command line, and prints its result."""
 
 from __future__ import annotations
 
@@ -42,45 +42,47 @@ _Run = Callable[["SparkSession", Mapping[str, str], Namespace, Console], str]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a job; its exit code. What it found goes to stdout, progress and errors to stderr."""
-    given = parse(arguments)
-    console = Console(None if given.quiet else sys.stderr)
+    """Runs a job; its exit code. The result goes to stdout, progress and errors to stderr."""
+    args = parse(arguments)
+    console = Console(None if args.quiet else sys.stderr)
     try:
-        said = _run(given, console)
+        output = _run(args, console)
     except KeyboardInterrupt:
-        sys.stderr.write(f"{given.job}: interrupted; nothing is half done\n")
+        sys.stderr.write(f"{args.job}: interrupted; nothing is half done\n")
         return INTERRUPTED
     except Exception as error:
-        if given.verbose:
+        if args.verbose:
             traceback.print_exc()
-        sys.stderr.write(f"{given.job}: {one_line(error)}\n")
+        sys.stderr.write(f"{args.job}: {one_line(error)}\n")
         return FAILED
-    if said:
-        sys.stdout.write(said + "\n")
+    if output:
+        sys.stdout.write(output + "\n")
     return DONE
 
 
-def _run(given: Namespace, console: Console) -> str:
-    to = connection(given)
-    _look(to, given.queue)
-    if not given.verbose:
+def _run(args: Namespace, console: Console) -> str:
+    to = connection(args)
+    _check_connection(to, args.queue)
+    if not args.verbose:
         warnings.simplefilter("ignore", FutureWarning)  # of pyspark about pandas
-        logging.getLogger("SQLQueryContextLogger").disabled = True  # pyspark's: Java traces of errors that we tell of
-    with session(given.job, given.master, dict(given.conf), verbose=given.verbose) as spark:
-        return _JOBS[given.job](spark, to, given, console)
+        logging.getLogger(
+            "SQLQueryContextLogger"
+        ).disabled = True  # pyspark's: Java traces of errors that are reported anyway
+    with session(args.job, args.master, dict(args.conf), verbose=args.verbose) as spark:
+        return _JOBS[args.job](spark, to, args, console)
 
 
-def _look(to: Mapping[str, str], queue: str | None) -> None:
-    """What is wrong with the connection or the queue's name is said before Spark has started."""
-    at = options.place(to if queue is not None else {**to, "queue": "-"})
+def _check_connection(to: Mapping[str, str], queue: str | None) -> None:
+    """Checks the connection and the queue's name before Spark starts."""
+    at = options.queue_address(to if queue is not None else {**to, "queue": "-"})
     with Client(at.address) as client:
         if queue is not None:
             describe(client, queue)
 
 
-def _archive(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
+def _archive(spark: SparkSession, to: Mapping[str, str], args: Namespace, console: Console) -> str:
     done = archive(
-        spark, to, given.path, margin_seconds=given.margin, wait_seconds=given.wait, rows_per_file=given.rows_per_file,
+        spark, to, args.path, margin_seconds=args.margin, wait_seconds=args.wait, rows_per_file=args.rows_per_file,
         console=console,
     )  # fmt: skip
     return _archived(done)
@@ -94,89 +96,89 @@ def _archived(done: Archived) -> str:
     )
 
 
-def _report(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
-    found = report(spark, to, archive=given.archive, only_archive=given.only_archive, per=given.per, console=console)
-    if given.html is not None:
-        _save(given.html, page(found).encode())
-        console.say(f"page written to {given.html}")
-    if given.format == "parquet":
-        _parquet(given.output, found)
-        return f"written to {given.output}"
-    said = _FORMATS[given.format](found)
-    if given.output is None:
-        return said
-    _save(given.output, f"{said}\n".encode())
-    return f"written to {given.output}"
+def _report(spark: SparkSession, to: Mapping[str, str], args: Namespace, console: Console) -> str:
+    result = report(spark, to, archive=args.archive, only_archive=args.only_archive, per=args.per, console=console)
+    if args.html is not None:
+        _save(args.html, page(result).encode())
+        console.write_line(f"page written to {args.html}")
+    if args.format == "parquet":
+        _parquet(args.output, result)
+        return f"written to {args.output}"
+    output = _FORMATS[args.format](result)
+    if args.output is None:
+        return output
+    _save(args.output, f"{output}\n".encode())
+    return f"written to {args.output}"
 
 
-def _csv(found: Report) -> str:
+def _csv(result: Report) -> str:
     to = io.StringIO()
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow([field.name for field in fields(Measure)])
-    writer.writerows(astuple(row) for row in measures(found))
+    writer.writerows(astuple(row) for row in measures(result))
     return to.getvalue().rstrip("\n")
 
 
-def _json(found: Report) -> str:
-    return json.dumps(values.as_data(found), indent=2, ensure_ascii=False)
+def _json(result: Report) -> str:
+    return json.dumps(values.as_data(result), indent=2, ensure_ascii=False)
 
 
 _FORMATS: Mapping[str, Callable[[Report], str]] = {"table": text, "json": _json, "csv": _csv}
 
 
-def _parquet(path: str, found: Report) -> None:
+def _parquet(path: str, result: Report) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema(
         [("section", "string"), ("queue", "string"), ("name", "string"), ("at", "int64"), ("value", "float64")]
     )
-    rows = [{field.name: getattr(row, field.name) for field in fields(Measure)} for row in measures(found)]
+    rows = [{field.name: getattr(row, field.name) for field in fields(Measure)} for row in measures(result)]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema), sink)
     _save(path, sink.getvalue().to_pybytes())
 
 
 def _save(path: str, content: bytes) -> None:
-    """A local file, there as a whole or as it was."""
+    """Writes a local file atomically."""
     target = Path(path)
-    made = target.with_name(f".{target.name}.new")
+    temporary = target.with_name(f".{target.name}.new")
     try:
-        made.write_bytes(content)
-        made.replace(target)
+        temporary.write_bytes(content)
+        temporary.replace(target)
     except OSError as error:
         raise JobError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _dead_letters(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
-    found = dead_letters(spark, to, export=given.export, console=console)
-    if given.format == "json":
-        return json.dumps(analysis.as_data(found), indent=2, ensure_ascii=False)
-    return analysis.text(found)
+def _dead_letters(spark: SparkSession, to: Mapping[str, str], args: Namespace, console: Console) -> str:
+    result = dead_letters(spark, to, export=args.export, console=console)
+    if args.format == "json":
+        return json.dumps(analysis.as_data(result), indent=2, ensure_ascii=False)
+    return analysis.text(result)
 
 
-def _replay(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
-    chosen = Chosen(given.from_day, given.to_day, given.where)
-    source = given.archive if given.from_topic is None else OfTopic(given.from_topic)
-    if given.dry_run:
-        return _previewed(preview(spark, to, source, chosen, given.drop_missing))
+def _replay(spark: SparkSession, to: Mapping[str, str], args: Namespace, console: Console) -> str:
+    chosen = Chosen(args.from_day, args.to_day, args.where)
+    source = args.archive if args.from_topic is None else OfTopic(args.from_topic)
+    if args.dry_run:
+        return _previewed(preview(spark, to, source, chosen, args.drop_missing))
     done = replay(
-        spark, to, source, given.run, chosen=chosen, select=given.select, key_column=given.key_column,
-        drop_missing=given.drop_missing, console=console,
+        spark, to, source, args.run, chosen=chosen, select=args.select, key_column=args.key_column,
+        drop_missing=args.drop_missing, console=console,
     )  # fmt: skip
     return _enqueued(done)
 
 
-def _previewed(found: Preview) -> str:
-    days = [f"{day}  {count:,}" for day, count in found.days]
+def _previewed(result: Preview) -> str:
+    days = [f"{day}  {count:,}" for day, count in result.days]
     return "\n".join(
-        [*days, f"{found.messages:,} messages would be enqueued in {found.queue}, with {', '.join(found.columns)}"]
+        [*days, f"{result.messages:,} messages would be enqueued in {result.queue}, with {', '.join(result.columns)}"]
     )
 
 
-def _enqueue(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
-    rows = read(spark, given.input, given.format, dict(given.option))
-    done = enqueue(spark, to, rows, select=given.select, key_column=given.key_column, run=given.run, console=console)
+def _enqueue(spark: SparkSession, to: Mapping[str, str], args: Namespace, console: Console) -> str:
+    rows = read(spark, args.input, args.format, dict(args.option))
+    done = enqueue(spark, to, rows, select=args.select, key_column=args.key_column, run=args.run, console=console)
     return _enqueued(done)
 
 

@@ -1,4 +1,4 @@
-"""What a job shows while it works: phase, counts and rate, on one line that changes, or line by line in a log."""
+"""The progress of a job: phase, counts and rate, on one changing line of a terminal, or line by line in a log."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from typing import TextIO
 
 TTY_SECONDS, LOG_SECONDS = 0.5, 10.0
-"""How often a phase that goes on is reported: a terminal's line changes, a log gets one more."""
+"""How often a running phase is reported: a terminal's line changes, a log gets another line."""
 
 
 class Phase:
-    """One phase of a job. `count`: how many messages it has done, reported by the job at its end at the latest."""
+    """One phase of a job. `count`: processed messages, set by the job at the latest at its end."""
 
     def __init__(self, name: str, total: int | None, unit: str) -> None:
         self.name, self.total, self.unit = name, total, unit
         self.count = 0
-        self.live: Callable[[], int] | None = None  # messages done so far, while the phase goes on
+        self.live: Callable[[], int] | None = None  # messages processed so far, while the phase runs
         self.tasks: Callable[[], tuple[int, int]] | None = None  # Spark's tasks: done, and of how many
 
     def line(self, seconds: float, ended: bool) -> str:
-        """What is to be said after so many seconds."""
+        """The text after so many seconds."""
         if ended:
             return f"{self.name}: {self._counts(self.count)} in {seconds:.1f} s{_rate(self.count, seconds)}"
         count = self.live() if self.live else self.count
@@ -43,40 +43,40 @@ def _rate(count: int, seconds: float) -> str:
 
 
 class Console:
-    """Where phases and remarks are printed; `to=None`: nowhere."""
+    """Prints phases and remarks; `to=None`: prints nothing."""
 
     def __init__(self, to: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._to, self._clock = to, clock
+        self._stream, self._clock = to, clock
         self._changing = to is not None and to.isatty()
         self._lock = threading.Lock()
 
-    def say(self, text: str) -> None:
-        """A remark, on a line of its own."""
+    def write_line(self, text: str) -> None:
+        """Prints a remark on its own line."""
         self._write(text, "\n")
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, unit: str = "messages") -> Iterator[Phase]:
-        """While it is open, the phase is reported from time to time; at its good end with its counts."""
+        """While the block runs, the phase is reported periodically; after success with its counts."""
         phase, ended, started = Phase(name, total, unit), threading.Event(), self._clock()
-        teller = threading.Thread(target=self._tell, args=(phase, ended, started), daemon=True)
-        teller.start()
+        reporter = threading.Thread(target=self._report_progress, args=(phase, ended, started), daemon=True)
+        reporter.start()
         try:
             yield phase
         finally:
             ended.set()
-            teller.join()
-        self.say(phase.line(self._clock() - started, True))
+            reporter.join()
+        self.write_line(phase.line(self._clock() - started, True))
 
-    def _tell(self, phase: Phase, ended: threading.Event, started: float) -> None:
+    def _report_progress(self, phase: Phase, ended: threading.Event, started: float) -> None:
         while not ended.wait(TTY_SECONDS if self._changing else LOG_SECONDS):
             self._write(phase.line(self._clock() - started, False), "" if self._changing else "\n")
 
     def _write(self, text: str, end: str) -> None:
-        if self._to is None:
+        if self._stream is None:
             return
         with self._lock:
-            self._to.write(f"\r\x1b[K{text}{end}" if self._changing else f"{text}{end}")
-            self._to.flush()
+            self._stream.write(f"\r\x1b[K{text}{end}" if self._changing else f"{text}{end}")
+            self._stream.flush()
 
 
 SILENT = Console(None)

@@ -1,4 +1,4 @@
-"""A folder as Hadoop's FileSystem sees it: local, hdfs://, s3a://, whatever the session's Spark can reach."""
+"""A folder by Hadoop's FileSystem: local, hdfs://, s3a://, or any other that the session's Spark supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """A folder and what is in it, by names relative to it. Raises JobError where something cannot be done."""
+    """A folder and its content, by relative names. Raises JobError if an operation fails."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark, jvm = spark, getattr(spark, "_jvm", None)
@@ -21,9 +21,9 @@ class Folder:
             raise JobError("this job needs a classic Spark session: with Spark Connect it cannot reach the file system")
         self._jvm: Any = jvm
         try:
-            given = jvm.org.apache.hadoop.fs.Path(path)
-            self._files = given.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-            self.path = str(given.makeQualified(self._files.getUri(), self._files.getWorkingDirectory()))
+            location = jvm.org.apache.hadoop.fs.Path(path)
+            self._files = location.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+            self.path = str(location.makeQualified(self._files.getUri(), self._files.getWorkingDirectory()))
         except Exception as error:
             raise JobError(f"{path!r} is no folder that Spark can reach: {one_line(error)}") from error
 
@@ -32,7 +32,7 @@ class Folder:
         return "/".join((self.path, *names))
 
     def make(self) -> None:
-        """The folder itself, with those above it, and that something can be written there."""
+        """Creates the folder and its parents, and checks that it is writable."""
         probe = self._at("_probe")
         try:
             if not self._files.mkdirs(self._jvm.org.apache.hadoop.fs.Path(self.path)):
@@ -45,17 +45,17 @@ class Folder:
             raise JobError(f"cannot write to {self.path}: {one_line(error)}") from error
 
     def exists(self, *names: str) -> bool:
-        """Whether there is such a thing, or the folder itself."""
+        """Whether the file, or the folder itself, exists."""
         return bool(self._files.exists(self._at(*names)))
 
     def names(self, *names: str) -> Sequence[str]:
-        """What is in it, in order; nothing where it is not there."""
+        """The names in it, sorted; none if it does not exist."""
         if not self.exists(*names):
             return ()
         return sorted(str(status.getPath().getName()) for status in self._files.listStatus(self._at(*names)))
 
     def remove(self, *names: str) -> None:
-        """Deletes it with all that is in it; nothing happens where it is not there."""
+        """Deletes it with its content; does nothing if it does not exist."""
         self._files.delete(self._at(*names), True)
 
     def move(self, old: str, new: str) -> None:
@@ -72,20 +72,20 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """A small file that is not there yet: there as a whole afterwards, or not at all."""
-        made = self._at(f"{name}.new")
-        stream = self._files.create(made, True)
+        """Writes a small new file atomically."""
+        temporary = self._at(f"{name}.new")
+        stream = self._files.create(temporary, True)
         stream.write(bytearray(text.encode()))
         stream.close()
-        if not self._files.rename(made, self._at(name)):
+        if not self._files.rename(temporary, self._at(name)):
             raise JobError(f"cannot write {self.of(name)}")
 
     def _at(self, *names: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.of(*names))
 
 
-def insist_on_new(spark: SparkSession, path: str) -> Folder:
-    """A folder that is not there yet. Raises JobError."""
+def require_new_folder(spark: SparkSession, path: str) -> Folder:
+    """A folder that does not exist yet. Raises JobError."""
     target = Folder(spark, path)
     if target.exists():
         raise JobError(f"{target.path} is there already: give a folder that is not")
@@ -93,15 +93,15 @@ def insist_on_new(spark: SparkSession, path: str) -> Folder:
 
 
 def write_whole(spark: SparkSession, rows: DataFrame, path: str) -> str:
-    """The rows as Parquet in a folder that is not there yet: there as a whole afterwards, or not at all. Its path."""
-    target = insist_on_new(spark, path)
+    """Writes the rows as Parquet to a new folder, atomically. Its path."""
+    target = require_new_folder(spark, path)
     above, _, name = target.path.rpartition("/")
-    beside = Folder(spark, above)
-    beside.make()
-    made = f"_{name}.{uuid.uuid4().hex[:8]}"
+    parent = Folder(spark, above)
+    parent.make()
+    temporary = f"_{name}.{uuid.uuid4().hex[:8]}"
     try:
-        rows.write.parquet(beside.of(made))
-        beside.move(made, name)
+        rows.write.parquet(parent.of(temporary))
+        parent.move(temporary, name)
     finally:
-        beside.remove(made)
+        parent.remove(temporary)
     return target.path

@@ -1,4 +1,4 @@
-"""Enqueueing a DataFrame for a job: staged, published in one transaction, and under one name only once."""
+"""Enqueueing a DataFrame for a job: staged, published in one transaction, and only once per name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spark_connector.client.connection import NO_TABLE, Client, number, quoted
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
-from spark_connector.options import place
+from spark_connector.options import queue_address
 from spark_connector.writing import publish_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RUN_LENGTH_MAX = 100  # of the writer's 128, which has a prefix of ours
+RUN_LENGTH_MAX = 100  # of the writer's 128, which include a prefix
 
 
 @dataclass(frozen=True)
 class Enqueued:
-    """What was enqueued. `repeated`: nothing by this run, because one of the same name had done it before."""
+    """What was enqueued. `repeated`: nothing by this run, because an earlier run of the same name had done it."""
 
     queue: str
     run: str | None
@@ -43,16 +43,16 @@ def publish(
     console: Console,
 ) -> Enqueued:
     """Enqueues the rows: all of them or none. With a name for the run, a second one of that name adds nothing."""
-    at = place(options)
+    at = queue_address(options)
     writer = _writer(job, run)
     with Client(at.address) as client:
         if (done := _published(client, at.queue, writer)) is not None:
             return Enqueued(at.queue, run, done, repeated=True)
-        given = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
+        write_options = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
         if key is not None:
-            given["keyColumn"] = key
+            write_options["keyColumn"] = key
         with console.phase("enqueueing") as phase, watched(spark, phase):
-            rows.write.format("queuegate").mode("append").options(**given).save()
+            rows.write.format("queuegate").mode("append").options(**write_options).save()
             messages = _published(client, at.queue, writer)
             if messages is None:
                 raise JobError(f"the write has ended and table {publish_log.LOG} does not tell of it: was it deleted?")
@@ -69,7 +69,7 @@ def _writer(job: str, run: str | None) -> str:
 
 
 def _published(client: Client, queue: str, writer: str) -> int | None:
-    """How many messages this writer has published; None: it has not."""
+    """How many messages this writer has published; None: none yet."""
     name = publish_log.of_application(writer, 0).writer
     try:
         row = client.row(

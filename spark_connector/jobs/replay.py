@@ -1,4 +1,4 @@
-"""replay: messages of an archive or of a topic again, as new messages of a queue or a topic."""
+"""replay: enqueues messages of an archive or of a topic again, as new messages of a queue or a topic."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from spark_connector.jobs.archive.own_columns import content, declared
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.publishing import Enqueued, publish
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_FIRST_MS = 10**11  # the least time that the connector takes: in 1973
+_FIRST_MS = 10**11  # the smallest time that the connector accepts: in 1973
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which messages of an archive or a topic. Days are UTC, as YYYY-MM-DD, both included: of the ack; in a topic, of
+    """Which messages of an archive or a topic. Days are UTC, as YYYY-MM-DD, both inclusive: of the ack; in a topic, of
     writing."""
 
     from_day: str | None = None
@@ -44,13 +44,13 @@ class Preview:
 
     queue: str
     columns: tuple[str, ...]
-    days: tuple[tuple[str, int], ...]  # with the day of the archive, where it has one
+    days: tuple[tuple[str, int], ...]  # with the day of the archive, if it has one
     messages: int
 
 
 @dataclass(frozen=True)
 class OfTopic:
-    """A topic as what is replayed: its name, in the database that the messages go to."""
+    """A topic as the source: its name, in the same database as the target."""
 
     name: str
 
@@ -74,7 +74,7 @@ def _rows_of_topic(spark: SparkSession, options: Mapping[str, str], topic: str, 
     from pyspark.sql import functions as F
 
     others = {name: value for name, value in options.items() if name.lower() not in ("queue", "path", "topic")}
-    if chosen.from_day is not None:  # by the topic's index; what is younger and not of these days is left out below
+    if chosen.from_day is not None:  # by the topic's index; later messages outside these days are filtered below
         others["startingTimestamp"] = str(max(_FIRST_MS, _days(chosen.from_day) * DAY_NS // 10**6))
     rows = spark.read.format("queuegate").options(**others, topic=topic).load()
     created = F.expr(f"date_add(date'1970-01-01', cast(time_created div {DAY_NS} as int))")
@@ -105,7 +105,7 @@ def preview(
     drop_missing: bool = False,
 ) -> Preview:
     """What `replay` would do, counted; nothing is written."""
-    at = place(options)
+    at = queue_address(options)
     with Client(at.address) as client:
         queue = _target(client, at.queue, source)
     rows = rows_of(spark, options, source, chosen)
@@ -130,52 +130,52 @@ def replay(
 ) -> Enqueued:
     """Enqueues the chosen messages of an archive (its folder) or a topic again: their content, with new ids and times.
 
-    `run` names this replay: a second one of that name adds nothing, whatever it chooses. Where the queue has a unique
-    key of its users', or `key_column` names one, the new messages get `replay-<run>-<old id>` there. `select`: what
-    to make of the archive's columns instead. `drop_missing`: leave out columns that the queue has not.
+    `run` names this replay: a second one of that name adds nothing, whatever it chooses. If the queue has a unique key
+    of the user, or `key_column` names one, the new messages get `replay-<run>-<old id>` there. `select`: expressions
+    instead of the archive's columns. `drop_missing`: leave out columns that the queue does not have.
     """
-    at = place(options)
+    at = queue_address(options)
     with Client(at.address) as client:
         queue = _target(client, at.queue, source)
     rows = rows_of(spark, options, source, chosen)
     key = key_column or (None if select else _key(queue))
     if select:
-        made = rows.selectExpr(*select)
+        messages = rows.selectExpr(*select)
     else:
         keyed = _keyed(rows, run, key)
-        made = keyed.select(*[quoted(name) for name in _columns(keyed, queue, drop_missing)])
-    return publish(spark, made, options, job="replay", run=run, key=key, console=console)
+        messages = keyed.select(*[quoted(name) for name in _columns(keyed, queue, drop_missing)])
+    return publish(spark, messages, options, job="replay", run=run, key=key, console=console)
 
 
 def _target(client: Client, name: str, source: str | OfTopic) -> Queue:
-    """The queue or topic that gets the messages; what is replayed from is looked at, too. Raises QueueError."""
+    """The queue or topic that gets the messages; the source is checked, too. Raises QueueError."""
     if isinstance(source, OfTopic) and not describe(client, source.name).is_topic:
         raise JobError(f"{source.name} is a queue, and only topics keep what was done: replay its archive")
     return describe(client, name)
 
 
 def _columns(rows: DataFrame, queue: Queue, drop_missing: bool) -> list[str]:
-    """The archive's columns that a new message of the queue gets. Raises JobError for those that it has not."""
+    """The archive's columns that a new message of the queue gets. Raises JobError for missing columns."""
     names = declared(rows.columns) if queue.is_topic else content(rows.columns)
     missing = [name for name in names if not queue.has(name)]
     if missing and not drop_missing:
         raise JobError(
-            f"what is replayed has columns that {queue.called} has not: {', '.join(missing)}; leave them out "
+            f"what is replayed has columns that {queue.label} has not: {', '.join(missing)}; leave them out "
             "(--drop-missing), or say what becomes of them (--select)"
         )
     return [name for name in names if name not in missing and not queue.column(name).generated]
 
 
 def _key(queue: Queue) -> str | None:
-    """The unique key that the queue's user made: old values there would collide with messages that are still there."""
+    """The user's own unique key of the queue: old values would collide with existing messages."""
     keys = [key for key in queue.unique if all(content([name]) for name in key)]
     if not keys:
         return None
     if len(keys) == 1 and len(keys[0]) == 1 and spark_type(queue.column(keys[0][0])) == "string":
         return keys[0][0]
-    told = "; ".join(", ".join(key) for key in keys)
+    listed = "; ".join(", ".join(key) for key in keys)
     raise JobError(
-        f"{queue.called} has unique keys that are not one column of text ({told}): say by --select what new "
+        f"{queue.label} has unique keys that are not one column of text ({listed}): say by --select what new "
         "messages have there, and name one of them by --key-column"
     )
 

@@ -1,4 +1,4 @@
-"""The Spark session that a job runs in: the one that spark-submit or the caller made, else a local one of its own."""
+"""The Spark session that a job runs in: the one of spark-submit or of the caller, or a new local one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.
 
 @contextmanager
 def session(job: str, master: str | None, conf: Mapping[str, str], *, verbose: bool = False) -> Iterator[SparkSession]:
-    """The session for a job; stopped at its end if it was made here. `verbose`: with Spark's own log."""
+    """The session for a job; stopped at the end if it was created here. `verbose`: with Spark's own log."""
     spark, ours = _get_or_make(job, master, conf, verbose)
     register(spark)
     try:
@@ -34,7 +34,7 @@ def session(job: str, master: str | None, conf: Mapping[str, str], *, verbose: b
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format `queuegate` known, where Spark could not find it by itself (`--py-files`)."""
+    """Registers the format `queuegate`, if Spark does not find it automatically (`--py-files`)."""
     from spark_connector.datasource import QueuegateDataSource
 
     spark.dataSource.register(QueuegateDataSource)
@@ -57,7 +57,7 @@ def _get_or_make(job: str, master: str | None, conf: Mapping[str, str], verbose:
 
 @contextmanager
 def _java_is_silent() -> Iterator[None]:
-    """A JVM that is started inside keeps its log and its warnings to itself: what a job has to say, it says itself."""
+    """Suppresses the log and the warnings of a JVM that is started inside: the job reports errors itself."""
     ours, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nothing, 2)
@@ -69,7 +69,7 @@ def _java_is_silent() -> Iterator[None]:
 
 
 def _settings(master: str | None, conf: Mapping[str, str], verbose: bool, submitted: bool) -> dict[str, str]:
-    """What the session is made with: under spark-submit only what was asked for."""
+    """The configuration of a new session: under spark-submit only the user's."""
     if submitted:
         return {**({"spark.master": master} if master else {}), **conf}
     local = (master or "local[*]").startswith("local")
@@ -79,7 +79,7 @@ def _settings(master: str | None, conf: Mapping[str, str], verbose: bool, submit
 
 
 def _workers_are_this_python() -> None:
-    """Spark would start its workers as whatever `python3` is on PATH, with nothing of ours to import."""
+    """Without this Spark would start its workers with the `python3` on PATH, which may not find these packages."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = str(Path(__file__).resolve().parents[2])
     path = os.environ.get("PYTHONPATH", "")
@@ -89,7 +89,7 @@ def _workers_are_this_python() -> None:
 
 @contextmanager
 def watched(spark: SparkSession, phase: Phase) -> Iterator[None]:
-    """Spark's tasks that are started inside are counted for the phase's line."""
+    """Spark's tasks that are started inside are counted for the phase's progress."""
     context = spark.sparkContext
     before = {key: context.getLocalProperty(key) for key in _GROUP}
     group = f"queuegate {id(phase)}"
@@ -99,7 +99,7 @@ def watched(spark: SparkSession, phase: Phase) -> Iterator[None]:
         yield
     finally:
         phase.tasks = None
-        give_back: Any = context.setLocalProperty  # typed for text, and None takes a property away
+        give_back: Any = context.setLocalProperty  # typed for text, but None removes a property
         for key, value in before.items():
             give_back(key, value)
 
@@ -110,7 +110,7 @@ def _tasks(spark: SparkSession, group: str) -> Callable[[], tuple[int, int]]:
     def count() -> tuple[int, int]:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        known = [stage for stage in stages if stage]
-        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        existing = [stage for stage in stages if stage]
+        return sum(stage.numCompletedTasks for stage in existing), sum(stage.numTasks for stage in existing)
 
     return count

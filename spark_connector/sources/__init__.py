@@ -1,6 +1,6 @@
-"""What a read is of: one queue or topic, or several, as options list them or a pattern finds them.
+"""The sources of a read: one queue or topic, or several, listed in options or found by a pattern.
 
-`schema` says what columns there are, `batch` and `stream` make the read that the options ask for. For several, `names`
-finds out which there are, and `columns` tells of each row where it is from. Each of them is read as it is by itself:
-nothing here knows how messages are claimed, tailed or cut into parts.
+`schema` returns the columns; `batch` and `stream` create the read for the options. For several sources, `names` finds
+their names, and `columns` adds the source of each row. Each source is read as if alone: claiming, tailing and
+partitioning are in other packages.
 """

@@ -11,20 +11,20 @@ from spark_connector.batch.read import BatchRead
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import describe
-from spark_connector.client.reconnecting import patiently
+from spark_connector.client.reconnecting import run_with_retries
 from spark_connector.errors import ConnectorError, OptionError
 from spark_connector.option_bounds import Several, Span
 from spark_connector.options import BatchReadOptions
 from spark_connector.sources.columns import SourceColumn, check
 from spark_connector.sources.names import find
-from spark_connector.sources.schema import insist_on_columns
+from spark_connector.sources.schema import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class PartOfOne:
+class NamedPart:
     """A part of one of them."""
 
     name: str
@@ -32,55 +32,55 @@ class PartOfOne:
 
 
 @dataclass(frozen=True)
-class PartOfNew:
-    """All of those that a pattern finds and that were not there when the read was planned."""
+class NewNamesPart:
+    """All sources that a pattern finds and that did not exist when the read was planned."""
 
-    known: tuple[str, ...]
+    planned_names: tuple[str, ...]
 
 
 class SeveralRead:
-    """The same as BatchRead, of several."""
+    """The same as BatchRead, for several sources."""
 
     def __init__(self, options: BatchReadOptions, several: Several, fields: Sequence[Field]) -> None:
         self._options, self._several, self.fields = options, several, tuple(fields)
         self._column = SourceColumn(fields, several.column)
 
-    def partitions(self) -> list[PartOfOne | PartOfNew]:
-        """The parts of all, about `numPartitions` in sum."""
-        names = self._found()
-        insist_on_bounds(self._several, names)
+    def partitions(self) -> list[NamedPart | NewNamesPart]:
+        """The parts of all sources, about `numPartitions` in total."""
+        names = self._current_names()
+        check_bounds(self._several, names)
         share = max(1, self._options.num_partitions // max(1, len(names)))
-        parts: list[PartOfOne | PartOfNew] = [
-            PartOfOne(name, part) for name in names for part in self._one(name, share).partitions()
+        parts: list[NamedPart | NewNamesPart] = [
+            NamedPart(name, part) for name in names for part in self._one(name, share).partitions()
         ]
-        return parts if self._several.pattern is None else [*parts, PartOfNew(names)]
+        return parts if self._several.pattern is None else [*parts, NewNamesPart(names)]
 
-    def read(self, part: PartOfOne | PartOfNew) -> Iterator[pa.RecordBatch]:
+    def read(self, part: NamedPart | NewNamesPart) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        if isinstance(part, PartOfOne):
+        if isinstance(part, NamedPart):
             yield from self._read(part)
             return
-        for name in self._found():
-            if name not in part.known:
+        for name in self._current_names():
+            if name not in part.planned_names:
                 for one in self._one(name, 1).partitions():
-                    yield from self._read(PartOfOne(name, one))
+                    yield from self._read(NamedPart(name, one))
 
-    def _read(self, part: PartOfOne) -> Iterator[pa.RecordBatch]:
+    def _read(self, part: NamedPart) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._column.added(part.name, self._one(part.name, 1).read(part.part))
         except ConnectorError:
-            if self._several.pattern is None or part.name in self._found():
+            if self._several.pattern is None or part.name in self._current_names():
                 raise
-            # It was dropped since the read was planned, and a pattern finds what there is.
+            # It was dropped after the read was planned; a pattern includes only existing ones.
 
-    def _found(self) -> tuple[str, ...]:
-        def look(client: Client) -> tuple[str, ...]:
+    def _current_names(self) -> tuple[str, ...]:
+        def read(client: Client) -> tuple[str, ...]:
             names = find(client, self._several, None)
             for name in names:
                 check(describe(client, name), self._column.name)
             return names
 
-        return patiently(self._options.address, look)
+        return run_with_retries(self._options.address, read)
 
     def _one(self, name: str, parts: int) -> BatchRead:
         options = replace(self._options, queue=name, several=None, num_partitions=parts, span=self._span(name))
@@ -100,8 +100,8 @@ class SeveralRead:
         return replace(span, starting=starting, ending=ending)
 
 
-def insist_on_bounds(several: Several, names: Sequence[str]) -> None:
-    """That bounds which are given for each are given for all, and for no other. Raises OptionError."""
+def check_bounds(several: Several, names: Sequence[str]) -> None:
+    """Checks that bounds per name exist for all sources, and for no other name. Raises OptionError."""
     for option, bounds in (("startingOffsets", several.starting), ("endingOffsets", several.ending)):
         if not bounds:
             continue
@@ -112,7 +112,7 @@ def insist_on_bounds(several: Several, names: Sequence[str]) -> None:
 
 
 def batch_reader(options: BatchReadOptions, fields: tuple[Field, ...]) -> BatchRead | SeveralRead:
-    """The batch read that the options ask for, of one or of several."""
+    """The batch read for the options, of one source or several."""
     several = options.several
-    insist_on_columns(options.columns, fields, several)
+    check_columns(options.columns, fields, several)
     return BatchRead(options, fields) if several is None else SeveralRead(options, several, fields)

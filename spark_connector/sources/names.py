@@ -1,4 +1,4 @@
-"""Which queues or topics are read: those that are listed, or those of the database whose names fit a pattern."""
+"""Which queues or topics are read: those that are listed, or those of the database whose names match a pattern."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from spark_connector.errors import QueueError
 from spark_connector.option_bounds import Several
 
 NAMES_MAX = 100
-"""Each is planned by itself, by a connection of its own."""
+"""Each is planned separately, with its own connection."""
 
 
 def find(client: Client, several: Several, group: str | None) -> tuple[str, ...]:
-    """Their names: as they are listed, or as a pattern finds them, in order.
+    """Their names: as listed, or the matches of a pattern, sorted.
 
-    A pattern for topics finds those that have the consumer `group`, if one is given. One for queues finds neither the
-    queues of consumer groups nor dead-letter queues: their messages belong to somebody.
+    A pattern for topics matches only those with the consumer `group`, if one is set. A pattern for queues matches
+    neither queues of consumer groups nor dead-letter queues.
 
-    Raises QueueError: there are too many.
+    Raises QueueError if there are too many.
     """
     if several.pattern is None:
         return several.names
-    fits, found = re.compile(several.pattern).fullmatch, marked(client)
+    fits, tables = re.compile(several.pattern).fullmatch, marked(client)
     if group is not None:
-        names = {each.topic for each in found if each.consumer_group == group and each.topic is not None}
+        names = {each.topic for each in tables if each.consumer_group == group and each.topic is not None}
     elif several.topics:
-        names = {each.name for each in found if each.is_topic}
+        names = {each.name for each in tables if each.is_topic}
     else:
-        names = {each.name for each in found if not each.is_topic and not each.of_another}
+        names = {each.name for each in tables if not each.is_topic and not each.is_auxiliary}
     fitting = sorted(name for name in names if fits(name))
     if len(fitting) > NAMES_MAX:
         raise QueueError(
@@ -39,8 +39,8 @@ def find(client: Client, several: Several, group: str | None) -> tuple[str, ...]
     return tuple(fitting)
 
 
-def insist(several: Several, names: tuple[str, ...], client: Client) -> None:
-    """That there is one at least, for only then is it known what is read. Raises QueueError."""
+def require_names(several: Several, names: tuple[str, ...], client: Client) -> None:
+    """Checks that there is at least one, because the schema is unknown otherwise. Raises QueueError."""
     if not names:
         raise QueueError(
             f"no {'topic' if several.topics else 'queue'} of database {client.address.database!r} has a name that fits"

@@ -1,10 +1,11 @@
 """A streaming query of several queues or topics: a source for each, planned one after the other.
 
-An offset has the offset of each. A micro-batch has what each one gives: those that gave least the last time come first,
-and each may take an equal share of what is left of `maxMessagesPerTrigger`. So one with a large backlog holds none of
-the others up, and takes what they do not need. Where there are more of them than messages they take turns.
+An offset contains the offset of each source. A micro-batch contains messages of all sources: those with the fewest in
+the last micro-batch come first, and each gets an equal share of the rest of `maxMessagesPerTrigger`. So one with a
+large backlog does not delay the others, and uses what they do not need. If there are more sources than messages, they
+take turns.
 
-With a pattern the names are looked up again every REFRESH_SECONDS. One that is new is read from its beginning.
+With a pattern the names are looked up again every REFRESH_SECONDS. A new source is read from its beginning.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.option_bounds import Bound, Several
 from spark_connector.options import StreamReadOptions
-from spark_connector.sources.batch import insist_on_bounds
+from spark_connector.sources.batch import check_bounds
 from spark_connector.sources.columns import SourceColumn, check
 from spark_connector.sources.names import find
-from spark_connector.sources.schema import insist_on_columns
+from spark_connector.sources.schema import check_columns
 from spark_connector.streaming.micro_batch import MicroBatch
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.source import StreamSource, source
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REFRESH_SECONDS = 10.0
-"""How often a pattern is looked up, or 20 times as long as it takes, if that is more."""
+"""The interval of look-ups for a pattern, or 20 times as long as one takes, if that is more."""
 
 _REFRESH_REST = 20
 _VERSION = 1
@@ -44,15 +45,15 @@ Offsets = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class PartOfOne:
-    """What a task reads of one of them."""
+class NamedPart:
+    """What a task reads of one source."""
 
     name: str
     part: Any
 
 
 class SeveralSource:
-    """A StreamSource; see the module. It goes to other processes as its options and fields alone."""
+    """A StreamSource; see the module. It is pickled as its options and fields only."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class SeveralSource:
     ) -> None:
         self._options, self._several, self._fields, self._clock = options, several, fields, clock
         self._column = SourceColumn(fields, several.column)
-        self._line = ReconnectingClient(options.address)
+        self._connection = ReconnectingClient(options.address)
         self._sources: dict[str, StreamSource] = {}
         self._pace = Pace()
         self._names: tuple[str, ...] | None = None
@@ -72,8 +73,8 @@ class SeveralSource:
         self._first: Offsets | None = None
         self._frozen = False  # availableNow: no new names
         self._turn = 0
-        self._newest: dict[str, int] = {}  # how many messages each gave the last time
-        self._given = -math.inf  # when the newest micro-batch was, on the clock
+        self._newest: dict[str, int] = {}  # how many messages of each were in the last micro-batch
+        self._last_batch_at = -math.inf  # when the newest micro-batch was, on the clock
 
     def __reduce__(self) -> tuple[type[SeveralSource], tuple[StreamReadOptions, Several, tuple[Field, ...]]]:
         return SeveralSource, (self._options, self._several, self._fields)
@@ -84,30 +85,30 @@ class SeveralSource:
 
     def initial_offset(self) -> dict[str, Any]:
         if self._first is None:
-            names = self._found()
+            names = self._current_names()
             if self._several.pattern is None:
-                insist_on_bounds(self._several, names)
+                check_bounds(self._several, names)
             starting, time_ = self._options.starting, self._options.starting_time
             self._first = {name: self._begin(name, starting, time_) for name in names}
         return _json(self._first)
 
     def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
-        known = _offsets(start)
-        offsets = self._present(known)
-        if offsets != known:
-            return _json(offsets)  # an empty micro-batch: Spark logs where each begins before anything is read
-        for _ in self._pace.looks(0.0 if self._frozen else self._options.poll_timeout):
+        offsets_before = _offsets(start)
+        offsets = self._present(offsets_before)
+        if offsets != offsets_before:
+            return _json(offsets)  # an empty micro-batch: Spark logs the start of each source before anything is read
+        for _ in self._pace.polls(0.0 if self._frozen else self._options.poll_timeout):
             try:
                 ends, count = self._ends(offsets, most)
             except ConnectorError:
                 self._refresh_at = -math.inf
-                if (left := self._present(known)) == known:
+                if (left := self._present(offsets_before)) == offsets_before:
                     raise
                 return _json(left)
             if ends != offsets and not self._may_wait(count, most):
                 self._turn += 1
-                self._given = self._clock()
-                self._pace.found()
+                self._last_batch_at = self._clock()
+                self._pace.on_messages()
                 return _json(ends)
         return start
 
@@ -120,26 +121,26 @@ class SeveralSource:
         return {"sources": {name: report for name, report in reports.items() if report is not None}}
 
     def prepare_available_now(self) -> None:
-        self._found()
+        self._current_names()
         self._frozen = True
         for one in self._sources.values():
             one.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
-        since, parts = _offsets(start), list[PartOfOne]()
+        since, parts = _offsets(start), list[NamedPart]()
         for name, offset in _offsets(end).items():
-            # The first micro-batch, when it is repeated, may have what the query does not read any more.
+            # A repeated first micro-batch may contain a source that the query no longer reads.
             before = since.get(name, {**offset, "seq": 0})
             if before == offset:
                 continue
-            if self._is_gone(name):
-                self._let_go(name)
+            if self._is_dropped(name):
+                self._report_dropped(name)
             else:
-                parts.extend(PartOfOne(name, part) for part in self._source(name).partitions(before, offset))
+                parts.extend(NamedPart(name, part) for part in self._source(name).partitions(before, offset))
         return parts
 
-    def read(self, part: PartOfOne, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
-        one = source(self._of(part.name), self._column.others)
+    def read(self, part: NamedPart, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
+        one = source(self._options_of(part.name), self._column.others)
         yield from self._column.added(part.name, one.read(part.part, batch))
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -150,18 +151,18 @@ class SeveralSource:
     def stop(self) -> None:
         for one in self._sources.values():
             one.stop()
-        self._line.close()
+        self._connection.close()
 
     # --- where a micro-batch ends
 
     def _ends(self, offsets: Offsets, most: int | None) -> tuple[Offsets, int]:
-        """Where the next micro-batch ends in each, and how many messages it has; all up to `offsets` is done."""
+        """The end of the next micro-batch in each source, and its number of messages; all up to `offsets` is done."""
         ends, count, names = dict(offsets), 0, sorted(offsets)
         turn = self._turn % max(1, len(names))
         order = sorted((*names[turn:], *names[:turn]), key=lambda name: self._newest.get(name, 0))
-        for place, name in enumerate(order):
+        for index, name in enumerate(order):
             one, before = self._source(name), offsets[name]
-            share = None if most is None else -(-(most - count) // (len(names) - place))
+            share = None if most is None else -(-(most - count) // (len(names) - index))
             if share == 0:
                 one.commit(before)
                 continue
@@ -173,28 +174,28 @@ class SeveralSource:
     def _may_wait(self, count: int, most: int | None) -> bool:
         """Whether a micro-batch of so many messages may wait for more."""
         least = 0 if self._frozen or most is None else self._options.min_messages
-        return 0 < count < least and self._clock() - self._given < self._options.max_delay
+        return 0 < count < least and self._clock() - self._last_batch_at < self._options.max_delay
 
-    # --- which there are
+    # --- the sources
 
     def _present(self, offsets: Offsets) -> Offsets:
-        """Their offsets: without those that are not read any more, and with those that are new. What is new to a query
-        is read from its beginning, as with Kafka."""
-        names = self._found()
+        """The offsets of the current sources: without removed ones, and with new ones. A new source is read from its
+        beginning, as with Kafka."""
+        names = self._current_names()
         for name in offsets.keys() - set(names):
-            if self._is_gone(name):
-                self._let_go(name)
+            if self._is_dropped(name):
+                self._report_dropped(name)
             else:
                 self._source(name).commit(offsets[name])
             if (one := self._sources.pop(name, None)) is not None:
                 one.stop()
         return {name: offsets[name] if name in offsets else self._begin(name, "earliest") for name in names}
 
-    def _is_gone(self, name: str) -> bool:
-        """Whether it was dropped; where names are listed, the list was changed."""
-        return self._several.pattern is not None and name not in self._found()
+    def _is_dropped(self, name: str) -> bool:
+        """Whether it was dropped. (False for listed names: there the list was changed.)"""
+        return self._several.pattern is not None and name not in self._current_names()
 
-    def _let_go(self, name: str) -> None:
+    def _report_dropped(self, name: str) -> None:
         """Raises DataLossError."""
         if self._options.mode == "tail" and self._options.fail_on_data_loss:
             raise DataLossError(
@@ -203,20 +204,20 @@ class SeveralSource:
             )
         _log.warning("%s is gone: the query goes on without it", name)
 
-    def _found(self) -> tuple[str, ...]:
+    def _current_names(self) -> tuple[str, ...]:
         due = self._several.pattern is not None and not self._frozen and self._clock() >= self._refresh_at
         if self._names is None or due:
             began = self._clock()
-            self._names = self._line.run(lambda client: find(client, self._several, self._options.group))
+            self._names = self._connection.run(lambda client: find(client, self._several, self._options.group))
             ended = self._clock()
             self._refresh_at = ended + max(REFRESH_SECONDS, _REFRESH_REST * (ended - began))
         return self._names
 
     def _begin(self, name: str, starting: Bound, time: int | None = None) -> dict[str, Any]:
-        """Where the query begins with one of them. `time`: ns, in place of `starting`."""
-        self._line.run(lambda client: check(describe(client, name), self._column.name))
+        """The start offset of one source. `time`: ns, instead of `starting`."""
+        self._connection.run(lambda client: check(describe(client, name), self._column.name))
         bound = self._several.starting.get(name, starting)
-        options = replace(self._of(name), starting=bound, starting_time=time)
+        options = replace(self._options_of(name), starting=bound, starting_time=time)
         one = source(options, self._column.others)
         try:
             return one.initial_offset()
@@ -225,13 +226,13 @@ class SeveralSource:
 
     def _source(self, name: str) -> StreamSource:
         if name not in self._sources:
-            self._sources[name] = source(self._of(name), self._column.others)
+            self._sources[name] = source(self._options_of(name), self._column.others)
             if self._frozen:
                 self._sources[name].prepare_available_now()
         return self._sources[name]
 
-    def _of(self, name: str) -> StreamReadOptions:
-        """The options of one."""
+    def _options_of(self, name: str) -> StreamReadOptions:
+        """The options of one source."""
         options, count = self._options, max(1, len(self._names or ()))
         size = None if options.max_bytes is None else max(1, options.max_bytes // count)
         return replace(options, queue=name, several=None, poll_timeout=0.0, max_bytes=size, min_messages=0)
@@ -242,7 +243,7 @@ def _json(offsets: Offsets) -> dict[str, Any]:
 
 
 def _offsets(json: Mapping[str, Any]) -> Offsets:
-    """Reads an offset. Raises QueueError where it is of a query of one queue or topic, or of another version."""
+    """Reads an offset. Raises QueueError if it is from a query of one queue or topic, or from another version."""
     other = "give this query a checkpointLocation of its own"
     if not isinstance(json.get("sources"), dict):
         raise QueueError(f"the checkpoint belongs to a query of {json.get('queue')!r} alone, not of several: {other}")
@@ -252,7 +253,7 @@ def _offsets(json: Mapping[str, Any]) -> Offsets:
 
 
 def stream_source(options: StreamReadOptions, fields: tuple[Field, ...]) -> StreamSource:
-    """The source that the options ask for, of one or of several."""
+    """The source for the options, of one queue or topic or of several."""
     several = options.several
-    insist_on_columns(options.columns, fields, several)
+    check_columns(options.columns, fields, several)
     return source(options, fields) if several is None else SeveralSource(options, several, fields)

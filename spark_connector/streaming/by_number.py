@@ -1,7 +1,7 @@
 """ByNumber: mode=tail in the order of the numbers of a topic's messages (option `sequence`).
 
-Whoever sees a number has seen all smaller ones that are not deleted, at whatever node of a cluster. So all that has a
-number may be read, and nothing is waited for. A look that finds a message without a number has the proxy give it one.
+A reader that sees a number sees all smaller ones that are not deleted, at any node of a cluster. So all messages with a
+number may be read, without waiting. If a poll finds a message without a number, it has the proxy assign one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spark_connector.client.queue import NUMBER, Queue
 from spark_connector.client.topic_log import deleted_before, first_since
 from spark_connector.client.topic_numbers import number_all
 from spark_connector.streaming.offsets import By, TailOffset
-from spark_connector.streaming.order import Look, Loss, Starting, given
+from spark_connector.streaming.order import Loss, PollResult, Starting, offset_before
 from spark_connector.streaming.tail import Readable, Row
 
 
@@ -36,33 +36,33 @@ class ByNumber:
         if starting == "earliest":
             smallest = client.value(f"SELECT MIN({NUMBER}) FROM {self.queue.quoted}")
             return largest if smallest is None else int(smallest) - 1, largest
-        return given(self.queue, starting, largest), largest
+        return offset_before(self.queue, starting, largest), largest
 
     def end(self, client: Client) -> tuple[int, int | None]:
-        now, largest, more = self._ask(client)
+        now, largest, more = self._query_end(client)
         self.holds_back = False
         if more:
             number_all(client, self.queue)
-            now, largest, self.holds_back = self._ask(client)
+            now, largest, self.holds_back = self._query_end(client)
         return now, largest
 
-    def look(self, client: Client, since: int, most: int, until: int | None) -> Look:
+    def poll(self, client: Client, since: int, most: int, until: int | None) -> PollResult:
         bound = "" if until is None else f" AND {NUMBER} <= {until}"
         now = client.now_ns()
         beyond = f"FROM {self.queue.log} WHERE {NUMBER} > {since}{bound} ORDER BY {NUMBER} LIMIT {most}"
-        found = client.rows(f"SELECT {NUMBER}, time_created {beyond}")
-        rows = [Row(int(at), None if made is None else int(made)) for at, made in found]
-        return Look(now, rows, Readable(len(rows)), len(rows) < most)
+        messages = client.rows(f"SELECT {NUMBER}, time_created {beyond}")
+        rows = [Row(int(at), None if created_ns is None else int(created_ns)) for at, created_ns in messages]
+        return PollResult(now, rows, Readable(len(rows)), len(rows) < most)
 
     def behind(self, client: Client, since: int, most: int) -> int:
-        """Those without a number are among them."""
+        """Includes messages without a number."""
         numbered = f"SELECT 1 FROM {self.queue.log} WHERE {NUMBER} > {since} LIMIT {most}"
         counted = (numbered, f"{self._unnumbered} LIMIT {most}")
         return min(most, sum(int(client.value(f"SELECT COUNT(*) FROM ({each}) AS behind")) for each in counted))
 
     def lost(self, client: Client, offset: TailOffset, seen: int, rows: Sequence[Row], now: int) -> Loss | None:
         if offset.at == offset.history == 0:
-            return None  # it began when nothing was there: nobody knew which number would come first
+            return None  # it started when the topic was empty: the first number was unknown
         count = deleted_before(client, self.queue, offset.at, seen, now)
         what = (
             f"the messages with the numbers from {offset.at + 1} to {offset.at + count} are not there any more"
@@ -70,7 +70,7 @@ class ByNumber:
         )
         return Loss(count, what) if count else None
 
-    def _ask(self, client: Client) -> tuple[int, int | None, bool]:
+    def _query_end(self, client: Client) -> tuple[int, int | None, bool]:
         """The time, the largest number, and whether a message has none."""
         largest = f"(SELECT MAX({NUMBER}) FROM {self.queue.quoted})"
         now, last, more = client.rows(f"SELECT {NOW_US}, {largest}, EXISTS ({self._unnumbered})")[0]

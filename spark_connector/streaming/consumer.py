@@ -1,4 +1,5 @@
-"""Consumer: what a streaming query does to its queue from the driver: it claims, acks, and holds on to what it has."""
+"""Consumer: the driver's part of a streaming query on a queue: it claims messages, renews their leases, and acks
+them."""
 
 from __future__ import annotations
 
@@ -17,72 +18,72 @@ from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
 from spark_connector.streaming import checkpoints
 from spark_connector.streaming.checkpoints import Checkpoints
-from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, prepare
-from spark_connector.streaming.due import Due, Found, Sight
+from spark_connector.streaming.claims import RETENTION_SECONDS, Claims, ClaimStates, Run, clean, prepare
+from spark_connector.streaming.due import Due, DueMessage, DueSnapshot
 from spark_connector.streaming.heartbeat import Heartbeat
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.sizes import Sizes
 
 NS = 1_000_000_000
 CLAIM_MAX = 20_000
-"""Messages of one transaction; a larger micro-batch is several claims. Whoever writes on the embedded backend waits."""
+"""Messages of one transaction; a larger micro-batch is several claims. Writers on the embedded backend wait
+meanwhile."""
 
-_COUNT_MAX = 1_000_000  # backlog beyond it is not counted
+_COUNT_MAX = 1_000_000  # a larger backlog is not counted
 _COUNT_REST = 20  # the backlog is counted for at most a twentieth of the time
-_COUNT_PAUSE = 1.0  # seconds, and no more often than that
-_TOLD = 5  # ids in an error
+_COUNT_PAUSE = 1.0  # seconds; at most that often
+_IDS_SHOWN = 5  # ids in an error
 _SPENT = "not acked after {} deliveries"
-_BY_THE_PROXY = ("order_key", "max_rate", "max_concurrency")  # options that only its claims keep
+_BY_THE_PROXY = ("order_key", "max_rate", "max_concurrency")  # options that only the proxy's own claims enforce
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """What a claim took."""
+class _ClaimResult:
+    """The result of a claim."""
 
     count: int
-    bytes: int  # where they are counted
+    bytes: int  # if they are counted
     more: bool  # more may be due
     rejected: int = 0  # had no attempt left
 
 
 @dataclass(frozen=True)
-class _Room:
-    """What a claim may take."""
+class _ClaimLimit:
+    """The limits of a claim."""
 
     messages: int
-    bytes: int | None  # None: any number
-    first: bool = True  # of its micro-batch: one message at least
+    bytes: int | None  # None: no limit
+    first: bool = True  # the first claim of its micro-batch: at least one message
 
-    def without(self, taken: _Taken) -> _Room:
-        """What is left of it."""
-        return _Room(self.messages - taken.count, None if self.bytes is None else self.bytes - taken.bytes)
+    def without(self, taken: _ClaimResult) -> _ClaimLimit:
+        """The remaining limits."""
+        return _ClaimLimit(self.messages - taken.count, None if self.bytes is None else self.bytes - taken.bytes)
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A look at what is due, and between which times it was, on the own clock: what is written later counts its time
-    from there."""
+class _DuePoll:
+    """A poll for due messages, and its start and end on the local clock: later times are computed from them."""
 
-    sight: Sight
+    snapshot: DueSnapshot
     began: float
     ended: float
 
 
 class Consumer:
-    """One group of claims on one queue. For one thread; its heartbeat has a line and a thread of its own."""
+    """One group of claims on one queue. For one thread; its heartbeat has its own connection and thread."""
 
     def __init__(
         self,
         options: StreamReadOptions,
         queue: Queue,
         group: str,
-        line: ReconnectingClient,
+        connection: ReconnectingClient,
         sizes: Sizes,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._options, self._queue, self._line = options, queue, line
+        self._options, self._queue, self._connection = options, queue, connection
         self._clock, self._pace = clock, Pace(clock, sleep)
         self.claims = Claims(queue, group)
         self._checkpoint = Checkpoints(queue, group, uuid.uuid4().hex)
@@ -90,20 +91,22 @@ class Consumer:
         self._due = Due(queue)
         self._sizes_of = sizes
         self._lease = int(options.lease * NS)
-        self._planned: set[int] = set()  # ends of micro-batches that this process has claimed, or delivered again
-        self._sizes: dict[int, int] = {}  # how many messages the claims have that this process has made
-        self._newest: int | None = None  # the last claim there is; None: to be asked for
-        self._nothing_due = False  # as of the last look
-        self._acked = self._taken = self._ended = 0
+        self._planned: set[int] = set()  # ends of micro-batches that this process has claimed or redelivered
+        self._sizes: dict[int, int] = {}  # the number of messages of each claim of this process
+        self._newest: int | None = None  # the last claim; None: unknown, to be queried
+        self._nothing_due = False  # at the last poll
+        self._acked = self._lost_leases = self._ended_by_others = 0
         self._backlog, self._count_again = 0, -1.0
-        self._leased_at = -math.inf  # on the clock: then all that is claimed had two thirds of a lease left, or more
+        self._leased_at = (
+            -math.inf
+        )  # on the clock: at that time all claimed messages had at least two thirds of a lease left
         self._settled = -1  # all claims up to this one are acked
         self._acks, self._beats = ReconnectingClient(options.address), ReconnectingClient(options.address)
         self._heartbeat = Heartbeat(lambda: self._beats.run(self.renew), options.lease / 3)
-        line.run(self._prepare)
+        connection.run(self._prepare)
 
     def start(self) -> None:
-        """Begin to hold on to what is claimed."""
+        """Start renewing leases."""
         self._heartbeat.start()
 
     def stop(self) -> None:
@@ -114,42 +117,42 @@ class Consumer:
         prepare(client, self._queue)
         checkpoints.prepare(client, self._queue)
         now = client.now_ns()
-        clean(client, self._queue, now - int(KEPT_SECONDS * NS))
-        checkpoints.clean(client, self._queue, now - int(checkpoints.KEPT_SECONDS * NS))
+        clean(client, self._queue, now - int(RETENTION_SECONDS * NS))
+        checkpoints.clean(client, self._queue, now - int(checkpoints.RETENTION_SECONDS * NS))
 
     def _join(self, after: int, upto: int | None = None) -> None:
-        """The first thing that a process does with its checkpoint. Raises CheckpointError."""
+        """The first step of a process with its checkpoint. Raises CheckpointError."""
         if not self._joined:
-            self._line.run(lambda client: client.transaction(lambda: self._checkpoint.join(client, after, upto)))
+            self._connection.run(lambda client: client.transaction(lambda: self._checkpoint.join(client, after, upto)))
             self._joined = True
 
     def _done(self, upto: int) -> None:
-        """Spark says so. Raises CheckpointError: nothing is acked then."""
+        """Spark reports these claims as done. Raises CheckpointError; nothing is acked then."""
         self._join(upto)
         unread = self._options.on_unread == "ack"
-        self._line.run(lambda client: self._checkpoint.advance(client, upto, self.claims.placed, unread=unread))
+        self._connection.run(lambda client: self._checkpoint.advance(client, upto, self.claims.escaped, unread=unread))
 
     def renew(self, client: Client) -> int:
-        """Hold on to all that is claimed and still ours; returns how many leases were made longer."""
+        """Renew the leases of all owned messages; returns how many were renewed."""
         began = self._clock()
         renewed = self.claims.renew(client, client.now_ns(), self._lease)
         self._leased_at = began
         return renewed
 
     def runs(self, after: int, upto: int) -> list[Run]:
-        """What is claimed beyond `after` up to `upto`, for a micro-batch.
+        """The claims after `after` up to `upto`, for a micro-batch.
 
-        One that another process has planned is delivered again: that counts, and what has had its `max_attempts`
-        goes to the dead-letter queue instead. So a message that no job survives does not stop its query for ever.
+        A micro-batch of another process is redelivered: that counts, and a message that has reached its `max_attempts`
+        goes to the dead-letter queue instead. So a message that crashes every job does not stop its query forever.
         """
         self._join(after, upto)
         if upto not in self._planned:
-            self._line.run(lambda client: client.transaction(lambda: self._deliver_again(client, after, upto)))
+            self._connection.run(lambda client: client.transaction(lambda: self._deliver_again(client, after, upto)))
             self._planned.add(upto)
         own = {seq: self._sizes.get(seq) for seq in range(after + 1, upto + 1)}
         if None not in own.values():
             return [Run(seq, 0, size) for seq, size in own.items() if size]
-        return self._line.run(lambda client: self.claims.runs(client, after, upto))
+        return self._connection.run(lambda client: self.claims.runs(client, after, upto))
 
     def _deliver_again(self, client: Client, after: int, upto: int) -> None:
         attempts = int(queue_options(client, self._queue.name).get("max_attempts", "0"))
@@ -160,93 +163,93 @@ class Consumer:
     # --- acks
 
     def settle(self, upto: int) -> None:
-        """Ack what is claimed up to that number, and forget the claims. Raises LeaseLostError, nothing acked then."""
+        """Ack the claims up to that number, and delete them. Raises LeaseLostError; nothing is acked then."""
         if upto != self._settled:
             self._done(upto)
-            self._note(upto, self._settle_on(self._line, upto))
+            self._record_settled(upto, self._settle_on(self._connection, upto))
 
     def advance(self, after: int, most: int | None, until: int | None = None) -> int:
-        """`settle(after)` and `claim(after, most, until)`, both at a time: they are the longest steps between batches.
+        """`settle(after)` and `claim(after, most, until)` in parallel: they are the longest steps between batches.
 
-        Only while what is to be acked is certainly leased: else it might be due again, and be claimed once more. And
-        not for a group: after a seek back it would claim once more what is to be acked. Where the one lets the other go
-        (order_key, max_concurrency) the claim is repeated when the ack is done.
+        Only while the messages to be acked are certainly leased: otherwise they might be due and be claimed again. Not
+        for a group: after a seek back it would claim the messages to be acked again. If the claim depends on the ack
+        (order_key, max_concurrency), it is repeated after the ack.
         """
         leased = self._clock() - self._leased_at < self._options.lease / 2
         if after == self._settled or not leased or self._options.on_lease_lost == "fail" or self._queue.topic:
             self.settle(after)
             return self.claim(after, most, until)
-        self._done(after)  # before the claim: one that is there was made when all before it was done
-        with ThreadPoolExecutor(1, "queuegate-ack") as beside:
-            settling = beside.submit(self._settle_on, self._acks, after)
-            upto = self._line.run(lambda client: self._claim(client, after, most, until))
-        self._note(after, settling.result())
+        self._done(after)  # before the claim: an existing claim was made when all before it was done
+        with ThreadPoolExecutor(1, "queuegate-ack") as executor:
+            settling = executor.submit(self._settle_on, self._acks, after)
+            upto = self._connection.run(lambda client: self._claim(client, after, most, until))
+        self._record_settled(after, settling.result())
         if upto == after:
             if self._nothing_due:
-                self._pace.nothing()
+                self._pace.on_empty()
             return self.claim(after, most, until)
-        self._pace.found()
+        self._pace.on_messages()
         self._planned.add(upto)
         return upto
 
-    def _settle_on(self, line: ReconnectingClient, upto: int) -> ClaimStanding:
-        return line.run(lambda client: client.transaction(lambda: self._settle(client, upto)))
+    def _settle_on(self, connection: ReconnectingClient, upto: int) -> ClaimStates:
+        return connection.run(lambda client: client.transaction(lambda: self._settle(client, upto)))
 
-    def _note(self, upto: int, standing: ClaimStanding) -> None:
+    def _record_settled(self, upto: int, states: ClaimStates) -> None:
         self._settled = upto
         self._planned = {seq for seq in self._planned if seq > upto}
         self._sizes = {seq: size for seq, size in self._sizes.items() if seq > upto}
-        self._acked += len(standing.held) + len(standing.taken)
-        self._taken += len(standing.taken)
-        self._ended += len(standing.ended)
+        self._acked += len(states.owned) + len(states.taken)
+        self._lost_leases += len(states.taken)
+        self._ended_by_others += len(states.ended)
 
-    def _settle(self, client: Client, upto: int) -> ClaimStanding:
+    def _settle(self, client: Client, upto: int) -> ClaimStates:
         fails = self._options.on_lease_lost == "fail"
-        standing = self.claims.standing(client, upto, lock=fails)
-        if standing.lost and fails:
-            raise LeaseLostError(_lost(self._queue.name, standing))
-        self.claims.ack(client, (*standing.held, *standing.taken))
+        states = self.claims.states(client, upto, lock=fails)
+        if states.lost and fails:
+            raise LeaseLostError(_lease_lost_text(self._queue.name, states))
+        self.claims.ack(client, (*states.owned, *states.taken))
         self.claims.forget(client, upto)
-        return standing
+        return states
 
     # --- claims
 
     def claim(self, after: int, most: int | None, until: int | None = None) -> int:
         """Claim up to `most` due messages; returns the number of the last claim beyond `after`, or `after`.
 
-        Claims beyond `after` that are there already, because Spark was killed before it logged them, are returned
-        as they are. Waits for messages as long as the options say. `until` (ns): only what was due then, no waiting.
+        Existing claims after `after`, which Spark did not log before it was killed, are returned as they are. Waits for
+        messages as long as the options allow. `until` (ns): only messages due then, no waiting.
         """
         patience = self._options.poll_timeout if until is None else 0.0
-        for _ in self._pace.looks(patience):
-            upto = self._line.run(lambda client: self._claim(client, after, most, until))
+        for _ in self._pace.polls(patience):
+            upto = self._connection.run(lambda client: self._claim(client, after, most, until))
             if upto > after:
-                self._pace.found()
+                self._pace.on_messages()
                 self._planned.add(upto)
                 return upto
         return after
 
     def _claim(self, client: Client, after: int, most: int | None, until: int | None) -> int:
-        if self._newest != after:  # at the beginning, and where nobody knows how an earlier call ended
+        if self._newest != after:  # at the start, and if the outcome of an earlier call is unknown
             self._newest = self.claims.last(client, after) or after
             if self._newest > after:
                 return self._newest
         if self._queue.topic is not None:
             return self._claim_of_group(client, after, most, until)
-        began, sight, looked = self._clock(), self._due.look(client, until), self._clock()
-        self._nothing_due = not sight.stretches and until is None
-        if not sight.stretches:
+        began, snapshot, ended = self._clock(), self._due.poll(client, until), self._clock()
+        self._nothing_due = not snapshot.ranges and until is None
+        if not snapshot.ranges:
             return after
         options = queue_options(client, self._queue.name)
         if options.get("paused") == "1":
             return after
         limited = any(name in options for name in _BY_THE_PROXY)
-        seen = _Seen(sight, began, looked)
+        due_poll = _DuePoll(snapshot, began, ended)
 
-        def claim(seq: int, room: _Room) -> _Taken:
+        def claim(seq: int, limit: _ClaimLimit) -> _ClaimResult:
             if limited:
-                return self._claim_by_stream(client, seq, room, until, seen)
-            return self._claim_directly(client, seq, room, seen, options)
+                return self._claim_by_stream(client, seq, limit, until, due_poll)
+            return self._claim_directly(client, seq, limit, due_poll, options)
 
         self._newest = None
         last, more = self._claims_of(client, after, most, claim)
@@ -254,113 +257,125 @@ class Consumer:
         return last
 
     def _claim_of_group(self, client: Client, after: int, most: int | None, until: int | None) -> int:
-        """The same of a queue that is fed when somebody receives from it: nobody can look at what is due before."""
+        """The same for a group's queue, which is fed when a receiver polls it: due messages are not visible before."""
         self._newest, self._nothing_due = None, False
         last, _ = self._claims_of(
-            client, after, most, lambda seq, room: self._claim_by_stream(client, seq, room, until, None)
+            client, after, most, lambda seq, limit: self._claim_by_stream(client, seq, limit, until, None)
         )
         self._newest = last
         return last
 
     def _claims_of(
-        self, client: Client, after: int, most: int | None, claim: Callable[[int, _Room], _Taken]
+        self, client: Client, after: int, most: int | None, claim: Callable[[int, _ClaimLimit], _ClaimResult]
     ) -> tuple[int, bool]:
-        """As many claims as it takes, each in a transaction of its own: the last one, and whether more may be due."""
+        """As many claims as needed, each in its own transaction: the last one, and whether more may be due."""
         seq, more = after, True
-        room = _Room(CLAIM_MAX, None) if most is None else _Room(most, self._options.max_bytes)
-        while more and room.messages:
-            taken = claim(seq + 1, replace(room, messages=min(CLAIM_MAX, room.messages), first=seq == after))
+        limit = _ClaimLimit(CLAIM_MAX, None) if most is None else _ClaimLimit(most, self._options.max_bytes)
+        while more and limit.messages:
+            taken = claim(seq + 1, replace(limit, messages=min(CLAIM_MAX, limit.messages), first=seq == after))
             more = taken.more
             if not taken.count:
-                if taken.rejected:  # what comes after them is due, too
+                if taken.rejected:  # messages after them are due, too
                     continue
                 break
             seq += 1
             self._sizes[seq] = taken.count
-            room = room if most is None else room.without(taken)
+            limit = limit if most is None else limit.without(taken)
         return seq, more
 
-    def _claim_directly(self, client: Client, seq: int, room: _Room, seen: _Seen, options: dict[str, str]) -> _Taken:
-        """What claim `seq` has now, and whether more may be due."""
+    def _claim_directly(
+        self, client: Client, seq: int, limit: _ClaimLimit, due_poll: _DuePoll, options: dict[str, str]
+    ) -> _ClaimResult:
+        """Makes claim `seq`."""
         attempts = int(options.get("max_attempts", "0"))
         last = min(attempts, self.claims.highest)
 
-        def work() -> _Taken:
-            found = self._due.lock(client, seen.sight, room.messages)
-            spent = [each.id for each in found if last and each.epoch >= last]
+        def work() -> _ClaimResult:
+            messages = self._due.lock(client, due_poll.snapshot, limit.messages)
+            spent = [each.id for each in messages if last and each.epoch >= last]
             if spent:
                 self.claims.reject(client, spent, _SPENT.format(attempts))
-            now_us = seen.sight.now // 1000
-            fresh = [self.claims.leased(each, now_us) for each in found if not last or each.epoch < last]
-            count, size = self._fitting(client, fresh, room)
-            self._write_down(client, seq, fresh[:count], seen, leasing=True)
-            return _Taken(count, size, len(found) == room.messages or count < len(fresh), len(spent))
+            now_us = due_poll.snapshot.now // 1000
+            fresh = [self.claims.leased(each, now_us) for each in messages if not last or each.epoch < last]
+            count, size = self._fitting(client, fresh, limit)
+            self._record_claim(client, seq, fresh[:count], due_poll, leasing=True)
+            return _ClaimResult(count, size, len(messages) == limit.messages or count < len(fresh), len(spent))
 
         return client.transaction(work)
 
-    def _fitting(self, client: Client, found: list[Found], room: _Room) -> tuple[int, int]:
-        """How many of the messages there is room for, and their bytes; a message too large for any is one by itself."""
-        if room.bytes is None or not found:
-            return len(found), 0
-        count, size = self._sizes_of.fitting(client, [each.id for each in found], room.bytes)
-        return (1, room.bytes) if room.first and not count else (count, size)
+    def _fitting(self, client: Client, messages: list[DueMessage], limit: _ClaimLimit) -> tuple[int, int]:
+        """How many of the messages fit into the limit, and their bytes; a message that is too large is a claim of its
+        own."""
+        if limit.bytes is None or not messages:
+            return len(messages), 0
+        count, size = self._sizes_of.fitting(client, [each.id for each in messages], limit.bytes)
+        return (1, limit.bytes) if limit.first and not count else (count, size)
 
-    def _claim_by_stream(self, client: Client, seq: int, room: _Room, until: int | None, seen: _Seen | None) -> _Taken:
-        """The same through the proxy's own delivery, which alone keeps order and limits, and feeds a group. Leases
-        outlast its result. `seen`: a look before it; None: there was none.
+    def _claim_by_stream(
+        self, client: Client, seq: int, limit: _ClaimLimit, until: int | None, due_poll: _DuePoll | None
+    ) -> _ClaimResult:
+        """The same through the proxy's own delivery, which enforces order and limits, and feeds a group. Its leases
+        stay after the result ends. `due_poll`: the poll before it, or None.
 
-        Killed between the two, the messages come back when their lease ends: later, not lost.
+        If the process is killed before the claim is recorded, the messages are redelivered when their leases end.
         """
         condition = ""
-        if until is not None and (column := self._made()):
+        if until is not None and (column := self._creation_column()):
             condition = f" WHERE {column} <= {until}"
-        found = client.rows(
-            f"SELECT {self._due.found} FROM STREAM {self._queue.quoted}{condition}"
-            f" WITH (ack_wait = '{int(self._options.lease * 1000)}ms', prefetch = {room.messages})"
-            f" LIMIT {room.messages} NOWAIT"
+        rows = client.rows(
+            f"SELECT {self._due.columns} FROM STREAM {self._queue.quoted}{condition}"
+            f" WITH (ack_wait = '{int(self._options.lease * 1000)}ms', prefetch = {limit.messages})"
+            f" LIMIT {limit.messages} NOWAIT"
         )
-        leased = [self._due.as_found(row) for row in found]
-        count, size = self._fitting(client, leased, room)
+        leased = [self._due.to_message(row) for row in rows]
+        count, size = self._fitting(client, leased, limit)
         if count < len(leased):
-            self.claims.give_back(client, [each.id for each in leased[count:]])
-        if seen is None and count:
+            self.claims.release(client, [each.id for each in leased[count:]])
+        if due_poll is None and count:
             began, now, ended = self._clock(), client.now_ns(), self._clock()
-            seen = _Seen(Sight(now, until, ()), began, ended)
-        if seen is not None:
-            known = seen
-            client.transaction(lambda: self._write_down(client, seq, leased[:count], known, leasing=False))
-        more = self._queue.topic is not None and count == room.messages
-        return _Taken(count, size, more)
+            due_poll = _DuePoll(DueSnapshot(now, until, ()), began, ended)
+        if due_poll is not None:
+            polled = due_poll
+            client.transaction(lambda: self._record_claim(client, seq, leased[:count], polled, leasing=False))
+        more = self._queue.topic is not None and count == limit.messages
+        return _ClaimResult(count, size, more)
 
-    def _write_down(self, client: Client, seq: int, found: list[Found], seen: _Seen, *, leasing: bool) -> None:
-        if not found:
+    def _record_claim(
+        self, client: Client, seq: int, messages: list[DueMessage], due_poll: _DuePoll, *, leasing: bool
+    ) -> None:
+        if not messages:
             return
-        self._checkpoint.insist_on_own(client)
+        self._checkpoint.check_owner(client)
         began = self._clock()
-        # The database's time without asking again: what is made from here on is later than the earliest that it may
-        # be, and a lease that counts from the latest does not end before the connector expects it.
-        earliest, latest = (seen.sight.now + int((began - at) * NS) for at in (seen.ended, seen.began))
-        self.claims.record(client, seq, found, earliest)
+        # The database's time without another query: messages created from now on are later than the earliest possible
+        # time, and a lease from the latest possible time does not end before the connector expects it.
+        earliest, latest = (due_poll.snapshot.now + int((began - at) * NS) for at in (due_poll.ended, due_poll.began))
+        self.claims.record(client, seq, messages, earliest)
         if not leasing and self._bounded(client):
             self.claims.count_all(client, seq)
-        if leasing and (leased := self.claims.lease(client, seq, latest + self._lease)) != len(found):
-            raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(found)} locked messages were leased")
+        if leasing and (leased := self.claims.lease(client, seq, latest + self._lease)) != len(messages):
+            raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(messages)} locked messages were leased")
         self._leased_at = max(self._leased_at, began)
 
     def _bounded(self, client: Client) -> bool:
-        """Whether the queue bounds attempts: only there the proxy tells messages that it hands out together from others
+        """Whether the queue limits attempts: only then the proxy marks messages that it delivers together
         (docs/message_lifecycle.md)."""
         return queue_options(client, self._queue.name).get("max_attempts", "0") != "0"
 
-    def _made(self) -> str | None:
+    def _creation_column(self) -> str | None:
         return next((name for name in ("time_created", "time_scheduled") if self._queue.has(name)), None)
 
-    # --- how it stands
+    # --- progress
 
     def report(self) -> dict[str, Any]:
-        """Counts: what is due, what is claimed, and since the process began: acked, leases lost, ended by others."""
+        """Counts: due, claimed, and since the process started: acked, leases lost, ended by others."""
         place = f"{self._options.address.database}.{self._queue.name}"
-        counts = {"queue": place, "acked": self._acked, "leasesLost": self._taken, "endedByOthers": self._ended}
+        counts = {
+            "queue": place,
+            "acked": self._acked,
+            "leasesLost": self._lost_leases,
+            "endedByOthers": self._ended_by_others,
+        }
         try:
             claimed = self.claimed()
             if self._nothing_due:
@@ -372,31 +387,32 @@ class Consumer:
         return {**counts, "backlog": self._backlog, "claimed": claimed}
 
     def claimed(self) -> int:
-        """How many messages are claimed; without a look at the table where this process has made all claims."""
+        """How many messages are claimed; without a query if this process has made all claims."""
         if self._newest is not None:
             sizes = [self._sizes.get(seq) for seq in range(max(self._settled, 0) + 1, self._newest + 1)]
             if self._settled >= 0 and None not in sizes:
                 return sum(size for size in sizes if size)
-        return self._line.run(self.claims.count)
+        return self._connection.run(self.claims.count)
 
     def _count(self) -> None:
         began = self._clock()
-        self._backlog = self._line.run(self._waiting)
+        self._backlog = self._connection.run(self._waiting)
         ended = self._clock()
         self._count_again = ended + max(_COUNT_PAUSE, _COUNT_REST * (ended - began))
 
     def _waiting(self, client: Client) -> int:
-        """How many messages are due; of a group also those that it has not read yet."""
+        """How many messages are due; for a group also the unread ones."""
         topic, group = self._queue.topic, self._queue.options.get("consumer_group")
         if topic is None or group is None:
             return self._due.count(client, _COUNT_MAX)
         return group_backlog(client, topic, group)
 
 
-def _lost(queue: str, standing: ClaimStanding) -> str:
-    some = ", ".join(str(id_) for id_ in standing.lost[:_TOLD])
+def _lease_lost_text(queue: str, states: ClaimStates) -> str:
+    some = ", ".join(str(id_) for id_ in states.lost[:_IDS_SHOWN])
+    more = ", ..." if len(states.lost) > _IDS_SHOWN else ""
     return (
-        f"queue {queue}: of the messages of this query, {len(standing.taken)} were leased to somebody else and"
-        f" {len(standing.ended)} were ended by somebody else ({some}{', ...' if len(standing.lost) > _TOLD else ''})."
+        f"queue {queue}: of the messages of this query, {len(states.taken)} were leased to somebody else and"
+        f" {len(states.ended)} were ended by somebody else ({some}{more})."
         " Nothing was acked. Give a longer leaseSeconds; to go on from here, run once with onLeaseLost=redeliver"
     )

@@ -1,10 +1,10 @@
-"""Which messages of a queue are due, in delivery order: found by the queue's index whatever else is in the table.
+"""The due messages of a queue, in delivery order, found by the queue's index, independent of other rows in the table.
 
-The index is (time_acked, priority, time_next), and no database skips within one by itself. So each priority in use is
-asked for by itself: a look is one statement of as many sub-queries, each of which reads one entry of the index, however
-many messages are postponed or acked. It also asks for priorities between and beyond those that are known, so that a new
-one is learnt of by the look that meets it. NULL in time_next is due; it is asked for apart, because "NULL or past" in
-one is a walk over all that is postponed in SQLite.
+The index is (time_acked, priority, time_next), and databases do not do skip scans on it. So each priority in use is
+queried separately: a poll is one statement with as many sub-queries, each of which reads one entry of the index,
+however many messages are postponed or acked. It also queries for priorities between and beyond the known ones, so that
+the same poll finds a new one. NULL in time_next is due; it is queried separately, because "NULL or past" in one
+condition scans all postponed messages in SQLite.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from typing import Any, NamedTuple
 from spark_connector.client.connection import NOW_US, Client, Row, quoted
 from spark_connector.client.queue import Queue
 
-LEVELS_MAX = 32  # priorities asked for one by one; the rest of a table that uses more is read by a scan of its index
-_LEAST = -(1 << 63)  # no priority is as small
+PRIORITIES_MAX = 32  # priorities queried one by one; if a table uses more, the rest is found by an index scan
+_LEAST = -(1 << 63)  # below any priority
 _WAITING = "time_acked IS NULL"
-_MADE, _TOKEN = "time_created", "lease_token"
+_CREATED, _TOKEN = "time_created", "lease_token"
 
 
-class Found(NamedTuple):
-    """A message's id, how often it was delivered, when it was made (ns), and the name of its last delivery; 0 where the
-    queue keeps no such column."""
+class DueMessage(NamedTuple):
+    """A message's id, how often it was delivered, when it was made (ns), and the token of its last delivery; 0 if the
+    queue has no such column."""
 
     id: Any
     epoch: int
-    made: int
+    created_ns: int
     token: int
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Waiting messages that follow each other in delivery order, and the order among them."""
+class DueRange:
+    """Waiting messages that are adjacent in delivery order, and the order within them."""
 
     waiting: str
-    order: str | None  # None: those whose time_next is NULL
+    order: str | None  # None: for time_next IS NULL
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a look found."""
+class DueSnapshot:
+    """The result of a poll."""
 
     now: int  # ns, the database's clock
-    until: int | None  # ns; only what was due then counts
-    stretches: tuple[Stretch, ...]  # those that have something due
+    until: int | None  # ns; only messages due then count
+    ranges: tuple[DueRange, ...]  # those with due messages
 
 
 class Due:
@@ -56,96 +56,98 @@ class Due:
 
     def __init__(self, queue: Queue) -> None:
         self._table = quoted(queue.name)
-        # Of a table that was filled a moment ago the database knows nothing: it might sort, and lock, all there is.
+        # For a table that was just filled the database has no statistics: it might sort, and lock, all rows.
         self._from = f"{self._table} FORCE INDEX ({quoted(queue.due_key)})" if queue.due_key else self._table
-        self._levelled = queue.has("priority")
-        self._unlevelled = self._levelled and queue.column("priority").nullable
-        self._unscheduled = queue.column("time_next").nullable
-        self._created, self._named = queue.has(_MADE), queue.has(_TOKEN)
-        own = [name for name in (_MADE, _TOKEN) if queue.has(name)]
-        self.found = ", ".join(["id", "epoch", *own])  # the columns of a Found
-        self._levels: tuple[int, ...] = ()  # priorities that were met, in order
-        self._more = False  # there are more than LEVELS_MAX
+        self._has_priority = queue.has("priority")
+        self._nullable_priority = self._has_priority and queue.column("priority").nullable
+        self._nullable_time_next = queue.column("time_next").nullable
+        self._created, self._has_tokens = queue.has(_CREATED), queue.has(_TOKEN)
+        own = [name for name in (_CREATED, _TOKEN) if queue.has(name)]
+        self.columns = ", ".join(["id", "epoch", *own])  # the columns of a DueMessage
+        self._priorities: tuple[int, ...] = ()  # known priorities, in order
+        self._more = False  # there are more than PRIORITIES_MAX
 
-    def look(self, client: Client, until: int | None = None) -> Sight:
-        """What is due now, or was at `until` (ns). One statement, and another for each priority that it learns of."""
+    def poll(self, client: Client, until: int | None = None) -> DueSnapshot:
+        """What is due now, or was at `until` (ns). One statement, and another one for each new priority."""
         now = f"{NOW_US} * 1000" if until is None else str(until)
-        for _ in range(2 * LEVELS_MAX):
-            stretches, gaps = self._stretches(), self._gaps()
-            there = [
-                f"EXISTS(SELECT 1 FROM {self._from} WHERE {self._condition(each, now, until)})" for each in stretches
+        for _ in range(2 * PRIORITIES_MAX):
+            ranges, gaps = self._ranges(), self._gaps()
+            exists = [
+                f"EXISTS(SELECT 1 FROM {self._from} WHERE {self._condition(each, now, until)})" for each in ranges
             ]
             new = [f"(SELECT MIN(priority) FROM {self._table} WHERE {_WAITING} AND {gap})" for gap in gaps]
-            clock, *found = client.rows(f"SELECT {', '.join([NOW_US, *there, *new])}")[0]
-            if not self._learn([int(each) for each in found[len(there) :] if each is not None]):
+            clock, *flags = client.rows(f"SELECT {', '.join([NOW_US, *exists, *new])}")[0]
+            if not self._learn([int(each) for each in flags[len(exists) :] if each is not None]):
                 break
-        due = tuple(stretch for stretch, is_due in zip(stretches, found, strict=False) if is_due)
-        return Sight(int(clock) * 1000, until, due)
+        due = tuple(range_ for range_, is_due in zip(ranges, flags, strict=False) if is_due)
+        return DueSnapshot(int(clock) * 1000, until, due)
 
-    def as_found(self, row: Row) -> Found:
-        """A row of `found`."""
+    def to_message(self, row: Row) -> DueMessage:
+        """Converts a row of `columns`."""
         id_, epoch, *own = row
-        made = int(own[0] or 0) if self._created else 0
-        return Found(id_, int(epoch or 0), made, int(own[-1] or 0) if self._named else 0)
+        created_ns = int(own[0] or 0) if self._created else 0
+        return DueMessage(id_, int(epoch or 0), created_ns, int(own[-1] or 0) if self._has_tokens else 0)
 
-    def lock(self, client: Client, sight: Sight, most: int) -> list[Found]:
-        """Up to `most` of them, locked in the client's transaction; what others have locked is passed over."""
-        found: list[Found] = []
-        for each in sight.stretches:
-            where, order = self._of(sight, each)
-            sql = f"SELECT {self.found} FROM {self._from} WHERE {where}{order} LIMIT {most - len(found)}"
-            found.extend(self.as_found(row) for row in client.rows(f"{sql} FOR UPDATE SKIP LOCKED"))
-            if len(found) >= most:
+    def lock(self, client: Client, snapshot: DueSnapshot, most: int) -> list[DueMessage]:
+        """Up to `most` of them, locked in the client's transaction; rows locked by others are skipped."""
+        messages: list[DueMessage] = []
+        for each in snapshot.ranges:
+            where, order = self._of(snapshot, each)
+            sql = f"SELECT {self.columns} FROM {self._from} WHERE {where}{order} LIMIT {most - len(messages)}"
+            messages.extend(self.to_message(row) for row in client.rows(f"{sql} FOR UPDATE SKIP LOCKED"))
+            if len(messages) >= most:
                 break
-        return found
+        return messages
 
     def count(self, client: Client, most: int) -> int:
-        """How many are due now; `most` stands for so many or more."""
-        total, sight = 0, self.look(client)
-        for each in sight.stretches:
-            where, _ = self._of(sight, each)
+        """How many are due now; `most`: that many or more."""
+        total, snapshot = 0, self.poll(client)
+        for each in snapshot.ranges:
+            where, _ = self._of(snapshot, each)
             sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._from} WHERE {where} LIMIT {most - total}) AS due"
             total += int(client.value(sql))
             if total >= most:
                 break
         return total
 
-    def _of(self, sight: Sight, stretch: Stretch) -> tuple[str, str]:
-        """Which messages of a stretch count, and how they are sorted."""
-        now = sight.now if sight.until is None else sight.until
-        order = f" ORDER BY {stretch.order}" if stretch.order else ""
-        return self._condition(stretch, str(now), sight.until), order
+    def _of(self, snapshot: DueSnapshot, range_: DueRange) -> tuple[str, str]:
+        """The condition and the ORDER BY for a range."""
+        now = snapshot.now if snapshot.until is None else snapshot.until
+        order = f" ORDER BY {range_.order}" if range_.order else ""
+        return self._condition(range_, str(now), snapshot.until), order
 
-    def _condition(self, stretch: Stretch, now: str, until: int | None) -> str:
-        if stretch.order is not None:
-            return f"{stretch.waiting} AND time_next <= {now}"
-        made = f" AND time_created <= {until}" if until is not None and self._created else ""
-        return f"{stretch.waiting} AND time_next IS NULL{made}"
+    def _condition(self, range_: DueRange, now: str, until: int | None) -> str:
+        if range_.order is not None:
+            return f"{range_.waiting} AND time_next <= {now}"
+        created_before = f" AND time_created <= {until}" if until is not None and self._created else ""
+        return f"{range_.waiting} AND time_next IS NULL{created_before}"
 
-    def _stretches(self) -> list[Stretch]:
-        """All there are, whether something is due or not. A priority of NULL counts as 0."""
-        waiting = [(f"{_WAITING} AND priority = {level}", "time_next") for level in self._levels]
-        if self._unlevelled:
-            waiting.insert(bisect_left(self._levels, 0), (f"{_WAITING} AND priority IS NULL", "time_next"))
+    def _ranges(self) -> list[DueRange]:
+        """All ranges, with or without due messages. A priority of NULL counts as 0."""
+        waiting = [(f"{_WAITING} AND priority = {level}", "time_next") for level in self._priorities]
+        if self._nullable_priority:
+            waiting.insert(bisect_left(self._priorities, 0), (f"{_WAITING} AND priority IS NULL", "time_next"))
         if self._more:
-            waiting.append((f"{_WAITING} AND priority > {self._levels[-1]}", "priority, time_next"))
-        if not self._levelled:
+            waiting.append((f"{_WAITING} AND priority > {self._priorities[-1]}", "priority, time_next"))
+        if not self._has_priority:
             waiting = [(_WAITING, "time_next")]
-        orders = [(each, order) for each, of in waiting for order in ((None, of) if self._unscheduled else (of,))]
-        return [Stretch(each, order) for each, order in orders]
+        orders = [
+            (each, order) for each, of in waiting for order in ((None, of) if self._nullable_time_next else (of,))
+        ]
+        return [DueRange(each, order) for each, order in orders]
 
     def _gaps(self) -> list[str]:
-        """Where priorities may come into use that are not known yet."""
-        if not self._levelled:
+        """Conditions for priorities that are not known yet."""
+        if not self._has_priority:
             return []
-        gaps = [f"priority > {low} AND priority < {high}" for low, high in pairwise((_LEAST, *self._levels))]
-        last = self._levels[-1] if self._levels else _LEAST
+        gaps = [f"priority > {low} AND priority < {high}" for low, high in pairwise((_LEAST, *self._priorities))]
+        last = self._priorities[-1] if self._priorities else _LEAST
         return gaps if self._more else [*gaps, f"priority > {last}"]
 
-    def _learn(self, levels: Sequence[int]) -> bool:
-        """Whether there is anything new. The lowest are asked for one by one."""
-        known = sorted({*self._levels, *levels})
-        if len(known) == len(self._levels):
+    def _learn(self, priorities: Sequence[int]) -> bool:
+        """Adds priorities; whether there is a new one. Only the lowest ones are queried one by one."""
+        merged = sorted({*self._priorities, *priorities})
+        if len(merged) == len(self._priorities):
             return False
-        self._levels, self._more = tuple(known[:LEVELS_MAX]), self._more or len(known) > LEVELS_MAX
+        self._priorities, self._more = tuple(merged[:PRIORITIES_MAX]), self._more or len(merged) > PRIORITIES_MAX
         return True

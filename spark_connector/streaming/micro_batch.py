@@ -1,4 +1,4 @@
-"""The micro-batch that a task is part of, as Spark counts it."""
+"""The micro-batch that a task is part of, by Spark's numbering."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What Spark tells a task of the micro-batch that it is part of."""
+    """The query and the number of a task's micro-batch, from Spark."""
 
-    query: str  # an id, which the checkpoint keeps
+    query: str  # an id, stored in the checkpoint
     number: int

@@ -1,4 +1,5 @@
-"""Where a streaming query stands, as its checkpoint keeps it: JSON that names its queue, so that no other's serves."""
+"""Offsets of streaming queries, as stored in checkpoints: JSON with the name of the queue, to detect a wrong
+checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class QueueOffset:
-    """mode=queue: claim number `seq` of the group that the checkpoint stands for; 0 is before the first."""
+    """mode=queue: claim number `seq` of the checkpoint's group; 0: before the first."""
 
     queue: str
     group: str
@@ -24,39 +25,39 @@ class QueueOffset:
 
 
 By = Literal["id", "number"]
-"""What the offsets of a log are: the ids of its messages, or the numbers that a topic gives them."""
+"""The kind of a log's offsets: the ids of its messages, or their numbers in a topic."""
 
 
 @dataclass(frozen=True)
 class TailOffset:
-    """mode=tail: everything up to `at`, it included, has been read.
+    """mode=tail: everything up to `at`, inclusive, has been read.
 
-    The rest is about the micro-batch that ends here, for it must be the same when it is repeated: before the first one
-    is done Spark asks anew where the query begins, and gets another answer.
+    The other fields describe the micro-batch that ends here, because a repetition must be the same: before the first
+    one is done Spark requests the initial offset again, and gets another one.
     """
 
     queue: str
     at: int  # an id, or a number
-    since: int  # the micro-batch has what is beyond that one
-    count: int = 0  # so many messages; -1 where a query begins
-    seen: int = 0  # ns; a message beyond `at` was made after that, or it would have been read
-    history: int = 0  # the largest one there was when the query began
+    since: int  # the micro-batch starts after that one
+    count: int = 0  # number of messages; -1 in an initial offset
+    seen: int = 0  # ns; messages beyond `at` were created after that, otherwise they would have been read
+    history: int = 0  # the largest one when the query started
     by: By = "id"
 
     def json(self) -> dict[str, Any]:
-        """`at` stands under the name of what it is: so neither is ever taken for the other."""
+        """The key of `at` is its kind, so that ids and numbers are not confused."""
         rest = {"since": self.since, "count": self.count, "seen": self.seen, "history": self.history}
         return {"v": VERSION, "queue": self.queue, self.by: self.at, **rest}
 
 
 def queue_offset(json: Mapping[str, Any], queue: str) -> QueueOffset:
-    """Reads an offset of mode=queue. Raises QueueError where it is of another queue, mode or version."""
+    """Reads an offset of mode=queue. Raises QueueError if it is from another queue, mode or version."""
     _belongs(json, queue, "group", "queue")
     return QueueOffset(queue, str(json["group"]), int(json["seq"]))
 
 
 def tail_offset(json: Mapping[str, Any], queue: str) -> TailOffset:
-    """Reads an offset of mode=tail. Raises QueueError where it is of another queue, mode or version."""
+    """Reads an offset of mode=tail. Raises QueueError if it is from another queue, mode or version."""
     _belongs(json, queue, "since", "tail")
     by: By = "number" if "number" in json else "id"
     rest = {name: int(json[name]) for name in ("since", "count", "seen", "history")}

@@ -1,7 +1,7 @@
-"""In what order mode=tail reads: that of the ids (ById), or that of the numbers of a topic's messages (ByNumber).
+"""The order in which mode=tail reads: by ids (ById), or by the numbers of a topic's messages (ByNumber).
 
-An Order says what the offset is, where a query begins, how far may be read, and what went missing. All else is the same
-for both, and TailSource's.
+An Order defines the offset, the start of a query, how far may be read, and what is missing. Everything else is the same
+for both, and in TailSource.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Starting = Literal["earliest", "latest"] | int
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a look found beyond an offset, and what of it may be read."""
+class PollResult:
+    """The messages after an offset, and how many of them may be read."""
 
-    now: int  # ns, by the database's clock, before the look
+    now: int  # ns, by the database's clock, before the poll
     rows: Sequence[Row]
     readable: Readable
     complete: bool  # there was no more
@@ -31,52 +31,52 @@ class Look:
 
 @dataclass(frozen=True)
 class Loss:
-    """Messages that are not there although they were to be read: how many, and what is said of them."""
+    """Messages that were deleted before they were read: how many, and the text for the error."""
 
     count: int
     what: str
 
 
 class Order(Protocol):
-    """See the module. Methods that take a client send statements by it, and raise pymysql's errors."""
+    """See the module. Methods with a client send statements with it, and raise pymysql's errors."""
 
     @property
     def by(self) -> By:
-        """What the offsets are."""
+        """The kind of the offsets."""
 
     @property
     def queue(self) -> Queue:
-        """What is read."""
+        """The queue or topic that is read."""
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What each connection that reads begins with."""
+        """Initial statements of each connection that reads."""
 
     @property
     def holds_back(self) -> bool:
-        """Whether `end` saw messages that are committed and cannot be read yet."""
+        """Whether `end` found messages that are committed but cannot be read yet."""
 
     def begin(self, client: Client, starting: Starting, time: int | None) -> tuple[int, int]:
-        """The offset after which a query begins, and the largest there is. `time`: ns, in the place of `starting`.
+        """The offset after which a query starts, and the largest existing one. `time`: ns, instead of `starting`.
         Raises QueueError."""
 
     def end(self, client: Client) -> tuple[int, int | None]:
-        """The time (ns, by the database's clock) and the largest offset, None where nothing is there. It is all that an
-        idle query asks, and comes before each look."""
+        """The time (ns, by the database's clock) and the largest offset, or None. It is the only query of
+        an idle stream, and precedes each poll."""
 
-    def look(self, client: Client, since: int, most: int, until: int | None) -> Look:
-        """The first messages beyond an offset, up to so many, and none beyond `until`."""
+    def poll(self, client: Client, since: int, most: int, until: int | None) -> PollResult:
+        """The first messages after an offset, at most `most`, none beyond `until`."""
 
     def behind(self, client: Client, since: int, most: int) -> int:
-        """How many messages are there beyond an offset, counted up to so many."""
+        """How many messages exist after an offset, counted up to `most`."""
 
     def lost(self, client: Client, offset: TailOffset, seen: int, rows: Sequence[Row], now: int) -> Loss | None:
-        """What is missing before these messages, the first beyond an offset. `seen`: as in TailOffset."""
+        """What is missing before these messages, the first after an offset. `seen`: as in TailOffset."""
 
 
-def given(queue: Queue, starting: int, largest: int) -> int:
-    """The offset after which a reader of a topic begins with that one, which is not beyond the end. Raises
-    QueueError."""
+def offset_before(queue: Queue, starting: int, largest: int) -> int:
+    """The offset before `starting`, after which a reader of a topic starts. Raises QueueError if it is beyond the
+    end."""
     if starting > largest + 1:
-        raise QueueError(f"option startingOffsets is {starting}, and the last message of {queue.called} is {largest}")
+        raise QueueError(f"option startingOffsets is {starting}, and the last message of {queue.label} is {largest}")
     return max(0, starting - 1)

@@ -1,4 +1,4 @@
-"""How often a streaming query looks at its queue: at once after messages, twice a second where none come."""
+"""How often a streaming query polls its queue: at once after messages, twice a second if there are none."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 
 PAUSE_MAX = 0.5
-"""Seconds between looks at an idle queue, and so the longest that a message waits for one."""
+"""Seconds between polls of an idle queue, and so the maximum wait of a message."""
 
-_PAUSE = 0.1  # after the first look that finds nothing
+_PAUSE = 0.1  # after the first empty poll
 
 
 class Pace:
-    """The looks of one query. The pauses between them reach from one call of Spark into the next one."""
+    """The polls of one query. The pauses between them continue from one call of Spark to the next one."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -21,8 +21,8 @@ class Pace:
         self._clock, self._sleep = clock, sleep
         self._pause, self._next = _PAUSE, -math.inf
 
-    def looks(self, patience: float) -> Iterator[None]:
-        """A turn for each look that is due within so many seconds; ends when they are over. One at least if it is 0."""
+    def polls(self, patience: float) -> Iterator[None]:
+        """Yields for each poll that is due within `patience` seconds, then ends. Yields once if it is 0."""
         deadline = self._clock() + patience
         if patience <= 0:
             yield
@@ -34,13 +34,13 @@ class Pace:
             if (rest := self._next - self._clock()) > 0:
                 self._sleep(rest)
             yield
-            self.nothing()
+            self.on_empty()
 
-    def nothing(self) -> None:
-        """A look found nothing."""
+    def on_empty(self) -> None:
+        """A poll found no messages."""
         self._next = self._clock() + self._pause
         self._pause = min(2 * self._pause, PAUSE_MAX)
 
-    def found(self) -> None:
-        """There was something: the next look is at once."""
+    def on_messages(self) -> None:
+        """A poll found messages: the next poll is at once."""
         self._pause, self._next = _PAUSE, -math.inf

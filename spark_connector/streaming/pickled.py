@@ -1,4 +1,4 @@
-"""PickledSource: a source that goes to other processes as its options alone."""
+"""PickledSource: a source that is pickled as its options and fields only."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from spark_connector.options import StreamReadOptions
 
 
 class PickledSource(ABC):
-    """Holds the options and the fields. What it holds besides is made where it is used, and is never pickled."""
+    """Contains the options and the fields. Other state is created in each process, and is never pickled."""
 
     def __init__(self, options: StreamReadOptions, fields: tuple[Field, ...]) -> None:
         self._options, self._fields = options, fields
-        self._forget()
+        self._reset()
 
     def __getstate__(self) -> tuple[StreamReadOptions, tuple[Field, ...]]:
         return self._options, self._fields
 
     def __setstate__(self, state: tuple[StreamReadOptions, tuple[Field, ...]]) -> None:
         self._options, self._fields = state
-        self._forget()
+        self._reset()
 
     @abstractmethod
-    def _forget(self) -> None:
-        """Begin with nothing but the options."""
+    def _reset(self) -> None:
+        """Reset all state except the options and fields."""

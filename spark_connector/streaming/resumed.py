@@ -1,8 +1,8 @@
-"""What a task of a stream reads: rows as they come, in bounded memory, read on where a connection was lost.
+"""The reads of a stream's task: unbuffered rows in bounded memory, resumed after a lost connection.
 
-A task's rows are in the order of a number that the statement selects too. What was handed to Spark cannot be taken
-back, so after a lost connection the statement is run again for the rows after the last one that was handed over. The
-rows after it are the same then: they are chosen by number, and nothing that happens to the queue gives them new ones.
+A task's rows are ordered by a number that the statement also selects. Rows that were passed to Spark cannot be taken
+back, so after a lost connection the statement is repeated for the rows after the last one that was passed. The rows
+after it are the same: they are selected by number, and their numbers never change.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Statement:
 
     sql: str
     args: tuple[Any, ...]
-    after: int  # the rows that it reads have a larger number
-    last: int  # and none larger than that
+    after: int  # exclusive lower bound of the number
+    last: int  # inclusive upper bound
 
 
 def read(
@@ -39,19 +39,19 @@ def read(
     settings: tuple[str, ...] = (),
     first: Callable[[Client], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Their rows, at most `fetchsize` or about 4 MiB at a time. `settings`: what the connection begins with besides.
-    `first`: what is done before anything is read. Raises ConnectionFailed, ConnectorError."""
-    with pool.kept(options.address, (READ_COMMITTED, *settings)) as line:
+    """Their rows, at most `fetchsize` or about 4 MiB at a time. `settings`: further initial statements of the
+    connection. `first`: called before anything is read. Raises ConnectionFailed, ConnectorError."""
+    with pool.pooled(options.address, (READ_COMMITTED, *settings)) as connection:
         if first is not None:
-            line.run(first)
+            connection.run(first)
         for statement in statements:
             reading = _Reading(statement, fields, options.fetch_size)
-            while (batch := line.run(reading.next)) is not None:
+            while (batch := connection.run(reading.next)) is not None:
                 yield batch
 
 
 class _Reading:
-    """One statement, as far as it has been read."""
+    """One statement and how far it has been read."""
 
     def __init__(self, statement: Statement, fields: Sequence[Field], size: int) -> None:
         self._statement, self._fields, self._size = statement, fields, size
@@ -59,16 +59,16 @@ class _Reading:
         self._batches: Iterator[tuple[pa.RecordBatch, int]] | None = None
 
     def next(self, client: Client) -> pa.RecordBatch | None:
-        """The next rows, by this connection; None at the end. After an error it goes on by whichever comes next."""
+        """The next rows, on this connection; None at the end. After an error it continues on the next connection."""
         if self._batches is None:
             values = (*self._statement.args, self._after, self._statement.last)
             self._batches = keyed_batches(client, self._statement.sql, values, self._fields, self._size)
         try:
-            found = next(self._batches, None)
+            batch_and_key = next(self._batches, None)
         except BaseException:
             self._batches = None
             raise
-        if found is None:
+        if batch_and_key is None:
             return None
-        batch, self._after = found
+        batch, self._after = batch_and_key
         return batch

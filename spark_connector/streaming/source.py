@@ -1,4 +1,4 @@
-"""What a streaming source does for Spark, and which of the two kinds the options ask for."""
+"""The interface of a streaming source, and the choice between its two kinds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class StreamSource(Protocol):
-    """The life of a source: offsets on the driver, parts read by tasks in other processes, which get a pickled copy."""
+    """A streaming source: offsets on the driver, parts read by tasks in other processes, which get a pickled copy."""
 
     @property
     def max_messages(self) -> int:
-        """At most so many messages in a micro-batch, unless Spark asks for all there are."""
+        """Maximum messages in a micro-batch, unless Spark requests all."""
 
     def initial_offset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins. Called again after a restart: what it gives may differ."""
+        """The start of a query without a checkpoint. Called again after a restart: the result may differ."""
 
     def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
-        """Where the next micro-batch ends; `start` if there is nothing new. All up to `start` is committed by now."""
+        """The end of the next micro-batch; `start` if there is nothing new. All up to `start` is committed."""
 
     def planned(self, end: dict[str, Any]) -> int:
-        """How many messages the micro-batch has that ends there; `latest_offset` has just said so."""
+        """The number of messages in the micro-batch that ends there; `latest_offset` has just returned `end`."""
 
     def report(self) -> dict[str, Any] | None:
-        """What query.lastProgress shows as the latest offset."""
+        """The latest offset for query.lastProgress."""
 
     def prepare_available_now(self) -> None:
-        """From now on nothing counts that is not there yet."""
+        """From now on only messages that exist now count."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
         """What each task reads, as values that are pickled."""
@@ -41,18 +41,19 @@ class StreamSource(Protocol):
     def read(self, part: Any, batch: MicroBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The messages of one part, the same each time: Spark repeats tasks, and micro-batches after a restart.
 
-        `batch`: None where Spark does not tell.
+        `batch`: None if Spark does not provide it.
         """
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The micro-batch that ended there is done. Spark calls it late, and for a quiet queue's last batch never."""
+        """The micro-batch that ended there is done. Spark calls it late, and never for the last one of an idle
+        queue."""
 
     def stop(self) -> None:
-        """The query ends, if Spark says so at all."""
+        """The query ends; Spark does not always call it."""
 
 
 def source(options: StreamReadOptions, fields: tuple[Field, ...]) -> StreamSource:
-    """The source that the options ask for."""
+    """The source for the options."""
     if options.mode == "tail":
         from spark_connector.streaming.tail_source import TailSource
 

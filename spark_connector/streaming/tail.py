@@ -1,21 +1,21 @@
-"""How far a tail may read by ids, decided from what was seen. Pure; no SQL here.
+"""How far a tail may read by ids, decided from observed ids. Pure; no SQL here.
 
-Where a topic's messages have numbers none of this is needed: ByNumber.
+If a topic's messages have numbers, none of this is needed: ByNumber.
 
-Ids are given before transactions commit, so a smaller id may appear after a larger one. Whoever remembers "read up to
-n" must not pass over an id that is still on its way. Two looks tell: first what is committed, then (READ UNCOMMITTED)
-what is there at all. What the second has and the first had not is on its way, and the tail stops before it. Neither
-look locks anything, so no producer, receiver or ack ever waits for a tail.
+Ids are assigned before transactions commit, so a smaller id may appear after a larger one. A reader that stores "read
+up to n" must not skip an id that is not committed yet. Two queries detect it: first the committed ids, then (READ
+UNCOMMITTED) all existing ids. An id only in the second result is uncommitted, and the tail stops before it. Neither
+query locks anything, so no producer, receiver or ack ever waits for a tail.
 
-An id that is given and not written yet is seen by neither look, for the moments that the database needs from one to the
-other. It leaves a gap. Ids are given in order, so the ids of a gap were given before any larger one was seen: a gap is
-passed once a larger id was seen GRACE_NS ago (`Horizon`). What a message says of its time does not count near the end,
-for it is the time of its INSERT, or what the application made up; its commit may be of this moment.
+An id that is assigned and not written yet is in neither result, for the short time that the database needs in between.
+It leaves a gap. Ids are assigned in order, so the ids of a gap were assigned before any larger one was observed: a gap
+is skipped once a larger id was observed GRACE_NS ago (`Horizon`). The time in a message is not used near the end,
+because it is the time of its INSERT, or set by the application; its commit may be much later.
 
-Consumer groups have another rule (they pass a missing id, keep it as a hole, and ask InnoDB which transactions are
-open). It is not used here: a micro-batch must be the same when it is repeated, and with this rule it is what lies
-between two ids; messages come in the order of ids; and to look needs no privilege but SELECT. The price is that a
-transaction which stays open holds the tail up, as one holds up a consumer of Kafka that reads what is committed.
+Consumer groups have another rule (they skip a missing id, record it as a hole, and query InnoDB for open transactions).
+It is not used here: a micro-batch must be the same when it is repeated, and with this rule it is everything between two
+ids; messages come in the order of ids; and only the privilege SELECT is needed. The price is that a transaction which
+stays open blocks the tail, as it blocks a consumer of Kafka with read_committed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 GRACE_NS = 500_000_000
-"""From giving an id to writing its row is one step of one INSERT: microseconds, unless the machine stands still."""
+"""Assigning an id and writing its row is one step of one INSERT: microseconds, unless the machine is suspended."""
 
 SETTLED_IDS = 1000
-"""A message so many ids below the end is as old as it says: it cannot have been written just now."""
+"""So many ids below the end the time in a message is trusted: it cannot have been written just now."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is read of a message to plan with: its offset, and when it was made (ns), None where the table does not
-    tell."""
+    """A message for planning: its offset, and when it was created (ns), or None if the table has no such column."""
 
     at: int
     created: int | None
@@ -42,94 +41,94 @@ class Row:
 
 @dataclass(frozen=True)
 class Readable:
-    """How many of the rows may be read; if not all, the id that is waited for, or None where it is a young gap."""
+    """How many of the rows may be read; if not all, the uncommitted id that blocks, or None for a young gap."""
 
     count: int
     blocked_by: int | None = None
 
 
 class Horizon:
-    """The largest ids that were seen, and when: by one process, on its own clock (ns)."""
+    """The largest observed ids, and when: in one process, on its own clock (ns)."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[int, int]] = []  # when, and the largest id then; both only grow
+        self._observed: list[tuple[int, int]] = []  # when, and the largest id then; both only grow
 
-    def see(self, largest: int, now: int) -> None:
-        """Note that `largest` is the largest id now."""
-        if not self._seen or largest > self._seen[-1][1]:
-            self._seen.append((now, largest))
-        old = [at for at, _ in self._seen if at <= now - GRACE_NS]
-        del self._seen[: max(0, len(old) - 1)]  # of those that are old enough the last one tells most
+    def observe(self, largest: int, now: int) -> None:
+        """Record that `largest` is the largest id now."""
+        if not self._observed or largest > self._observed[-1][1]:
+            self._observed.append((now, largest))
+        old = [at for at, _ in self._observed if at <= now - GRACE_NS]
+        del self._observed[: max(0, len(old) - 1)]  # of the old ones only the last one is needed
 
     def settled(self, now: int) -> int:
-        """An id that was there GRACE_NS ago; 0 where none is known. Ids up to it are written, or never will be."""
-        return max((largest for at, largest in self._seen if at <= now - GRACE_NS), default=0)
+        """The largest id observed GRACE_NS ago or before; 0 if none. Ids up to it are written, or never will be."""
+        return max((largest for at, largest in self._observed if at <= now - GRACE_NS), default=0)
 
     @property
     def largest(self) -> int:
-        """The largest id that was seen; 0 at first."""
-        return self._seen[-1][1] if self._seen else 0
+        """The largest observed id; 0 at first."""
+        return self._observed[-1][1] if self._observed else 0
 
 
 @dataclass(frozen=True)
-class Ripe:
-    """Which gaps nobody will fill: those before ids up to `settled`; and far below the `largest` id those before
-    messages that are older than GRACE_NS at `now`, by their own word (ns, the database's clock)."""
+class ClosedGaps:
+    """Decides which gaps will not be filled any more: those before ids up to `settled`; and far below the `largest` id
+    those before messages older than GRACE_NS at `now`, by their time_created (ns, the database's clock)."""
 
     settled: int
     largest: int
     now: int
 
-    def gap_before(self, row: Row) -> bool:
-        """Whether ids that are missing before that row may be passed."""
+    def is_closed_before(self, row: Row) -> bool:
+        """Whether missing ids before that row may be skipped."""
         if row.at <= self.settled:
             return True
         old = row.created is None or not self.now - GRACE_NS < row.created <= self.now
         return old and row.at < self.largest - SETTLED_IDS
 
 
-def readable(since: int, committed: Sequence[Row], there: Sequence[int], ripe: Ripe) -> Readable:
-    """Of the rows beyond id `since`, those that no id still on its way precedes. `there`: the second look's ids."""
+def readable(since: int, committed: Sequence[Row], existing: Sequence[int], closed_gaps: ClosedGaps) -> Readable:
+    """How many of the rows after id `since` have no uncommitted id before them. `existing`: the ids of the second
+    query."""
     ids = {row.at for row in committed}
-    blocker = min((id_ for id_ in there if id_ not in ids), default=None)
+    blocker = min((id_ for id_ in existing if id_ not in ids), default=None)
     before = since
-    for place, row in enumerate(committed):
+    for index, row in enumerate(committed):
         if blocker is not None and blocker < row.at:
-            return Readable(place, blocker)
-        if row.at != before + 1 and not ripe.gap_before(row):
-            return Readable(place)
+            return Readable(index, blocker)
+        if row.at != before + 1 and not closed_gaps.is_closed_before(row):
+            return Readable(index)
         before = row.at
     return Readable(len(committed))
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Ids that are not there, `first` to `last`."""
+    """Missing ids, `first` to `last`."""
 
     first: int
     last: int
 
 
 def gaps(since: int, since_ns: int, rows: Sequence[Row], purged_ns: int) -> Iterator[Gap]:
-    """Missing ids that the purge may have taken: of messages that were made before `purged_ns`.
+    """Missing ids that may have been purged: of messages created before `purged_ns`.
 
-    A message was made after the one before it, and after `since_ns` where it is the first. An INSERT that was rolled
-    back leaves the same gap: nothing in the table tells the two apart.
+    A message was created after the one before it; the first one after `since_ns`. An INSERT that was rolled back leaves
+    the same gap: the table cannot distinguish the two.
     """
-    before, made = since, since_ns
+    before, created_ns = since, since_ns
     for row in rows:
-        if row.at != before + 1 and made < purged_ns:
+        if row.at != before + 1 and created_ns < purged_ns:
             yield Gap(before + 1, row.at - 1)
-        before, made = row.at, made if row.created is None else max(made, row.created)
+        before, created_ns = row.at, created_ns if row.created is None else max(created_ns, row.created)
 
 
 def bounds(since: int, ids: Sequence[int], parts: int, size: int) -> list[tuple[int, ...]]:
-    """The ids, or numbers, as at most so many parts of equal size, each as bounds: what lies between two of them is one
-    statement.
+    """Divides the ids, or numbers, into at most `parts` parts of equal size. Each part is a list of bounds.
 
-    A statement reads more than the one bound, up to the next, and at most `size` messages.
+    One statement reads from one bound, exclusive, up to the next, inclusive, at most `size` messages.
     """
     parts = min(parts, len(ids))
     cuts = [len(ids) * part // parts for part in range(parts + 1)] if parts else []
-    places = [[*range(low, high, size), high] for low, high in pairwise(cuts)]
-    return [tuple(since if place == 0 else ids[place - 1] for place in part) for part in places]
+    edges = [[*range(low, high, size), high] for low, high in pairwise(cuts)]
+    return [tuple(since if index == 0 else ids[index - 1] for index in part) for part in edges]

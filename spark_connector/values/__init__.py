@@ -1,5 +1,5 @@
-"""Values between the database, Arrow and Spark, exactly or not at all.
+"""Conversion of values between the database, Arrow and Spark: exact, or an error.
 
-`arrow` makes record batches of rows, `literals` makes SQL of Arrow columns; `fitting` and `widening` decide which type
-goes into which column.
+`arrow` converts rows to record batches, `literals` converts Arrow columns to SQL; `fitting` and `widening` decide which
+types are compatible.
 """

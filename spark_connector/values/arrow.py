@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connector.client.columns import Column, Field, spark_type
-from spark_connector.client.connection import Client, placed
+from spark_connector.client.connection import Client, escaped
 from spark_connector.client.queue import Queue
 from spark_connector.client.row_blocks import Block
 from spark_connector.errors import SchemaError
@@ -29,26 +29,26 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# Types that text is not cast to in one step.
-_BY_WAY_OF: Mapping[str, pa.DataType] = {"float": pa.float64(), "timestamp": pa.timestamp("us")}
+# Intermediate types where a cast from text needs two steps.
+_INTERMEDIATE_TYPES: Mapping[str, pa.DataType] = {"float": pa.float64(), "timestamp": pa.timestamp("us")}
 
 
 def arrow_type(spark: str) -> pa.DataType:
-    """The Arrow type that Spark takes for a type of its own. Raises SchemaError."""
-    if found := decimal(spark):
-        return pa.decimal128(*found)
+    """The Arrow type for a Spark type. Raises SchemaError."""
+    if precision_and_scale := decimal(spark):
+        return pa.decimal128(*precision_and_scale)
     if spark not in _TYPES:
         raise SchemaError(f"columns of type {spark} cannot be read from or written to a queue")
     return _TYPES[spark]
 
 
 def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The schema of the batches that Spark is given for these fields."""
+    """The Arrow schema of the batches for these fields."""
     return pa.schema([pa.field(field.name, arrow_type(field.type), field.nullable) for field in fields])
 
 
 def agree(queue: Queue, fields: Sequence[Field]) -> None:
-    """That each field is a column which can be read as that type. Raises SchemaError."""
+    """Checks that each field is a column which can be read as that type. Raises SchemaError."""
     for field in fields:
         column = queue.column(field.name)
         own = spark_type(column)
@@ -57,15 +57,15 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
             own = field.type
         elif not lossless(column.type, own, field.type):
             raise SchemaError(
-                f"column {column.name} of {queue.called} is {column.type}, which is read as {own}: "
+                f"column {column.name} of {queue.label} is {column.type}, which is read as {own}: "
                 f"as {field.type} it could lose something"
             )
         if column.nullable and not field.nullable:
-            raise SchemaError(f"column {column.name} of {queue.called} may be NULL: declare it nullable")
+            raise SchemaError(f"column {column.name} of {queue.label} may be NULL: declare it nullable")
 
 
 def select_list(queue: Queue, fields: Sequence[Field], table: str = "") -> str:
-    """The columns of the fields, in their order, as a SELECT with placeholders names them; `table`: its alias."""
+    """The columns of the fields, in their order, for a SELECT with placeholders; `table`: its alias."""
     return ", ".join(_expression(queue.column(field.name), field, table) for field in fields) or "1"
 
 
@@ -81,7 +81,7 @@ def batches(
 def keyed_batches(
     client: Client, sql: str, args: Sequence[Any], fields: Sequence[Field], size: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The same of a SELECT that has one column more, last, a whole number: with what the last row has there."""
+    """The same for a SELECT with an additional last column, an integer: each batch with the last row's value of it."""
     schema = arrow_schema(fields)
     for block in client.blocks(sql, args, size):
         *texts, keys = block.columns(max(1, len(fields)) + 1)
@@ -89,7 +89,7 @@ def keyed_batches(
 
 
 def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
-    # Without fields, as for count(), the SELECT has a column all the same.
+    # Without fields, as for count(), the SELECT still has one column.
     return _arrays(block.columns(len(fields)) if fields else [], len(block.starts), fields, schema)
 
 
@@ -102,7 +102,7 @@ def _arrays(texts: Sequence[pa.BinaryArray], count: int, fields: Sequence[Field]
 
 
 def _expression(column: Column, field: Field, table: str) -> str:
-    name = placed(table, column.name) if table else placed(column.name)
+    name = escaped(table, column.name) if table else escaped(column.name)
     if column.base == "bit":
         return f"{name} + 0"
     if column.is_time and field.type == "timestamp":
@@ -112,7 +112,7 @@ def _expression(column: Column, field: Field, table: str) -> str:
 
 
 def _array(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryArray | None = None) -> pa.Array:
-    """A column's values from the text in which the database sent them, cast all at once. `ids`: of their rows."""
+    """A column's values, cast at once from the database's text. `ids`: of their rows."""
     if text.null_count == len(text):
         return pa.nulls(len(text), of)
     if field.type == "binary":
@@ -128,14 +128,14 @@ def _array(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryAr
 
 def _cast(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
     """Raises ArrowInvalid."""
-    first = text.cast(pa.string())  # raises if it is no UTF-8
+    first = text.cast(pa.string())  # raises if it is not UTF-8
     if field.type == "timestamp" and not pc.any(pc.match_substring(first, ":")).as_py():
-        return first.cast(pa.int64()).cast(of)  # microseconds, of a time that is counted
-    return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
+        return first.cast(pa.int64()).cast(of)  # microseconds, from a BIGINT time
+    return first.cast(_INTERMEDIATE_TYPES[field.type]).cast(of) if field.type in _INTERMEDIATE_TYPES else first.cast(of)
 
 
 def _where(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryArray | None) -> str:
-    """Of which message the first such value is, where its id is read as well."""
+    """The message with the first invalid value, if its id is read as well."""
     for number in range(len(text)) if ids is not None else ():
         try:
             _cast(text.slice(number, 1), field, of)

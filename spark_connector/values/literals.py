@@ -1,4 +1,4 @@
-"""Arrow columns as SQL literals, one text for each value; values that a column would not keep exactly are refused."""
+"""Arrow columns as SQL literals, one text for each value; values that a column would not store exactly are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pymysql.converters import escape_string
 
 from spark_connector.errors import WriteError
-from spark_connector.values.fitting import Target, Way
+from spark_connector.values.fitting import Conversion, Target
 
 NULL = "NULL"
 _NS = 1000  # nanoseconds of a microsecond
@@ -22,13 +22,13 @@ _TEXT_BYTES = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1}
 
 
 def literals(values: pa.Array, target: Target) -> list[str]:
-    """The values as SQL writes them. Raises WriteError, which names the column."""
+    """The values as SQL literals. Raises WriteError, which names the column."""
     if values.null_count:
         _check_nulls(target)
     try:
-        return _WRITERS[target.way](values, target)
+        return _WRITERS[target.conversion](values, target)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise _misfit(target, f"holds a value that is no {target.way}: {error}") from error
+        raise _misfit(target, f"holds a value that is no {target.conversion}: {error}") from error
 
 
 def _check_nulls(target: Target) -> None:
@@ -54,8 +54,8 @@ def _flag(values: pa.Array, target: Target) -> list[str]:
 def _float(values: pa.Array, target: Target) -> list[str]:
     if _any(pc.invert(pc.is_finite(values))):
         raise _misfit(target, "is NaN or infinite in a row, which MySQL has no number for")
-    # With an exponent it is a double; without one MySQL reads a decimal. A FLOAT too is written with a double's digits:
-    # the largest one rounded to its own is more than a column takes.
+    # With an exponent it is a double; without one MySQL parses a decimal. A FLOAT is also written with a double's
+    # digits: the largest FLOAT, rounded to its own digits, is out of range for the column.
     return [NULL if v is None else v if "e" in v else v + "e0" for v in map(_repr, values.to_pylist())]
 
 
@@ -68,11 +68,11 @@ def _decimal(values: pa.Array, target: Target) -> list[str]:
 
 
 def _digits(values: pa.Array, target: Target) -> list[str]:
-    """MySQL would round what has more digits after the point."""
+    """MySQL would round a number with more digits after the point."""
     texts, scale = values.to_pylist(), int(target.column.args.partition(",")[2] or 0)
     for text in texts:
-        found = None if text is None else _NUMBER.fullmatch(text)
-        if text is not None and (found is None or len((found[1] or "").rstrip("0")) > scale):
+        match = None if text is None else _NUMBER.fullmatch(text)
+        if text is not None and (match is None or len((match[1] or "").rstrip("0")) > scale):
             raise _misfit(target, f"is {text!r} in a row, which is no number of {scale} digits after the point")
     return [NULL if v is None else f"'{v}'" for v in texts]
 
@@ -88,7 +88,7 @@ def _text(values: pa.Array, target: Target) -> list[str]:
 
 
 def _check_members(texts: list[str | None], target: Target) -> None:
-    """MySQL would take a number for the place of a member."""
+    """MySQL would use a number as the index of a member."""
     members = {member.replace("''", "'").lower() for member in _MEMBER.findall(target.column.type)}
     for text in texts:
         if text is not None and text.strip().isdecimal() and text.lower() not in members:
@@ -98,13 +98,13 @@ def _check_members(texts: list[str | None], target: Target) -> None:
 def _check_time(texts: list[str | None], target: Target) -> None:
     digits = int(target.column.args or 0)
     for text in texts:
-        found = None if text is None else _TIME.fullmatch(text)
-        if text is not None and (found is None or len((found[1] or "").rstrip("0")) > digits):
+        match = None if text is None else _TIME.fullmatch(text)
+        if text is not None and (match is None or len((match[1] or "").rstrip("0")) > digits):
             raise _misfit(target, f"is {text!r} in a row, which is no time of {digits} fractional digits")
 
 
 def _check_end(texts: list[str | None], target: Target) -> None:
-    """MySQL says nothing where only spaces at the end are too much."""
+    """MySQL silently truncates trailing spaces."""
     most = _TEXT_BYTES[target.column.base]
     if any(text is not None and text.endswith(" ") and len(text.encode()) > most for text in texts):
         raise _misfit(target, "is too long in a row")
@@ -133,7 +133,7 @@ def _date(values: pa.Array, target: Target) -> list[str]:
 
 
 def _time(values: pa.Array, target: Target) -> list[str]:
-    """Of moments and local times; a moment is written in UTC, which is the session's time zone."""
+    """For moments and local times; a moment is written in UTC, the session's time zone."""
     micros = values.cast(pa.int64())
     coarse = 10 ** (6 - int(target.column.args or 0))
     if coarse > 1 and _any(pc.not_equal(pc.multiply(pc.divide(micros, coarse), coarse), micros)):
@@ -145,25 +145,25 @@ def _nanoseconds(values: pa.Array, target: Target) -> list[str]:
     return _texts(pc.multiply_checked(values.cast(pa.int64()), _NS))
 
 
-_WRITERS: Mapping[Way, Callable[[pa.Array, Target], list[str]]] = {
-    Way.WHOLE: _whole,
-    Way.FLAG: _flag,
-    Way.FLOAT: _float,
-    Way.DECIMAL: _decimal,
-    Way.DIGITS: _digits,
-    Way.TEXT: _text,
-    Way.BYTES: _bytes,
-    Way.DATE: _date,
-    Way.MOMENT: _time,
-    Way.LOCAL: _time,
-    Way.NANOSECONDS: _nanoseconds,
+_WRITERS: Mapping[Conversion, Callable[[pa.Array, Target], list[str]]] = {
+    Conversion.WHOLE: _whole,
+    Conversion.FLAG: _flag,
+    Conversion.FLOAT: _float,
+    Conversion.DECIMAL: _decimal,
+    Conversion.DIGITS: _digits,
+    Conversion.TEXT: _text,
+    Conversion.BYTES: _bytes,
+    Conversion.DATE: _date,
+    Conversion.MOMENT: _time,
+    Conversion.LOCAL: _time,
+    Conversion.NANOSECONDS: _nanoseconds,
 }
 
 
 def _texts(values: pa.Array) -> list[str]:
-    """Numbers, by Arrow."""
-    found: list[str] = pc.fill_null(values.cast(pa.string()), NULL).to_pylist()
-    return found
+    """Numbers as text, by Arrow."""
+    texts: list[str] = pc.fill_null(values.cast(pa.string()), NULL).to_pylist()
+    return texts
 
 
 def _any(condition: Any) -> bool:

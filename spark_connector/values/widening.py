@@ -1,4 +1,4 @@
-"""What a column may be read as besides its own type: whatever holds each of its values, and text."""
+"""The types that a column may be read as besides its own: all that can represent each of its values, and text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 _DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-_WHOLE = tuple(_DIGITS)  # from the narrowest on
+_WHOLE = tuple(_DIGITS)  # from narrow to wide
 # Whole numbers up to 2^24 are exact in a float, up to 2^53 in a double.
 _FLOATS: Mapping[str, frozenset[str]] = {
     "float": frozenset({"tinyint", "smallint"}),
@@ -17,24 +17,24 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def decimal(spark: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type, None of any other."""
-    found = _DECIMAL.fullmatch(spark)
-    return (int(found[1]), int(found[2])) if found else None
+    """Precision and scale of a decimal type, None for any other."""
+    match = _DECIMAL.fullmatch(spark)
+    return (int(match[1]), int(match[2])) if match else None
 
 
-def lossless(declared: str, own: str, asked: str) -> bool:
-    """Whether a column, `declared` in the database and `own` in Spark, loses nothing when it is read as `asked`."""
-    if asked in (own, "string") or (own, asked) in _OTHERS:
+def lossless(declared: str, own: str, requested: str) -> bool:
+    """Whether a column, `declared` in the database and `own` in Spark, loses nothing when it is read as `requested`."""
+    if requested in (own, "string") or (own, requested) in _OTHERS:
         return True
-    if asked == "boolean":
-        return declared.lower().startswith("tinyint(1)")  # MySQL's BOOLEAN; a value of 2 is refused when it is met
+    if requested == "boolean":
+        return declared.lower().startswith("tinyint(1)")  # MySQL's BOOLEAN; a value of 2 is refused when it is read
     if own == "boolean":
-        return asked in _WHOLE
-    if into := decimal(asked):
+        return requested in _WHOLE
+    if into := decimal(requested):
         return _fits(own, into)
-    if asked in _FLOATS:
-        return own in _FLOATS[asked]
-    return own in _WHOLE and asked in _WHOLE and _WHOLE.index(own) < _WHOLE.index(asked)
+    if requested in _FLOATS:
+        return own in _FLOATS[requested]
+    return own in _WHOLE and requested in _WHOLE and _WHOLE.index(own) < _WHOLE.index(requested)
 
 
 def _fits(own: str, into: tuple[int, int]) -> bool:

@@ -1,5 +1,5 @@
 """A write: a DataFrame's rows become messages, all of them or none.
 
-`plan` settles what will be done, `stage` keeps rows that nobody receives yet, `sinks` are the two ways in,
-`routed` goes to several queues and topics, `publish_log` makes a repeated write count once.
+`plan` decides what will be written, `stage` stores rows before they are published, `sinks` has the two kinds of write,
+`routed` writes to several queues and topics, `publish_log` makes repeated writes idempotent.
 """

@@ -16,7 +16,7 @@ from spark_connector.writing.stage import Staged
 
 
 class BatchWrite:
-    """df.write: made when Spark plans the write, then pickled to its tasks and to whoever commits."""
+    """df.write: created when Spark plans the write, then pickled for its tasks and for the committer."""
 
     def __init__(self, options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> None:
         self._sink = sink_of(options, fields, overwrite)

@@ -1,4 +1,4 @@
-"""Rows of Arrow batches as the texts of INSERT statements."""
+"""Converts rows of Arrow batches to INSERT statements."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import pyarrow as pa
 from spark_connector.values.literals import literals
 from spark_connector.writing.plan import WritePlan
 
-STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_allowed_packet, whatever the bytes of each
-PIECE_BYTES = 4_000_000  # of a batch, that are texts at the same time
+STATEMENT_CHARACTERS = (
+    1_000_000  # maximum of a statement: far below any max_allowed_packet, also for multi-byte characters
+)
+PIECE_BYTES = 4_000_000  # of a batch, that are converted to text at the same time
 
 
-def begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
-    """The same, once the first row is there; None where there is none: many partitions of a shuffle are empty."""
+def non_empty(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
+    """The same batches, or None if there are no rows: many partitions of a shuffle are empty."""
     rest = iter(batches)
     first = next((batch for batch in rest if batch.num_rows), None)
     return None if first is None else pieces(chain([first], rest))
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are not large, however wide the rows are."""
+    """The same rows in batches of limited size."""
     for batch in batches:
         size = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, PIECE_BYTES))
         for begin in range(0, batch.num_rows, size):
@@ -31,7 +33,7 @@ def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def rows(batch: pa.RecordBatch, plan: WritePlan, now: Callable[[], int]) -> list[str]:
     """Each row's values, in the order of the plan's columns. `now`: the database's clock. Raises WriteError."""
-    columns = {target.column.name: literals(batch.column(place), target) for place, target in enumerate(plan.targets)}
+    columns = {target.column.name: literals(batch.column(index), target) for index, target in enumerate(plan.targets)}
     beginning = {"now": str(now()) if plan.filled else "", "zero": "0"}
     for filled in plan.filled:
         values = columns[filled.like] if filled.like else [beginning[filled.value]] * batch.num_rows
@@ -40,17 +42,17 @@ def rows(batch: pa.RecordBatch, plan: WritePlan, now: Callable[[], int]) -> list
 
 
 def statements(head: str, rows: Sequence[str], tail: str, most: int) -> Iterator[str]:
-    """INSERT statements of at most so many rows and about STATEMENT_CHARACTERS."""
+    """INSERT statements of at most `most` rows and about STATEMENT_CHARACTERS."""
     for chunk in _chunks(rows, most):
         yield f"{head} VALUES ({'),('.join(chunk)}){tail}"
 
 
 def _chunks(rows: Sequence[str], most: int) -> Iterator[Sequence[str]]:
     begin = size = 0
-    for place, row in enumerate(rows):
-        if place > begin and (place - begin >= most or size + len(row) > STATEMENT_CHARACTERS):
-            yield rows[begin:place]
-            begin, size = place, 0
+    for index, row in enumerate(rows):
+        if index > begin and (index - begin >= most or size + len(row) > STATEMENT_CHARACTERS):
+            yield rows[begin:index]
+            begin, size = index, 0
         size += len(row)
     if rows:
         yield rows[begin:]

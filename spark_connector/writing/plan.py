@@ -1,4 +1,4 @@
-"""What a write will do, settled before its tasks begin: which columns, how their values get there, and by which key."""
+"""The plan of a write, made before its tasks start: columns, conversions of their values, and the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_connector.client.queue import NUMBER, Queue
 from spark_connector.errors import OptionError, QueueError, SchemaError
 from spark_connector.values.fitting import Target, fitted
 
-# A queue's own columns that a queue of Vitess's first layout has no defaults for, and what a new message has in them.
+# A queue's own columns without defaults in Vitess's first layout, and their values in a new message.
 _BEGINNINGS: Mapping[str, Literal["now", "zero"]] = {
     "time_scheduled": "now", "time_next": "now", "time_created": "now", "epoch": "zero",
 }  # fmt: skip
@@ -22,7 +22,7 @@ _ID = "id"
 
 @dataclass(frozen=True)
 class Filled:
-    """A column that the DataFrame has not and that has no default; `like`: the name of one whose values it takes."""
+    """A column without a default that is not in the DataFrame; `like`: the name of a column whose values it gets."""
 
     column: Column
     value: Literal["now", "zero"]
@@ -36,22 +36,22 @@ class WritePlan:
     queue: str  # its name, or that of the topic
     targets: tuple[Target, ...]  # for each column of the DataFrame, in its order
     filled: tuple[Filled, ...]
-    key: tuple[str, ...]  # columns that tell one message from another; none: every row is a message
-    called: str  # what it is, and its name: for errors
+    key: tuple[str, ...]  # columns that identify a message; none: every row is a message
+    label: str  # kind and name, for error messages
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All that are written."""
+        """All columns that are written."""
         return (*(target.column for target in self.targets), *(filled.column for filled in self.filled))
 
     @property
     def names(self) -> str:
-        """Their names, as SQL lists them."""
+        """Their names as an SQL list."""
         return ", ".join(quoted(column.name) for column in self.columns)
 
     @property
     def on_duplicate(self) -> str:
-        """What an INSERT ends with: a message that is there already stays as it is. IGNORE would hide other errors."""
+        """The end of an INSERT: an existing message is not changed. IGNORE would hide other errors."""
         if not self.key:
             return ""
         column = quoted(self.queue, self.key[0])
@@ -62,73 +62,73 @@ def plan(queue: Queue, fields: Sequence[Field], key: str | None) -> WritePlan:
     """How rows of these fields become messages. Raises SchemaError, OptionError and QueueError."""
     if queue.topic is not None:
         raise QueueError(f"queue {queue.name} is fed from its topic: write into topic {queue.topic}")
-    targets = tuple(fitted(field, _column(queue, field.name), queue.called) for field in fields)
-    given = [target.column.name for target in targets]
-    if not given:
+    targets = tuple(fitted(field, _column(queue, field.name), queue.label) for field in fields)
+    written = [target.column.name for target in targets]
+    if not written:
         raise SchemaError("the DataFrame has no columns: give it those of the queue's that are to be written")
-    for name in given:
+    for name in written:
         if queue.is_topic and name.lower() == _ID:
-            raise SchemaError(f"{queue.called} gives its messages their ids, in order: leave column {name} out")
+            raise SchemaError(f"{queue.label} gives its messages their ids, in order: leave column {name} out")
         if queue.sequenced and name.lower() == NUMBER:
-            raise SchemaError(f"the proxy gives the messages of {queue.called} their numbers: leave column {name} out")
-        if given.count(name) > 1:
+            raise SchemaError(f"the proxy gives the messages of {queue.label} their numbers: leave column {name} out")
+        if written.count(name) > 1:
             raise SchemaError(f"the DataFrame has column {name} twice; names of columns are the same in any case")
-    filled = _filled(queue, given)
-    _insist_on_all(queue, [*given, *(one.column.name for one in filled)])
-    columns = _key(queue, key, given) if key else ()
+    filled = _filled(queue, written)
+    _check_all_written(queue, [*written, *(one.column.name for one in filled)])
+    columns = _key(queue, key, written) if key else ()
     targets = tuple(replace(target, key=target.column.name in columns) for target in targets)
-    return WritePlan(queue.name, targets, filled, columns, queue.called)
+    return WritePlan(queue.name, targets, filled, columns, queue.label)
 
 
 def _column(queue: Queue, name: str) -> Column:
     if not queue.has(name):
-        there = ", ".join(column.name for column in queue.columns if not column.generated)
+        names = ", ".join(column.name for column in queue.columns if not column.generated)
         raise SchemaError(
-            f"{queue.called} has no column {name}: drop it, or rename it to the one it is meant for "
-            f"(withColumnRenamed); it has {there}"
+            f"{queue.label} has no column {name}: drop it, or rename it to the one it is meant for "
+            f"(withColumnRenamed); it has {names}"
         )
     return queue.column(name)
 
 
-def _filled(queue: Queue, given: Sequence[str]) -> tuple[Filled, ...]:
-    """A message is due when it is scheduled for, as the default of `time_next` says where there is one."""
-    scheduled = next((name for name in given if name.lower() == "time_scheduled"), None)
-    found = []
+def _filled(queue: Queue, written: Sequence[str]) -> tuple[Filled, ...]:
+    """Values for missing columns. `time_next` is `time_scheduled`, as in its usual default."""
+    scheduled = next((name for name in written if name.lower() == "time_scheduled"), None)
+    filled = []
     for column in queue.columns:
         name = column.name.lower()
-        if name in _BEGINNINGS and column.base == "bigint" and column.name not in given and not column.default:
-            found.append(Filled(column, _BEGINNINGS[name], scheduled if name == "time_next" else None))
-    return tuple(found)
+        if name in _BEGINNINGS and column.base == "bigint" and column.name not in written and not column.default:
+            filled.append(Filled(column, _BEGINNINGS[name], scheduled if name == "time_next" else None))
+    return tuple(filled)
 
 
-def _insist_on_all(queue: Queue, written: Sequence[str]) -> None:
+def _check_all_written(queue: Queue, written: Sequence[str]) -> None:
     for column in queue.columns:
         has_value = column.nullable or column.default or column.auto or column.generated
         if not has_value and column.name not in written:
             raise SchemaError(
-                f"column {column.name} ({column.type}) of {queue.called} has no default and may not be NULL, "
+                f"column {column.name} ({column.type}) of {queue.label} has no default and may not be NULL, "
                 "and the DataFrame has no such column"
             )
 
 
-def _key(queue: Queue, names: str, given: Sequence[str]) -> tuple[str, ...]:
+def _key(queue: Queue, names: str, written: Sequence[str]) -> tuple[str, ...]:
     columns = tuple(queue.column(name.strip()).name for name in names.split(","))
     for name in columns:
-        if name not in given:
+        if name not in written:
             raise OptionError(f"option keyColumn names {name}, which is not a column of the DataFrame")
     if not any(set(unique) == set(columns) for unique in queue.unique):
         keys = "; ".join(", ".join(unique) for unique in queue.unique)
         raise OptionError(
-            f"option keyColumn names {', '.join(columns)}, on which {queue.called} has no unique key; it has "
+            f"option keyColumn names {', '.join(columns)}, on which {queue.label} has no unique key; it has "
             f"unique keys on {keys}. Make one, as by CREATE UNIQUE INDEX ... ON {queue.name} ({', '.join(columns)})"
         )
     if queue.unique_in_part:
         raise OptionError(
-            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of {queue.called} is a unique key "
+            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of {queue.label} is a unique key "
             "of a part of a column or of an expression, and a row that is refused for it would be passed over"
         )
     for unique in queue.unique:
-        if not set(columns) <= set(unique) and _may_collide(queue, unique, given):
+        if not set(columns) <= set(unique) and _may_collide(queue, unique, written):
             raise OptionError(
                 f"option keyColumn names {', '.join(columns)}, but {', '.join(unique)} is unique too: "
                 "a row that is refused for that one would be passed over. Name that key, or leave its columns out"
@@ -136,7 +136,7 @@ def _key(queue: Queue, names: str, given: Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def _may_collide(queue: Queue, unique: Sequence[str], given: Sequence[str]) -> bool:
-    """Not where a part of it is always new, or always NULL."""
-    absent = [queue.column(name) for name in unique if name not in given]
+def _may_collide(queue: Queue, unique: Sequence[str], written: Sequence[str]) -> bool:
+    """False if a part of the key is always new, or always NULL."""
+    absent = [queue.column(name) for name in unique if name not in written]
     return not any(column.auto or (column.nullable and not column.default) for column in absent)

@@ -1,10 +1,10 @@
-"""What was published: a table with a row for each writer, changed in the transaction that publishes.
+"""The log of publications: a table with a row for each writer, updated in the transaction that publishes.
 
-So a write whose commit is repeated, or whose first commit had an outcome that nobody heard of, is known by its row.
-As in Delta's transactions a writer's versions only grow. Only the last one can be repeated, by whoever did not hear
-that it was published, and then it has the rows that it had. One below it with rows, or the last one with more rows than
-it had, is another write under a number that is taken: a checkpoint that was rolled back, or a new one under an old
-name. To pass over its rows would lose them, so it is an error.
+So a write whose commit is repeated, or whose first commit had an unknown outcome, is recognized by its row. As in
+Delta's transactions a writer's versions only grow. Only the last version can be repeated, by a writer that did not get
+the answer, and then with the same rows. A lower version with rows, or the last one with more rows than before, is
+another write with a used number: the checkpoint was rolled back, or a new one uses an old name. Skipping its rows would
+lose them, so it is an error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from spark_connector.errors import WriteError
 
 LOG = "queuegate_spark_log"
 _DAY = 86_400 * 10**9  # ns
-KEPT = 90 * _DAY  # since the writer last published: longer than anybody replays
-KEPT_JOB = 2 * _DAY  # a job without a name of its own is never replayed, only its commit is
-_WRITER_BYTES = 600  # a txnAppId of 128 characters, in UTF-8, and more
+RETENTION_NS = 90 * _DAY  # after the writer's last publication: longer than any replay
+JOB_RETENTION_NS = 2 * _DAY  # a job without a name is never replayed, only its commit may be repeated
+_WRITER_BYTES = 600  # more than a txnAppId of 128 characters in UTF-8
 _SWEPT = 100  # rows at a time
 
 _DEFINITION = f"""
@@ -36,12 +36,12 @@ CREATE TABLE IF NOT EXISTS {quoted(LOG)} (
 
 @dataclass(frozen=True)
 class Publication:
-    """What is published at once: who publishes, and its version."""
+    """A publication: the writer, and its version."""
 
     writer: str
     version: int
-    kept: int = KEPT  # ns
-    named: bool = False  # somebody may ask by this name whether it was published, also where it has no rows
+    retention_ns: int = RETENTION_NS  # ns
+    named: bool = False  # the user may query by this name whether it was published, also without rows
 
 
 def of_query(query: str, batch_id: int) -> Publication:
@@ -55,28 +55,28 @@ def of_application(app: str, version: int) -> Publication:
 
 
 def of_job(job: str) -> Publication:
-    """A write that nobody repeats, except for its commit."""
-    return Publication(f"job:{job}", 0, KEPT_JOB)
+    """A write that is never repeated, except for its commit."""
+    return Publication(f"job:{job}", 0, JOB_RETENTION_NS)
 
 
 def define(client: Client) -> None:
-    """Makes the table where there is none. Raises pymysql's errors."""
+    """Creates the table if it is missing. Raises pymysql's errors."""
     client.execute(_DEFINITION)
 
 
 def begin(client: Client, queue: str, what: Publication, now: int, rows: int, *, keyed: bool) -> bool:
-    """Whether it is still to be published. Until the transaction ends, no other of this writer gets past here.
+    """Whether it is still to be published. Locks the writer's row until the transaction ends.
 
-    `rows`: how many it has; `keyed`: the log counts fewer of them, those that were new. Raises WriteError.
+    `rows`: how many it has; `keyed`: the log may count fewer, only the new ones. Raises WriteError.
     """
     row = (queue.encode(), what.writer.encode())
     client.execute(
         f"INSERT INTO {quoted(LOG)} (queue, writer, version, messages, time_published, time_expires) "
         f"VALUES (%s, %s, -1, 0, 0, %s) ON DUPLICATE KEY UPDATE version = version",
-        (*row, now + what.kept),
+        (*row, now + what.retention_ns),
     )
-    found = f"SELECT version, messages FROM {quoted(LOG)} WHERE queue = %s AND writer = %s FOR UPDATE"
-    version, messages = map(int, client.rows(found, row)[0])
+    query = f"SELECT version, messages FROM {quoted(LOG)} WHERE queue = %s AND writer = %s FOR UPDATE"
+    version, messages = map(int, client.rows(query, row)[0])
     if version < what.version:
         return True
     if rows and (version > what.version or (rows > messages and not keyed)):
@@ -100,15 +100,15 @@ def _refusal(what: Publication, rows: int, version: int, messages: int) -> str:
 
 
 def record(client: Client, queue: str, what: Publication, messages: int, now: int) -> None:
-    """That it is published; holds if the transaction is committed."""
+    """Records the publication; effective if the transaction is committed."""
     client.execute(
         f"UPDATE {quoted(LOG)} SET version = %s, messages = %s, time_published = %s, time_expires = %s "
         "WHERE queue = %s AND writer = %s",
-        (what.version, messages, now, now + what.kept, queue.encode(), what.writer.encode()),
+        (what.version, messages, now, now + what.retention_ns, queue.encode(), what.writer.encode()),
     )
 
 
 def sweep(client: Client, now: int) -> None:
-    """Forgets some of those whose time is up. They are looked for without locks: nobody who publishes is waited for."""
+    """Deletes some expired rows. They are searched without locks, so it does not wait for publications."""
     for row in client.rows(f"SELECT queue, writer FROM {quoted(LOG)} WHERE time_expires < %s LIMIT %s", (now, _SWEPT)):
         client.execute(f"DELETE FROM {quoted(LOG)} WHERE queue = %s AND writer = %s AND time_expires < %s", (*row, now))

@@ -1,4 +1,4 @@
-"""The two ways into a queue: staged, where all of a write's rows become messages at once or not at all, and direct."""
+"""The two kinds of write: staged, where all rows become messages at once or not at all, and direct."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pymysql
 
 from spark_connector.client import pool
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, quoted, told
+from spark_connector.client.connection import Client, quoted, to_connector_error
 from spark_connector.client.queue import describe
-from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient, opened, patiently
+from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient, open_client, run_with_retries
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
 from spark_connector.options import Address, WriteOptions
 from spark_connector.writing import publish_log, stage
-from spark_connector.writing.inserts import begun, rows, statements
+from spark_connector.writing.inserts import non_empty, rows, statements
 from spark_connector.writing.plan import WritePlan, plan
 from spark_connector.writing.publish_log import LOG, Publication
 from spark_connector.writing.stage import Staged
 
-PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connection was lost, be it in COMMIT
+PATIENCE_SECONDS = 60.0  # how long a publication is retried after a lost connection, also in COMMIT
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
-_LOCK_WAIT_SECONDS = 50  # MySQL's own; the embedded backend's 5 are few beside a large publication
-# A session that is strict, in UTC, and locks no more than it writes.
+_LOCK_WAIT_SECONDS = 50  # MySQL's default; the embedded backend's 5 are too few during a large publication
+# A session in strict mode, in UTC, that locks only the rows it writes.
 SETTINGS = (
     f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     READ_COMMITTED,
@@ -42,14 +42,14 @@ class Sink(Protocol):
         """The rows of a task. Raises WriteError, ConnectionFailed."""
 
     def publish(self, staged: Sequence[Staged], what: Publication) -> None:
-        """All rows of a write, as those that wrote them reported. Raises WriteError, ConnectionFailed."""
+        """Publishes all rows of a write, from the reports of its tasks. Raises WriteError, ConnectionFailed."""
 
     def abandon(self, staged: Sequence[Staged]) -> None:
         """The write failed."""
 
 
 def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sink:
-    """What the options ask for, its tables made. Raises OptionError, SchemaError, QueueError, ConnectionFailed."""
+    """The sink for the options; creates its tables. Raises OptionError, SchemaError, QueueError, ConnectionFailed."""
     if overwrite:
         raise OptionError(
             f"{options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
@@ -62,33 +62,33 @@ def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sin
             define(client, what)
         return what
 
-    with in_words(options.address, f"queue {options.queue}"):
-        what = patiently(options.address, planned, SETTINGS)
-    way = _Direct if options.mode == "direct" else _Through
-    return way(options.address, what, options.batch_size)
+    with translated_errors(options.address, f"queue {options.queue}"):
+        what = run_with_retries(options.address, planned, SETTINGS)
+    sink_class = _DirectSink if options.mode == "direct" else _StagedSink
+    return sink_class(options.address, what, options.batch_size)
 
 
 def define(client: Client, what: WritePlan) -> None:
-    """Make the tables of a staged write. Where they are, an account needs no right to make any."""
-    there = {table for (table,) in client.rows(_TABLES, (LOG, stage.name(what)))}
-    if stage.name(what) not in there:
+    """Create the tables of a staged write if missing. If they exist, the account needs no right to create tables."""
+    existing = {table for (table,) in client.rows(_TABLES, (LOG, stage.name(what)))}
+    if stage.name(what) not in existing:
         stage.define(client, what)
-    if LOG not in there:
+    if LOG not in existing:
         publish_log.define(client)
 
 
-class _Direct:
-    """Each statement is a transaction: its rows are messages as soon as it is done, whatever becomes of the write."""
+class _DirectSink:
+    """Each statement is a transaction: its rows are messages at once, even if the write fails later."""
 
     def __init__(self, address: Address, what: WritePlan, batch_size: int) -> None:
         self._address, self._plan, self._batch_size = address, what, batch_size
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        if (some := begun(batches)) is None:
+        if (some := non_empty(batches)) is None:
             return _NONE
         head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
         count = 0
-        with connected(self._address, self._plan.called, "rows of earlier statements are in the queue") as client:
+        with connected(self._address, self._plan.label, "rows of earlier statements are in the queue") as client:
             for batch in some:
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
@@ -97,30 +97,30 @@ class _Direct:
         return Staged(0, count)
 
     def publish(self, staged: Sequence[Staged], what: Publication) -> None:
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def abandon(self, staged: Sequence[Staged]) -> None:
-        """What is in the queue stays there."""
+        """Rows in the queue stay there."""
 
 
-class _Through:
-    """Through a stage table. See `stage` and `publish_log`."""
+class _StagedSink:
+    """Writes through a stage table. See `stage` and `publish_log`."""
 
     def __init__(self, address: Address, what: WritePlan, batch_size: int) -> None:
         self._address, self._plan, self._batch_size = address, what, batch_size
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        if (some := begun(batches)) is None:
+        if (some := non_empty(batches)) is None:
             return _NONE
         attempt = stage.Attempt(self._plan, self._batch_size)
-        with in_words(self._address, self._plan.called), pool.kept(self._address, SETTINGS) as line:
+        with translated_errors(self._address, self._plan.label), pool.pooled(self._address, SETTINGS) as connection:
             try:
                 for batch in some:
-                    attempt.put(line, batch)
+                    attempt.put(connection, batch)
             except ConnectionFailed:
-                raise  # whoever cannot put rows cannot delete any: they go by their age
+                raise  # without a connection the rows cannot be deleted either: they are deleted by age
             except BaseException:
-                if_possible(lambda: attempt.forget(line))
+                best_effort(lambda: attempt.forget(connection))
                 raise
             return attempt.staged
 
@@ -128,23 +128,23 @@ class _Through:
         with_rows = [one for one in staged if one.count]
         if with_rows or what.named:
             publish(
-                self._address, self._plan.called, self._plan.queue, what, sum(one.count for one in with_rows),
+                self._address, self._plan.label, self._plan.queue, what, sum(one.count for one in with_rows),
                 lambda client: stage.copy(client, self._plan, with_rows), keyed=bool(self._plan.key),
             )  # fmt: skip
         if with_rows:
             self.abandon(with_rows)
 
     def abandon(self, staged: Sequence[Staged]) -> None:
-        if_possible(lambda: self._clean(staged))
+        best_effort(lambda: self._clean(staged))
 
     def _clean(self, staged: Sequence[Staged]) -> None:
-        with connected(self._address, self._plan.called) as client:
+        with connected(self._address, self._plan.label) as client:
             clean(client, self._plan, staged)
 
 
 def publish(
     address: Address,
-    called: str,
+    label: str,
     log: str,
     what: Publication,
     rows: int,
@@ -152,8 +152,8 @@ def publish(
     *,
     keyed: bool = False,
 ) -> None:
-    """Have `copy` make messages of so many rows, in one transaction with a row in the log; again after a lost
-    connection, where the log tells whether it was done. `log`: where it is noted. `keyed`: rows may be there already.
+    """Have `copy` create messages from `rows` rows, in one transaction with a row in the log. Retried after a lost
+    connection: the log shows whether it was done. `log`: the queue's name there. `keyed`: rows may exist already.
     Raises WriteError, ConnectionFailed."""
 
     def once(client: Client) -> None:
@@ -161,22 +161,22 @@ def publish(
         if publish_log.begin(client, log, what, now, rows, keyed=keyed):
             publish_log.record(client, log, what, copy(client), now)
 
-    line = ReconnectingClient(address, settings=SETTINGS, patience=PATIENCE_SECONDS)
+    connection = ReconnectingClient(address, settings=SETTINGS, patience=PATIENCE_SECONDS)
     try:
-        line.run(lambda client: client.transaction(lambda: once(client)))
+        connection.run(lambda client: client.transaction(lambda: once(client)))
     except ConnectionFailed as error:
         raise ConnectionFailed(
             f"{error}; whether the rows were published, {LOG} tells: it has the row ({log}, "
             f"{what.writer}) with version {what.version} if they were"
         ) from error
     except ConnectorError as error:
-        raise _refusal(error, called, _NOTHING) from error.__cause__
+        raise _refusal(error, label, _NOTHING) from error.__cause__
     finally:
-        line.close()
+        connection.close()
 
 
 def clean(client: Client, what: WritePlan, staged: Sequence[Staged]) -> None:
-    """Delete what was staged, and a little of what others have left."""
+    """Delete what was staged, and some rows that other writers have left."""
     stage.forget(client, what, [one.attempt for one in staged])
     now = client.now_ns()
     stage.sweep(client, what, now)
@@ -187,29 +187,29 @@ _NOTHING = "nothing of this write is published"
 
 
 @contextmanager
-def connected(address: Address, called: str, so: str = _NOTHING) -> Iterator[Client]:
-    """A connection for writing. `so`: what it means if the database refuses a row."""
-    with in_words(address, called, so), opened(address, SETTINGS) as client:
+def connected(address: Address, label: str, consequence: str = _NOTHING) -> Iterator[Client]:
+    """A connection for writing. `consequence`: added to the error if the database refuses a row."""
+    with translated_errors(address, label, consequence), open_client(address, SETTINGS) as client:
         yield client
 
 
 @contextmanager
-def in_words(address: Address, called: str, so: str = _NOTHING) -> Iterator[None]:
+def translated_errors(address: Address, label: str, consequence: str = _NOTHING) -> Iterator[None]:
     try:
         yield
     except pymysql.Error as error:
-        raise _refusal(told(error, address), called, so) from error
+        raise _refusal(to_connector_error(error, address), label, consequence) from error
     except ConnectorError as error:
-        raise _refusal(error, called, so) from error.__cause__
+        raise _refusal(error, label, consequence) from error.__cause__
 
 
-def _refusal(error: Exception, called: str, so: str) -> Exception:
-    """What the database says of a row, as an error of the write."""
-    return WriteError(f"{called}: {error}; {so}") if type(error) in (ConnectorError, WriteError) else error
+def _refusal(error: Exception, label: str, consequence: str) -> Exception:
+    """The database's error for a row as an error of the write."""
+    return WriteError(f"{label}: {error}; {consequence}") if type(error) in (ConnectorError, WriteError) else error
 
 
-def if_possible(work: Callable[[], None]) -> None:
-    """What is not cleaned now is cleaned by age."""
+def best_effort(work: Callable[[], None]) -> None:
+    """Ignores errors: what is not cleaned now is deleted by age."""
     try:
         work()
     except (pymysql.Error, ConnectorError):

@@ -1,8 +1,8 @@
-"""Stage tables: where tasks put rows that nobody receives, until all of a write's rows become messages at once.
+"""Stage tables: tasks store rows there until all of a write's rows become messages at once.
 
-Each attempt at a task has a number of its own, so what a failed, repeated or speculative attempt left is never
-published: only attempts that reported are. A number begins with the time it was given out at, so that what the dead
-left is found by the primary key.
+Each attempt at a task has its own number, so rows of failed, repeated or speculative attempts are never published: only
+those of attempts that reported. A number starts with the time of its creation, so that old rows of failed writers are
+found by the primary key.
 """
 
 from __future__ import annotations
@@ -24,27 +24,25 @@ from spark_connector.writing.inserts import rows, statements
 from spark_connector.writing.plan import WritePlan
 
 PREFIX = "queuegate_spark_stage_"
-KEPT_MS = (
+RETENTION_MS = (
     2 * 86_400_000
-)  # what an attempt left is deleted at this age: no job takes so long from its rows to its commit
-COPIED = (
-    20_000  # rows of one INSERT ... SELECT: producers wait for the ids that it takes, where those are locked at all
-)
-TOGETHER = 200  # attempts that one statement names: beyond it MySQL only guesses how many rows each of them has
+)  # rows of attempts are deleted at this age: no job takes that long from its rows to its commit
+COPIED = 20_000  # rows of one INSERT ... SELECT: producers may wait while it allocates ids
+TOGETHER = 200  # attempts in one statement: with more MySQL only estimates the rows of each
 _SWEPT = 20_000  # rows of one DELETE
-_OTHERS_SWEPT = 3  # tables of other writes that a write cleans
+_OTHERS_SWEPT = 3  # how many tables of other writes a write cleans
 _RANDOM_BITS = 20
 _ATTEMPT, _SEQ = "queuegate_attempt", "queuegate_seq"
 
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task tells whoever commits."""
+    """What a task reports to the committer."""
 
     attempt: int
     count: int  # rows
     query: str | None = None  # a streaming query's id
-    parts: tuple[tuple[str, Staged], ...] = ()  # where rows go to several queues and topics: by their names
+    parts: tuple[tuple[str, Staged], ...] = ()  # for several queues and topics: by their names
 
 
 def name(plan: WritePlan) -> str:
@@ -54,7 +52,8 @@ def name(plan: WritePlan) -> str:
 
 
 def define(client: Client, plan: WritePlan) -> None:
-    """Makes the table where there is none; what may not be NULL was looked at before. Raises pymysql's errors."""
+    """Creates the table if it is missing. All columns are nullable: NULLs were checked before. Raises pymysql's
+    errors."""
     columns = ", ".join(_declared(column) for column in plan.columns)
     client.execute(
         f"CREATE TABLE IF NOT EXISTS {quoted(name(plan))} ({_ATTEMPT} BIGINT NOT NULL, {_SEQ} BIGINT NOT NULL, "
@@ -64,27 +63,27 @@ def define(client: Client, plan: WritePlan) -> None:
 
 def _declared(column: Column) -> str:
     collation = f" COLLATE {column.collation}" if column.collation else ""
-    # information_schema has `?` for what is not in its own character set, an emoji for one: no member to compare with.
+    # information_schema shows `?` for characters outside its character set, such as emojis: members cannot be compared.
     garbled = column.base in ("enum", "set") and "?" in column.type
     return f"{quoted(column.name)} {'LONGTEXT' if garbled else column.type}{collation} NULL"
 
 
 def attempt(now: int) -> int:
-    """A number for an attempt that begins now, by the database's clock in nanoseconds."""
+    """A number for an attempt that starts now, by the database's clock in nanoseconds."""
     return _first(now // 10**6) + secrets.randbits(_RANDOM_BITS)
 
 
 def _first(ms: int) -> int:
-    """The least number that is given out in a millisecond."""
+    """The smallest number of a millisecond."""
     return ms << _RANDOM_BITS
 
 
 class Attempt:
-    """An attempt at a task: its rows go where only its number finds them. Each statement is a transaction.
+    """An attempt at a task: its rows are identified by its number. Each statement is a transaction.
 
-    A batch is put again where the connection broke. Rows of it may be there then, and a statement of the broken
-    connection may still be on its way: the first batch gets another number, a later one replaces its own rows. If both
-    statements meet, the key refuses one of them, so that no row is there twice.
+    A batch is repeated if the connection broke. Some of its rows may exist then, and a statement of the broken
+    connection may still run: the first batch gets another number, a later one replaces its own rows. If both statements
+    run, the key refuses one of them, so that no row exists twice.
     """
 
     def __init__(self, plan: WritePlan, most: int) -> None:
@@ -94,42 +93,42 @@ class Attempt:
 
     @property
     def staged(self) -> Staged:
-        """What was put."""
+        """What was staged so far."""
         return Staged(self._numbers[-1], self._rows)
 
-    def put(self, line: ReconnectingClient, batch: pa.RecordBatch) -> None:
-        """Puts the next rows. Raises WriteError, ConnectorError, ConnectionFailed."""
+    def put(self, connection: ReconnectingClient, batch: pa.RecordBatch) -> None:
+        """Stages the next rows. Raises WriteError, ConnectorError, ConnectionFailed."""
         tries = count()
-        line.run(lambda client: self._put(client, batch, again=next(tries) > 0))
+        connection.run(lambda client: self._put(client, batch, again=next(tries) > 0))
         self._rows += batch.num_rows
 
-    def forget(self, line: ReconnectingClient) -> None:
+    def forget(self, connection: ReconnectingClient) -> None:
         """Deletes all of it. Raises ConnectorError, ConnectionFailed."""
-        line.run(lambda client: forget(client, self._plan, self._numbers))
+        connection.run(lambda client: forget(client, self._plan, self._numbers))
 
     def _put(self, client: Client, batch: pa.RecordBatch, *, again: bool) -> None:
         if not self._rows:
-            self._numbers.append(attempt(client.about_now_ns()))
+            self._numbers.append(attempt(client.approximate_now_ns()))
         table, number = quoted(name(self._plan)), self._numbers[-1]
         if self._rows and again:
             client.statement(f"DELETE FROM {table} WHERE {_ATTEMPT} = {number} AND {_SEQ} >= {self._rows}")
         head = f"INSERT INTO {table} ({_ATTEMPT}, {_SEQ}, {self._plan.names})"
         texts = rows(batch, self._plan, client.now_ns)
-        numbered = [f"{number},{place},{row}" for place, row in enumerate(texts, self._rows)]
+        numbered = [f"{number},{index},{row}" for index, row in enumerate(texts, self._rows)]
         for statement in statements(head, numbered, "", self._most):
             client.statement(statement)
 
 
 def copy(client: Client, plan: WritePlan, staged: Sequence[Staged]) -> int:
-    """Makes messages of what was staged, in order, in the client's transaction; returns how many are new.
+    """Creates messages from staged rows, in order, in the client's transaction; returns how many are new.
 
-    Raises WriteError where rows are gone, pymysql's errors where the queue refuses one.
+    Raises WriteError if rows are missing, pymysql's errors if the queue refuses one.
     """
     return sum(_copy(client, plan, *part) for group in _groups(staged) for part in _parts(group))
 
 
 def _groups(staged: Iterable[Staged]) -> Iterator[list[Staged]]:
-    """Attempts that are copied by one statement: most tasks have few rows."""
+    """Groups of attempts for one statement each: most tasks have few rows."""
     group: list[Staged] = []
     for one in staged:
         if group and (len(group) == TOGETHER or sum(other.count for other in group) + one.count > COPIED):
@@ -141,9 +140,9 @@ def _groups(staged: Iterable[Staged]) -> Iterator[list[Staged]]:
 
 
 def _parts(group: Sequence[Staged]) -> Iterator[tuple[str, str, int]]:
-    """What each statement copies: a condition, its order, and how many rows."""
+    """Condition, order and number of rows of each statement."""
     if len(group) > 1:
-        order = " ".join(f"WHEN {one.attempt} THEN {place}" for place, one in enumerate(group))
+        order = " ".join(f"WHEN {one.attempt} THEN {index}" for index, one in enumerate(group))
         yield _among(one.attempt for one in group), f"CASE {_ATTEMPT} {order} END, {_SEQ}", sum(o.count for o in group)
         return
     (one,) = group
@@ -154,7 +153,7 @@ def _parts(group: Sequence[Staged]) -> Iterator[tuple[str, str, int]]:
 
 def _copy(client: Client, plan: WritePlan, where: str, order: str, staged: int) -> int:
     table = f"{quoted(name(plan))} WHERE {where}"
-    # Messages that are there already do not count as changed, so with a key the rows are counted before.
+    # Existing messages do not count as changed, so with a key the rows are counted before.
     counted = int(client.value(f"SELECT COUNT(*) FROM {table} LOCK IN SHARE MODE")) if plan.key else None
     changed = client.execute(
         f"INSERT INTO {quoted(plan.queue)} ({plan.names}) SELECT {plan.names} FROM {table} ORDER BY {order}"
@@ -163,7 +162,7 @@ def _copy(client: Client, plan: WritePlan, where: str, order: str, staged: int) 
     if (changed if counted is None else counted) != staged:
         raise WriteError(
             "rows that its tasks staged are gone: somebody deleted them, or the write took longer than "
-            f"{KEPT_MS // 3_600_000} hours; write again"
+            f"{RETENTION_MS // 3_600_000} hours; write again"
         )
     return changed
 
@@ -181,13 +180,13 @@ def _among(attempts: Iterable[int]) -> str:
 
 
 def sweep(client: Client, plan: WritePlan, now: int) -> None:
-    """Deletes some of what writers that died have left: in the table of this write, and in a few others, chosen by
-    chance. So each table has its turn, and a write costs the same however many there are. Raises pymysql's errors."""
+    """Deletes some rows of writers that died: in the table of this write, and in a few others, chosen at random. So
+    every table is cleaned in time, and the cost of a write does not depend on their number. Raises pymysql's errors."""
     tables = client.rows(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE %s",
         (PREFIX.replace("_", r"\_") + "%",),
     )
     others = [table for (table,) in tables if table != name(plan)]
-    oldest = _first(now // 10**6 - KEPT_MS)
+    oldest = _first(now // 10**6 - RETENTION_MS)
     for table in (name(plan), *random.sample(others, min(_OTHERS_SWEPT, len(others)))):
         client.execute(f"DELETE FROM {quoted(table)} WHERE {_ATTEMPT} < {oldest} LIMIT {_SWEPT}")

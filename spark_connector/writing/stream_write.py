@@ -15,13 +15,13 @@ from spark_connector.writing.stage import Staged
 
 
 class StreamWrite:
-    """df.writeStream: made by whoever plans a micro-batch, and again by whoever commits it."""
+    """df.writeStream: created when a micro-batch is planned, and again when it is committed."""
 
     def __init__(self, options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> None:
         self._sink = sink_of(options, fields, overwrite)
 
     def write(self, batches: Iterable[pa.RecordBatch], query: str) -> Staged:
-        """A task's rows. `query`: the id that a query keeps through its restarts. Raises as a batch write."""
+        """A task's rows. `query`: the query's id, which stays the same after restarts. Raises as a batch write."""
         return replace(self._sink.write(batches), query=query)
 
     def commit(self, staged: Sequence[Staged], batch_id: int) -> None:

@@ -32,7 +32,8 @@ ADDRESSES: dict[str, list[dict[str, str]]] = {
 }
 LONG = "a_value_without_a_blank_" * 20
 
-pytestmark = pytest.mark.parametrize("place", ["embedded"], indirect=True)  # the pages are the same on all backends
+# The pages are the same on all backends.
+pytestmark = [pytest.mark.parametrize("place", ["embedded"], indirect=True), pytest.mark.long]
 
 
 def test_every_page_is_among_them(place):

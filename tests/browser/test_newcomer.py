@@ -34,7 +34,7 @@ def test_a_newcomer_logs_in_creates_a_queue_and_sees_the_first_message(gate, vis
     page.get_by_label("Queue", exact=True).fill(name)
     page.get_by_text(f"CREATE QUEUE `{gate.database}`.`{name}`").wait_for()
     page.get_by_role("button", name="Create the queue").click()
-    page.get_by_role("status").get_by_text("is there").wait_for()
+    page.get_by_role("status").get_by_text("is created").wait_for()
     try:
         page.get_by_text("There are no messages in this state.").wait_for()
         sql(f"INSERT INTO {name} (payload) VALUES ('Hello, <b>Ann</b>')")
@@ -42,7 +42,7 @@ def test_a_newcomer_logs_in_creates_a_queue_and_sees_the_first_message(gate, vis
         page.get_by_label("Filter by name").fill(name)  # other tests have queues here, too
         page.get_by_role("button", name="Show", exact=True).click()
         row = page.get_by_role("row").filter(has_text=name)
-        row.get_by_text("messages are ready, and nobody receives").wait_for()
+        row.get_by_text("messages are ready, and there is no receiver").wait_for()
         row.get_by_role("link").click()
         page.get_by_role("cell", name="Hello, <b>Ann</b>").wait_for()
         page.get_by_role("link", name="1", exact=True).click()
@@ -68,7 +68,7 @@ def test_a_poison_message_is_found_by_its_error_mended_redriven_and_delivered(pe
     assert attempts.get_by_role("row").filter(has_text="JSON: no field subject").count() == 2
     assert attempts.get_by_role("row").filter(has_text="mailer-3").count() == 2
 
-    page.get_by_role("link", name="Mend…").click()
+    page.get_by_role("link", name="Edit…").click()
     page.get_by_label("Value of payload").fill('{"to": "ann@example",\n "subject": "Hi"}')
     page.get_by_role("button", name="Save and redrive").click()
     notice = page.get_by_role("status")
@@ -84,11 +84,11 @@ def test_a_message_is_nacked_and_retried_by_buttons(person, gate, queue, sql):
     receive(sql, q)
     page = person()
     page.goto(f"/message?db={gate.database}&name={q}&id=1")
-    page.get_by_text("It has failed").click()
+    page.get_by_text("It failed").click()
     page.get_by_label("Reason").fill("HTTP 503")
     page.get_by_label("Delay of a nack").fill("1h")
     page.get_by_label("Delay of a nack").press("Enter")
-    page.get_by_text("is noted as failed").wait_for()
+    page.get_by_text("is marked as failed").wait_for()
     page.get_by_role("button", name="Retry now").click()
     page.get_by_text("is due now").wait_for()
     assert receive(sql, q) == (1, "x")
@@ -99,8 +99,8 @@ def test_chosen_messages_of_a_list(person, gate, queue, sql):
     sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('b'), ('c')")
     page = person()
     page.goto(f"/queue?db={gate.database}&name={q}")
-    page.get_by_label("Choose all messages of this page").check()
-    page.get_by_label("Choose message 2").uncheck()
+    page.get_by_label("Select all messages of this page").check()
+    page.get_by_label("Select message 2").uncheck()
     page.get_by_label("with the reason").press("Enter")
     page.get_by_role("button", name="Ack", exact=True).click()
     page.get_by_text("2 messages of").wait_for()

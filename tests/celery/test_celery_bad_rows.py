@@ -16,6 +16,8 @@ from test_celery_kombu import declared, names, publish, received  # noqa: F401 -
 
 from queuegate_celery.messages import Unreadable, incoming
 
+pytestmark = pytest.mark.long
+
 GOOD = {"exchange": "''", "routing_key": "'celery'", "body": "'[[], {}, {}]'", "content_type": "'application/json'",
         "content_encoding": "'utf-8'", "headers": "'{}'", "properties": "'{}'"}  # fmt: skip
 UNREADABLE = [

@@ -18,6 +18,8 @@ from slowness import scaled
 
 from queuegate_celery import publishing_on, sources
 
+pytestmark = pytest.mark.long
+
 _numbers = itertools.count(1)
 
 
@@ -154,8 +156,8 @@ def test_a_consumer_outlasts_a_locked_table(broker, names, place, gate, request,
     connection, name = broker(), names()
     around = Sql(request.getfixturevalue("server_here").connect(database=gate.database))
     asked: list[str] = []
-    ask = sources._Pull.ask
-    monkeypatch.setattr(sources._Pull, "ask", lambda pull, sql: (asked.append(sql), ask(pull, sql))[1])
+    ask = sources._PollConnection.send
+    monkeypatch.setattr(sources._PollConnection, "send", lambda pull, sql: (asked.append(sql), ask(pull, sql))[1])
     got: list[Any] = []
     with connection.channel() as channel:
         queue = declared(channel, name)

@@ -10,7 +10,7 @@ import amqp.exceptions
 import pymysql
 import pytest
 
-from queuegate_celery.errors import told
+from queuegate_celery.errors import to_amqp_error
 from queuegate_celery.messages import (
     COLUMNS,
     NS,
@@ -24,7 +24,7 @@ from queuegate_celery.messages import (
 from queuegate_celery.queues import Queues
 from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, SettingError, Settings, address_of
-from queuegate_celery.sql import placed, quoted
+from queuegate_celery.sql import escaped, quoted
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * NS
@@ -117,7 +117,7 @@ def test_an_unknown_type_of_exchange_is_refused():
 
 def test_names_cannot_leave_their_quotes():
     assert quoted("a`b", "c") == "`a``b`.`c`"
-    assert placed("100%s`") == "`100%%s```"
+    assert escaped("100%s`") == "`100%%s```"
 
 
 def client(**given):
@@ -178,9 +178,9 @@ def test_a_queue_is_made_with_what_its_arguments_and_the_options_say():
     ],
 )
 def test_errors_are_those_that_kombu_knows(number, kind, words):
-    error = told(pymysql.err.OperationalError(number, "said"), ADDRESS)
+    error = to_amqp_error(pymysql.err.OperationalError(number, "said"), ADDRESS)
     assert isinstance(error, kind) and words in str(error) and "secret" not in str(error)
 
 
 def test_a_socket_that_fails_is_a_connection_that_was_lost():
-    assert isinstance(told(ConnectionResetError("x"), ADDRESS), amqp.exceptions.RecoverableConnectionError)
+    assert isinstance(to_amqp_error(ConnectionResetError("x"), ADDRESS), amqp.exceptions.RecoverableConnectionError)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_celery.answers import Answer, Malformed
-from queuegate_celery.held import IDS_MAX, Held, Holding, Owed, conditions
 from queuegate_celery.messages import Delivery
 from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
 from queuegate_celery.settings import Address
+from queuegate_celery.unsettled import IDS_MAX, UnsentAcks, Unsettled, UnsettledDelivery, conditions
 
 EOF = b"\xfe\x00\x00\x02\x00"
 
@@ -57,7 +57,7 @@ def test_rows_arrive_in_pieces_of_any_size(rows, size):
         assert not answer.done
         answer.feed(data[at : at + size])
         got += answer.take()
-    assert answer.done and answer.described and answer.error is None and got == rows
+    assert answer.done and answer.has_columns and answer.error is None and got == rows
 
 
 def test_values_as_long_as_packets():
@@ -70,9 +70,9 @@ def test_values_as_long_as_packets():
 def test_the_columns_are_told_before_any_row():
     answer = Answer()
     answer.feed(packets(b"\x01", b"column"))
-    assert not answer.described
+    assert not answer.has_columns
     answer.feed(packets(EOF))
-    assert answer.described and not answer.done
+    assert answer.has_columns and not answer.done
 
 
 def test_an_error_ends_it_wherever_it_stands():
@@ -97,35 +97,36 @@ def named(*ids):
 
 
 def test_what_is_held_is_counted_and_settled_once():
-    holding, channel, consumer = Holding(), object(), object()
-    tags = [holding.add(Held("q", delivery, channel, consumer)) for delivery in named(10, 11, 12)]
-    other = holding.add(Held("r", *named(1), object(), None))
-    assert (holding.of(consumer), holding.leased()) == (3, {"q": named(10, 11, 12), "r": named(1)})
-    assert holding.tags_of(channel) == tags and holding.tags_of(channel, tags[1]) == tags[:2]
-    holding.ack(tags[:2])
-    assert (holding.of(consumer), holding.leased()) == (1, {"q": named(12), "r": named(1)})
-    assert holding.settle([tags[0], tags[2], 999]) == {"q": named(12)}
-    assert holding.acks() == {"q": named(10, 11)} and holding.acks() == {} and not holding.has_acks
-    assert holding.of(consumer) == 0 and holding.tags_of(channel) == [] and holding.settle([other]) == {"r": named(1)}
+    unsettled, channel, consumer = Unsettled(), object(), object()
+    tags = [unsettled.add(UnsettledDelivery("q", delivery, channel, consumer)) for delivery in named(10, 11, 12)]
+    other = unsettled.add(UnsettledDelivery("r", *named(1), object(), None))
+    assert (unsettled.count(consumer), unsettled.all()) == (3, {"q": named(10, 11, 12), "r": named(1)})
+    assert unsettled.tags_of(channel) == tags and unsettled.tags_of(channel, tags[1]) == tags[:2]
+    unsettled.ack(tags[:2])
+    assert (unsettled.count(consumer), unsettled.all()) == (1, {"q": named(12), "r": named(1)})
+    assert unsettled.settle([tags[0], tags[2], 999]) == {"q": named(12)}
+    assert unsettled.take_acks() == {"q": named(10, 11)} and unsettled.take_acks() == {} and not unsettled.has_acks
+    assert unsettled.count(consumer) == 0 and unsettled.tags_of(channel) == []
+    assert unsettled.settle([other]) == {"r": named(1)}
 
 
 def test_threads_may_settle():
-    holding, consumer = Holding(), object()
-    tags = [holding.add(Held("q", delivery, None, consumer)) for delivery in named(*range(4000))]
-    threads = [threading.Thread(target=holding.ack, args=(tags[n:],)) for n in range(0, 4000, 500)]
+    unsettled, consumer = Unsettled(), object()
+    tags = [unsettled.add(UnsettledDelivery("q", delivery, None, consumer)) for delivery in named(*range(4000))]
+    threads = [threading.Thread(target=unsettled.ack, args=(tags[n:],)) for n in range(0, 4000, 500)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(holding.acks()["q"]) == named(*range(4000)) and holding.of(consumer) == 0
+    assert sorted(unsettled.take_acks()["q"]) == named(*range(4000)) and unsettled.count(consumer) == 0
 
 
 def test_what_is_owed_goes_to_the_same_database_once():
-    owed, one, other = Owed(), Address("h", 1, "u", "p", "a"), Address("h", 1, "u", "p", "b")
-    owed.add(one, {"q": named(1)})
-    owed.add(one, {"q": named(2), "r": named(3)})
-    assert owed.take(other) == {}
-    assert owed.take(one) == {"q": named(1, 2), "r": named(3)} and owed.take(one) == {}
+    unsent, one, other = UnsentAcks(), Address("h", 1, "u", "p", "a"), Address("h", 1, "u", "p", "b")
+    unsent.add(one, {"q": named(1)})
+    unsent.add(one, {"q": named(2), "r": named(3)})
+    assert unsent.take(other) == {}
+    assert unsent.take(one) == {"q": named(1, 2), "r": named(3)} and unsent.take(one) == {}
 
 
 def test_a_statement_names_deliveries_by_their_tokens():

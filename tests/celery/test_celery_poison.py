@@ -13,6 +13,8 @@ import pytest
 from celery_workers import Shop, Worker
 from servers import Gate, wait_until
 
+pytestmark = pytest.mark.long
+
 COUNT = 12
 DEADLINE_SECONDS = 240.0
 QUEUE = {"max_attempts": 3, "min_backoff": 0, "max_backoff": "100ms"}

@@ -16,6 +16,8 @@ from celery_workers import Worker, environment_of, results_of, url_of
 from servers import Gate, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def gate_here(shared_gate) -> Gate:

@@ -19,7 +19,7 @@ def test_the_overview_lists_queues_and_topics(gate, root, queue, topic, sql):
     page = root(gate).get("/", filter=q).text
     row = re.search(rf"<tr>.*?{q}.*?</tr>", page, re.DOTALL)
     assert row and '<td class="n">2</td>' in row[0], page
-    assert "messages are ready, and nobody receives" in row[0]
+    assert "messages are ready, and there is no receiver" in row[0]
     assert t in root(gate).get("/", filter=t).text
     found = root(gate).api("/queues", filter=q).json
     assert [line["figures"]["queue"]["name"] for line in found["queues"]] == [q]

@@ -19,6 +19,8 @@ from slowness import scaled
 
 from console.bounded_http import CONNECTIONS_MAX, HEAD_SECONDS, OF_ADDRESS_MAX
 
+pytestmark = pytest.mark.long
+
 
 def consoles_of(gate):
     """The pids of its consoles."""
@@ -351,6 +353,6 @@ def test_a_database_that_is_gone_is_named_and_not_the_proxy(own_mariadb, tmp_pat
         refused = person.post("/queue/pause", db=gate.database, name="q")
         assert refused.status == 503 and "The database does not answer" in refused.text
         stranger = Browser(person.port).log_in()
-        assert stranger.status == 503 and "does not reach its database" in stranger.text
+        assert stranger.status == 503 and "cannot reach its database" in stranger.text
     finally:
         gate.stop()

@@ -76,7 +76,7 @@ def test_a_stream_is_ended_and_what_it_held_comes_again(gate, root, queue, sql, 
     again = stream(f"SELECT id FROM STREAM {q}")
     assert again.wait(1)[0][0] == 1
     late = person.post("/queue/receivers/end", connection=receiver.id, **where)
-    assert late.status == 404 and "may have ended by itself" in late.text
+    assert late.status == 404 and "may have ended already" in late.text
 
 
 def test_a_connection_is_ended(gate, root, queue, stream):

@@ -48,7 +48,7 @@ def test_a_topic_with_its_groups_and_members(gate, root, topic, sql, stream):
     assert members[member.id]["consumer"] == "worker <7>" and members[member.id]["group"] == "billing"
     assert members[screen.id]["group"] is None
     page = person.get("/topic", **where)
-    assert page.status == 200 and "worker &lt;7&gt;" in page.text and "unread, and nobody receives" in page.text
+    assert page.status == 200 and "worker &lt;7&gt;" in page.text and "unread messages, and no receiver" in page.text
     assert "<html" not in person.get("/topic/now", **where).text
     overview = person.get("/", filter=t).text
     assert re.search(rf'href="/topic\?db={gate.database}&amp;name={t}"', overview), "the overview leads there"
@@ -82,9 +82,9 @@ def test_a_seek_says_first_what_it_will_do(gate, root, topic, sql, stream):
     back = seek_page(person, gate, t, "offset", "3")
     assert back["sql"] == f"ALTER GROUP `billing` ON `{gate.database}`.`{t}` SEEK TO OFFSET 3"
     said = " ".join(back["will"])
-    assert "reads on from offset 3" in said and "once more: 8," in said and "6 in flight" in said
+    assert "continues from offset 3" in said and "again: 8," in said and "6 in flight" in said
     assert "nothing is skipped" in " ".join(seek_page(person, gate, t, "latest")["will"])
-    assert "once more: 10," in " ".join(seek_page(person, gate, t, "earliest")["will"])
+    assert "again: 10," in " ".join(seek_page(person, gate, t, "earliest")["will"])
     assert "will be refused" in " ".join(seek_page(person, gate, t, "offset", "100")["will"])
     assert group_of(person, gate, t)["offset"] == 10, "nothing was done"
     page = person.get("/topic/seek", db=gate.database, name=t, group="billing", to="offset", value="3")
@@ -106,7 +106,7 @@ def test_a_group_is_moved(gate, root, topic, sql, stream, to, value, first):
     fields = {"db": gate.database, "name": t, "group": "billing", "to": to, "value": value}
     done = person.post("/topic/seek", **fields)
     assert done.status == 303, done.text
-    assert "the group billing reads on from" in person.get(done.location).text
+    assert "the group billing continues from" in person.get(done.location).text
     fill(sql, t, 1)
     receiver = stream(f"SELECT id FROM STREAM {t} WITH (group = 'billing')")
     receiver.wait(8 - first)

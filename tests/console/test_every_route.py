@@ -16,6 +16,8 @@ from console.guard import POLICY
 from console.json_form import BASE
 from console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
 
+pytestmark = pytest.mark.long
+
 Q = {"db": "{database}", "name": "orders"}
 SECRET = {"db": "{database}", "name": "secret"}
 FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
@@ -212,7 +214,7 @@ def test_pages_show_what_the_account_may_see(gate, people):
     for path, status in zip(PAGE_ROUTES, statuses["nobody"], strict=True):
         if path in ("/message/edit", "/dead/ask", "/messages/ask"):
             text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
-            assert status in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not there" in text)
+            assert status in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not found" in text)
         else:
             assert status == 200 if path in OF_NO_QUEUE else status in (403, 404), path
     for account, person in people.items():

@@ -91,10 +91,10 @@ def test_a_search_that_is_none(orders, gate, person, column, test, value, word):
 def test_the_page_shows_the_search_and_its_select(orders, gate, person):
     where = {"db": gate.database, "name": orders}
     page = person.get("/queue", **where, column="customer", test="contains", value="<b>'").text
-    assert "<b>" not in page and 'value="&lt;b&gt;&#39;"' in page and "that fit the search" in page
+    assert "<b>" not in page and 'value="&lt;b&gt;&#39;"' in page and "that match the search" in page
     page = person.get("/queue", **where, column="customer", test="is", value="ann").text
     assert "customer` = &#39;ann&#39;" in page and "Show all" in page
-    assert "With all that fit" in page
+    assert "With all that match" in page
 
 
 def test_a_search_goes_on_over_pages(queue, sql, gate, person):

@@ -62,7 +62,7 @@ def test_nack_with_a_delay_and_a_reason(post, queue, sql):
     assert said.startswith("Nothing was changed."), "it was never delivered"
     hold(sql, q)
     said, page, _ = post("/message/nack", q, id=1, epoch=1, delay="1h", reason='it\'s \\ "so" <b>%s')
-    assert "is noted as failed" in said and "<b>" not in page.text
+    assert "is marked as failed" in said and "<b>" not in page.text
     assert sql.value(f"SELECT last_error FROM {q}") == 'it\'s \\ "so" <b>%s'
     due = sql.value(f"SELECT time_next FROM {q}") / 1e9 - time.time()
     assert 3000 < due < 3700
@@ -186,7 +186,7 @@ def test_priority_and_time(gate, post, queue, sql, person):
     page = person.get("/message/edit", db=gate.database, name=q, id=1).text
     same = {name: field(page, name) for name in ("priority", "was_priority", "due", "was_due", "epoch")}
     said, _, _ = post("/message/edit", q, id=1, **same)
-    assert said == "Nothing was changed: the form is as the message was."
+    assert said == "Nothing was changed: the form has the same values as the message."
     said, page, _ = post("/message/edit", q, id=1, **{**same, "priority": "3", "due": "2030-01-02T03:04:05"})
     assert "has a new priority, time." in said and "UPDATE" in page.text
     assert sql.row(f"SELECT priority, time_scheduled, time_next FROM {q}") == (3, *[1893553445 * 10**9] * 2)
@@ -196,7 +196,7 @@ def test_priority_and_time(gate, post, queue, sql, person):
     said, _, _ = post("/message/edit", q, id=1, epoch="", priority="9")
     assert said.startswith("Nothing was changed."), "it was delivered since the form was shown"
     said, _, _ = post("/message/edit", q, id=1, due="2030-01-01T00:00")
-    assert "or a receiver holds it" in said
+    assert "or is in flight" in said
     said, _, _ = post("/message/edit", q, id=1, priority="9")
     assert "has a new priority." in said
 
@@ -262,7 +262,7 @@ def test_two_who_mend_the_same(gate, dead, post, sql, person):
     form = {"column1": "payload", "was1": field(page, "was1"), "id": 1}
     post("/message/edit", f"{q}_dead", **form, value1="first")
     answer = person.post("/message/edit", db=gate.database, name=f"{q}_dead", **form, value1="second")
-    assert answer.status == 400 and "somebody else has changed it" in answer.text
+    assert answer.status == 400 and "another client has changed it" in answer.text
     assert sql.value(f"SELECT payload FROM {q}_dead") == "first"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pymysql
@@ -11,6 +12,7 @@ import pytest
 from pymysql.cursors import SSCursor
 from servers import SERVER, Gate, MariaDb, Sql, hang_up, wait_until
 
+_HERE = Path(__file__).parent
 _PLACES = {
     "mariadb": ["embedded", "mariadb", "proxy_accounts", "mysql"],
     "mysql": ["mariadb", "proxy_accounts"],
@@ -35,7 +37,7 @@ _ON_MYSQL_TOO = [
     "test_locked_tables",
     "test_copied_tables",
 ]
-"""What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
+"""What `make test-long` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 
 _NOT_WITH_PROXY_ACCOUNTS = [
     "test_adopted_tables",
@@ -75,8 +77,8 @@ _NOT_WITH_PROXY_ACCOUNTS = [
     "test_vitess_promises",
     "test_vitess_tables",
 ]
-"""What `make test` leaves out there: whose account it is makes no difference to what a table says. `make test-mysql`
-has all of it."""
+"""What is left out there: whose account it is makes no difference to what a table says. `make test-mysql` has all of
+it."""
 
 _ANOTHER_NODE = "connections of another node are neither listed nor killed here"
 _CLOCKS = "what two proxies record has the order of their clocks"
@@ -98,15 +100,24 @@ _NOT_THROUGH_TWO_NODES = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` picks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _left_out(item)]
+    for item in items if SERVER == "mariadb" else ():
+        if item.path.parent == _HERE and _place_of(item) in ("proxy_accounts", "mysql"):
+            item.add_marker(pytest.mark.long)
     for item in items if SERVER == "galera" else ():
         if reason := _NOT_THROUGH_TWO_NODES.get(getattr(item, "originalname", "")):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _place_of(item: pytest.Item) -> str | None:
+    place: str | None = getattr(getattr(item, "callspec", None), "params", {}).get("place")
+    return place
+
+
 def _left_out(item: pytest.Item) -> bool:
-    place = getattr(getattr(item, "callspec", None), "params", {}).get("place")
+    place = _place_of(item)
     if place == "proxy_accounts" and SERVER == "mariadb":
         return item.path.stem in _NOT_WITH_PROXY_ACCOUNTS
     return place == "mysql" and item.path.stem not in _ON_MYSQL_TOO

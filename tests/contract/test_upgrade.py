@@ -9,6 +9,8 @@ import pymysql
 import pytest
 from servers import Gate, Sql, wait_until
 
+pytestmark = pytest.mark.long
+
 OLD = Path(__file__).parent / "tables_of_v0_1_0"
 DELIVERY = "SELECT id, lease_token, epoch FROM STREAM {q} LIMIT 1 WAIT 30 {options}"
 

@@ -566,10 +566,10 @@ async def test_zero_has_no_sign_and_enum_beside_null_sorts_by_its_members(client
 
 
 async def test_threads_that_read_long_statements_end_with_the_database(client, database):
-    readers = client.session._state.shared.readers
+    parsers = client.session._state.shared.parsers
     assert await client.value(f"SELECT LENGTH('{'x' * 100_000}')") == 100_000
     assert await client.value(f"SELECT LENGTH('{'x' * 100_000}')") == 100_000
-    threads = list(readers._threads)
+    threads = list(parsers._threads)
     assert len(threads) == 2
     await client.session.close()
     await database.close()
@@ -577,4 +577,4 @@ async def test_threads_that_read_long_statements_end_with_the_database(client, d
         await asyncio.to_thread(thread.join, 30)
     assert not any(thread.is_alive() for thread in threads)
     with pytest.raises(BackendUnavailable):
-        await readers.run(int)
+        await parsers.run(int)

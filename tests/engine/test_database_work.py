@@ -9,7 +9,7 @@ import traceback
 import pytest
 from virtual_time import settle
 
-from engine.clock import seconds_passed
+from engine.clock import boottime_seconds
 from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable
 
@@ -38,7 +38,7 @@ async def test_a_defect_goes_through_and_its_place_is_free_again():
 
 async def test_who_waits_for_a_place_is_known_and_may_turn_away():
     work = DatabaseWork(1)
-    one, other = work.for_one(), work.for_one()
+    one, other = work.for_queue(), work.for_queue()
     free, begun = asyncio.Event(), []
 
     async def call(number):
@@ -46,7 +46,7 @@ async def test_who_waits_for_a_place_is_known_and_may_turn_away():
         await free.wait()
         return number
 
-    first = asyncio.create_task(one.timed(call(1)))
+    first = asyncio.create_task(one.run_timed(call(1)))
     await settle()
     assert (one.waiting, other.waiting) == (0, 0)
     waiting = [asyncio.create_task(other.run(call(number))) for number in (2, 3)]
@@ -56,7 +56,7 @@ async def test_who_waits_for_a_place_is_known_and_may_turn_away():
     with pytest.raises(asyncio.CancelledError):
         await waiting[0]
     assert other.waiting == 1
-    before = seconds_passed()
+    before = boottime_seconds()
     free.set()
     result, began = await first
     assert result == 1 and began <= before

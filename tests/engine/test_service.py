@@ -10,12 +10,12 @@ import pytest
 from memory_store import MemoryStore, make_spec, untraced
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
+from engine.background.catalog_watcher import CatalogWatcher
+from engine.background.purger import Purger
 from engine.database_work import DatabaseWork
 from engine.delivery.context import WorkContext
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
-from engine.duties.catalog_watcher import CatalogWatcher
-from engine.duties.purger import Purger
 from engine.engine import Engine
 from engine.schedules.scheduler import Scheduler, SchedulerContext
 from engine.service import Service
@@ -57,7 +57,7 @@ def services():
     context = WorkContext(store, DatabaseWork(2), clock, lambda: 1.0, QueueMetrics(), LOGGER, untraced(clock))
     engine = Engine(store, clock=clock, jitter=lambda: 1.0)
     return [
-        MessageManager(make_spec(), context, doubt=lambda: None),
+        MessageManager(make_spec(), context, on_stale_catalog=lambda: None),
         Purger(make_spec(), context),
         CatalogWatcher(engine, LOGGER),
         scheduler(store, clock),

@@ -39,7 +39,7 @@ async def test_what_happened_to_a_message_in_its_order() -> None:
 
 @in_virtual_time
 async def test_the_oldest_goes_where_there_is_no_room() -> None:
-    traces = Traces(VirtualClock(), most=10)
+    traces = Traces(VirtualClock(), limit=10)
     for number in range(8):
         QueueTrace(traces, Q).note("acked", (number, number + 100))
     assert [number for number in range(8) if traces.of(Q, number)] == [3, 4, 5, 6, 7]
@@ -49,7 +49,7 @@ async def test_the_oldest_goes_where_there_is_no_room() -> None:
 
 @in_virtual_time
 async def test_long_ids_and_reasons_take_more_room() -> None:
-    traces = Traces(VirtualClock(), most=100)
+    traces = Traces(VirtualClock(), limit=100)
     for number in range(20):
         QueueTrace(traces, Q).note("nacked", (f"{number:02}" + "x" * 638,), reason="y" * 1000)
     assert len(traces.newest(1000)) == 100 // (1 + (640 + 1000) // 64)
@@ -61,14 +61,14 @@ async def test_times_are_the_databases() -> None:
     traces = Traces(clock)
     QueueTrace(traces, Q).note("acked", (1,))
     assert traces.newest(1)[0].at_ns == clock.now_ns()  # as long as the database has said nothing
-    traces.heard(5_000_000_000)
+    traces.observe_time(5_000_000_000)
     await pass_time(2.0)
     QueueTrace(traces, Q).note("acked", (2,))
     assert traces.newest(1)[0].at_ns == 7_000_000_000
-    traces.heard(6_900_000_000)  # an answer that was long on its way
+    traces.observe_time(6_900_000_000)  # an answer that was long on its way
     QueueTrace(traces, Q).note("acked", (3,))
     assert traces.newest(1)[0].at_ns == 7_000_001_000  # later, by what a DATETIME(6) shows
-    traces.heard(1_000_000_000)  # the clock was set
+    traces.observe_time(1_000_000_000)  # the clock was set
     QueueTrace(traces, Q).note("acked", (4,))
     assert traces.newest(1)[0].at_ns == 1_000_000_000
 
@@ -88,7 +88,7 @@ async def test_a_topic_says_of_how_many_messages_its_groups_keep_records(
     percent: int | None, least: int, most: int
 ) -> None:
     traces = Traces(VirtualClock())
-    traces.tune(catalog(percent))
+    traces.configure(catalog(percent))
     for first in range(0, 1000, 100):
         ids = tuple(range(first, first + 100))
         QueueTrace(traces, Q).sent([message(id_, epoch=id_) for id_ in ids], TO)

@@ -20,6 +20,8 @@ from servers import Gate, Sql
 
 from benchmarks.processes import resident_bytes
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 2
 WARM, ROUNDS = 2, 4
 GROWTH_MAX = 1.15  # of resident memory, from the last warm round to the last one

@@ -20,6 +20,8 @@ import pytest
 from servers import Gate, Sql
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 WINDOW_SECONDS = 1.0
 TAKEN = 0.4
 """Of one processor the attack takes at most so much, where it goes on without a client. Measured: up to 0.14."""

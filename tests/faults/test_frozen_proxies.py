@@ -22,6 +22,8 @@ from servers import MariaDb, Sql, Stream, wait_until
 from silent_proxy import CUT_OFF, FROZEN, Two, two_proxies
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 SECONDS = 15.0
 """Until the other proxy has delivered: the server ends the silent one's sessions after ten."""
 

@@ -22,6 +22,8 @@ from benchmarks.idle import allow_files
 from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled, stopped
 from benchmarks.wire import BareClient, query
 
+pytestmark = pytest.mark.long
+
 MB = 1_000_000
 EOF_PACKET_BYTES = 9
 STALLED_MAX = 100 * MB  # the whole process, while it carries a gigabyte to somebody who does not read

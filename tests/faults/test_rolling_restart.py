@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pymysql
+import pytest
 from servers import ROOT, Gate, Sql, Stream, wait_until
 from slowness import scaled
+
+pytestmark = pytest.mark.long
 
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
 PAUSE_SECONDS = 15.0  # most between two deliveries, on a busy machine; a lease is an hour

@@ -34,6 +34,8 @@ from faults.topic_ledger import (
 )
 from servers import Gate, MariaDb, Sql, wait_until
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("QUEUEGATE_LEDGER_KILLS", "2"))
 SEED = os.environ.get("QUEUEGATE_LEDGER_SEED", "12")
 MESSAGES = 1200  # known to be committed between two faults

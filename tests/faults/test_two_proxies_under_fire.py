@@ -6,6 +6,8 @@ import pytest
 from faults.leases import Clients, Delivery, Field, Q, judge
 from servers import NS, Gate, Sql
 
+pytestmark = pytest.mark.long
+
 ONE = Delivery(1, 0, 1, 100 * NS, 0)
 LATER = Delivery(1, 0, 2, 200 * NS, 1)
 

@@ -13,6 +13,8 @@ import pytest
 from servers import ROOT, Gate, Sql, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 
 

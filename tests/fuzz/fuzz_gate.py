@@ -38,7 +38,7 @@ import embedded.database.sqlite as sqlite_module
 import proxy.login.own_accounts
 import proxy.login.plugins
 from embedded.database.connection import SqliteConnection
-from embedded.session.reader_threads import Readers
+from embedded.session.parser_threads import ParserThreads
 from embedded.session.session import EmbeddedSession
 from engine.backend.environment import StatementPins
 from engine.engine import Engine, EngineOptions
@@ -75,7 +75,7 @@ class LoopClock:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def passed(self) -> float:
+    def boottime(self) -> float:
         return self.monotonic()
 
 
@@ -130,7 +130,7 @@ class InlineWorker:
             self._connection = None
 
 
-async def _read_inline(readers: Readers, work: Callable[[], Any]) -> Any:
+async def _read_inline(readers: ParserThreads, work: Callable[[], Any]) -> Any:
     """A long statement is read on a turn of the loop, where production has threads."""
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
@@ -316,7 +316,7 @@ class EmbeddedWorld(World):
         super()._patch()
         self.executed: list[tuple[str, int]] = []
         self._patches.enter_context(patch.object(sqlite_module, "SqliteWorker", InlineWorker))
-        self._patches.enter_context(patch.object(Readers, "run", _read_inline))
+        self._patches.enter_context(patch.object(ParserThreads, "run", _read_inline))
         for name in ("execute", "prepare", "use"):
             self._patches.enter_context(patch.object(EmbeddedSession, name, self._witnessed(name)))
 

@@ -23,8 +23,8 @@ from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
 from rewriter.plan import Effects, Passthrough, PlanContext
 from rewriter.planner import Planner
-from rewriter.plans.plan_statement import Passes
-from rewriter.scan.scanner import Concern, Glance, StatementScanner
+from rewriter.plans.plan_statement import PlanBuilder
+from rewriter.scan.scanner import Classification, StatementClass, StatementScanner
 from rewriter.text.lexis import is_empty, leading_verb, split_statements
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
@@ -38,7 +38,7 @@ CATALOG = QueueCatalog(
     1, {queue.name: queue for queue in QUEUES}, topics={topic: make_topic(topic) for topic, _ in GROUPS}
 )
 SCANNER = StatementScanner(CATALOG)
-PASSES = Passes(CATALOG, QueueNames(CATALOG), QueueOptions())
+BUILDER = PlanBuilder(CATALOG, QueueNames(CATALOG), QueueOptions())
 MAIN = PlanContext("main")
 SEEDS = st.integers(0, 1 << 48)
 SETTINGS_OF_ONE = re.compile(r"^\s*SET\s+STATEMENT\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
@@ -54,15 +54,15 @@ def statements(seed: int) -> str:
 # --- the cheap look and the parser
 
 
-def looked_at(sql: str) -> Glance:
-    return SCANNER.glance(sql.encode("utf-8", "surrogatepass"), "main")
+def classified(sql: str) -> Classification:
+    return SCANNER.classify(sql.encode("utf-8", "surrogatepass"), "main")
 
 
 def parsed(sql: str) -> Effects | str:
     """What the full parser makes of one statement: its effects if it is the database's, else what else it is."""
     try:
         statement = parse(sql)
-        plan = None if statement is None else PASSES.plan(statement, MAIN)
+        plan = None if statement is None else BUILDER.plan(statement, MAIN)
     except (RewriteError, EngineError) as error:
         return f"refused: {error.message}"
     if plan is None:
@@ -78,13 +78,13 @@ def test_the_cheap_look_and_the_full_parser_agree(seed: int) -> None:
     as_meant = sql == fuzz_sql.statement(Random(seed))
     if len(split_statements(sql.encode("utf-8", "surrogatepass"))) > 1:
         return
-    glance = looked_at(sql)
-    if glance.concern in (Concern.PLAN, Concern.USE):
+    classification = classified(sql)
+    if classification.kind in (StatementClass.PLAN, StatementClass.USE):
         return
     found = parsed(sql)
-    if isinstance(found, str) and glance.concern is Concern.NONE:
+    if isinstance(found, str) and classification.kind is StatementClass.NONE:
         found = parsed(OF_QUEUES_ALONE.sub("", sql))  # into what is no queue: the database will not know the clause
-    if isinstance(found, str) and glance.concern is Concern.TOUCHES:
+    if isinstance(found, str) and classification.kind is StatementClass.TOUCHES:
         found = parsed(SETTINGS_OF_ONE.sub("", sql))  # it goes to the database with its settings, unchanged
     if isinstance(found, str) and ("does not end" in found or "Executable comments" in found):
         return  # what cannot be read for sure; the database knows how
@@ -92,9 +92,11 @@ def test_the_cheap_look_and_the_full_parser_agree(seed: int) -> None:
         return  # to the database, too
     if isinstance(found, str) and "a NUL ends a statement" in found:
         return  # likewise; it has the same error
-    assert isinstance(found, Effects), (sql, glance, found)
-    if found != Effects() and glance.effects != found:
-        feared = glance.effects.touched | glance.effects.uncertain  # of what no database will take it may be more
+    assert isinstance(found, Effects), (sql, classification, found)
+    if found != Effects() and classification.effects != found:
+        feared = (
+            classification.effects.touched | classification.effects.uncertain
+        )  # of what no database will take it may be more
         assert not as_meant and feared >= found.touched | found.uncertain, sql
 
 
@@ -108,16 +110,16 @@ def test_one_of_several_is_looked_at_as_alone(seed: int) -> None:
     pieces = split_statements(text.encode())
     if len(pieces) < 2:
         return
-    whole = SCANNER.glance(text.encode(), "main")
-    alone = [SCANNER.glance(piece, "main") for piece in pieces]
-    if any(one.concern in (Concern.PLAN, Concern.USE) for one in alone):
-        assert whole.concern in (Concern.PLAN, Concern.USE), text
-    if whole.concern is Concern.TOUCHES:
+    whole = SCANNER.classify(text.encode(), "main")
+    alone = [SCANNER.classify(piece, "main") for piece in pieces]
+    if any(one.kind in (StatementClass.PLAN, StatementClass.USE) for one in alone):
+        assert whole.kind in (StatementClass.PLAN, StatementClass.USE), text
+    if whole.kind is StatementClass.TOUCHES:
         for one in alone:
             assert one.effects.touched <= whole.effects.touched and one.effects.uncertain <= whole.effects.uncertain
             assert one.effects.catalog <= whole.effects.catalog
-    if whole.concern is Concern.NONE:
-        assert all(one.concern is Concern.NONE for one in alone), text
+    if whole.kind is StatementClass.NONE:
+        assert all(one.kind is StatementClass.NONE for one in alone), text
 
 
 WRITES = {
@@ -145,7 +147,7 @@ def test_a_write_to_a_queue_is_seen_however_it_is_spelled(template: str, name: s
     sql = template.replace("{q}", name)
     sql = "".join(random.choice(fuzz_sql.SPACES) if c == " " and random.random() < 0.5 else c for c in sql)
     words = "".join(random.choice((c.lower(), c.upper())) if name not in sql or c not in name else c for c in sql)
-    effects = looked_at(words).effects
+    effects = classified(words).effects
     queue = QueueName("other", "fq") if "other" in name else FQ
     match WRITES[template]:
         case "touched":
@@ -186,7 +188,7 @@ def spelled(template: str, name: str, seed: int) -> str:
 @settings(deadline=None)
 def test_an_insert_into_a_topic_is_seen_however_it_is_spelled(template: str, name: str, seed: int) -> None:
     sql = spelled(template, name, seed)
-    assert FE in looked_at(sql).effects.touched, sql
+    assert FE in classified(sql).effects.touched, sql
 
 
 @given(st.sampled_from(WITH_IDS), TOPICS, SEEDS)
@@ -286,7 +288,7 @@ def test_no_text_is_too_strange_for_a_look(pieces: list[bytes]) -> None:
     verb, end = leading_verb(sql)
     assert verb == sql[end - len(verb) : end].upper()
     assert transaction_verb(sql) is None or any(word in sql.upper() for word in (b"A", b"S"))
-    assert SCANNER.glance(sql, "main").concern in Concern
+    assert SCANNER.classify(sql, "main").kind in StatementClass
 
 
 # --- time
@@ -300,7 +302,7 @@ def test_no_text_takes_long(seed: int) -> None:
         head = fuzz_sql.statement(random).encode()
         body = b"".join(random.choice(fuzz_sql.PIECES).encode() for _ in range(random.randint(1, 4))) or b"("
         sql = head[: random.randint(0, len(head))] + body * (500_000 // len(body))
-        for look in (lambda text: SCANNER.glance(text, "main"), split_statements, transaction_verb):
+        for look in (lambda text: SCANNER.classify(text, "main"), split_statements, transaction_verb):
             began = time.process_time()
             look(sql)
             assert time.process_time() - began < 20, (look, sql[:200])

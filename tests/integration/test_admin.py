@@ -17,6 +17,8 @@ from servers import Sql, Stream, wait_until
 
 from proxy.admin.http import CONNECTIONS_MAX, HEAD_MAX_BYTES
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def admin_gate(new_gate):

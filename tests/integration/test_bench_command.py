@@ -17,9 +17,11 @@ from servers import ROOT, Gate, Sql, wait_until
 from slowness import scaled
 
 from queuegate.cli.bench.clients import Consumer, Producer
-from queuegate.cli.bench.figures import Account, Load, account
+from queuegate.cli.bench.figures import DeliveryErrors, Load, delivery_errors
 from queuegate.cli.connecting import Link, Target
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
+
+pytestmark = pytest.mark.long
 
 QUICK = ("--seconds", "0.7", "--producers", "2", "--consumers", "2")
 
@@ -99,7 +101,7 @@ def test_bench_says_it_to_people(new_gate, run):
     assert (done.returncode, done.stderr) == (0, ""), done
     assert done.stdout.startswith(f"127.0.0.1:{gate.port}, database {gate.database}: 2 producers, 2 consumers")
     inserted, received = map(int, re.findall(r"\((\d+) in ", done.stdout))
-    left = sum(map(int, re.findall(r", (\d+) left for want of time", done.stdout)))
+    left = sum(map(int, re.findall(r", (\d+) not received before the end", done.stdout)))
     assert inserted == received + left > 0, done.stdout
     assert re.search(
         r"^commit to delivery +p50 [\d.]+ ms  p95 [\d.]+ ms  p99 [\d.]+ ms  max ", done.stdout, re.MULTILINE
@@ -112,16 +114,16 @@ def test_consumers_of_a_bench_end_when_the_queue_is_empty(new_gate):
     """Clients in this process, with time enough: all that is committed comes once, and what is taken out is missed."""
     gate = new_gate().start()
     target = Target(port=gate.port, database=gate.database)
-    name, load = GivenName("jobs", gate.database), Load(0.2, 1, 1, 5, 100, 50.0)
+    name, load = QueueRef("jobs", gate.database), Load(0.2, 1, 1, 5, 100, 50.0)
     with Link(target, "bench", 60) as link:
         link.change("CREATE QUEUE jobs (n BIGINT, body MEDIUMTEXT)")
         produced = Producer(name, load, 3).run(link)
         consumed = Consumer(name, load, 120).run(link)
         assert len(produced.numbers) > 0 and consumed.waited_in_vain
-        assert account([produced], [consumed], 0) == Account(0, 0)
+        assert delivery_errors([produced], [consumed], 0) == DeliveryErrors(0, 0)
         produced = Producer(name, load, 0).run(link)
         link.change("DELETE FROM jobs WHERE n = 0")
-        assert account([produced], [Consumer(name, load, 120).run(link)], 0) == Account(1, 0)
+        assert delivery_errors([produced], [Consumer(name, load, 120).run(link)], 0) == DeliveryErrors(1, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

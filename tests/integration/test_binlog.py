@@ -17,6 +17,8 @@ from servers import Gate, MariaDb, Sql, find_binary, private, wait_until
 from slowness import scaled
 from wire_client import QUIT, Hangup, WireClient, string
 
+pytestmark = pytest.mark.long
+
 REGISTER_SLAVE, BINLOG_DUMP, BINLOG_DUMP_GTID, TABLE_DUMP, SHUTDOWN = 0x15, 0x12, 0x1E, 0x13, 0x08
 NON_BLOCKING, SEND_ANNOTATIONS = 1, 2
 

@@ -14,7 +14,8 @@ from dbapi_program import COLUMNS, MISTAKES, TEXT, describe, row
 from slowness import scaled
 from transcripts import DONE, QUEUE_STORY, Address, address_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:Unknown (table|queue)")  # aiomysql hands on the server's warnings
+# Aiomysql hands on the server's warnings.
+pytestmark = [pytest.mark.filterwarnings("ignore:Unknown (table|queue)"), pytest.mark.long]
 
 DRIVERS = {"aiomysql": aiomysql, "asyncmy": asyncmy}
 STREAMING = {"aiomysql": aiomysql.SSCursor, "asyncmy": asyncmy.cursors.SSCursor}

@@ -11,7 +11,7 @@ import pytest
 from servers import find_binary, run_cli, wait_until
 from slowness import scaled
 
-pytestmark = pytest.mark.usefixtures("client_program")
+pytestmark = [pytest.mark.usefixtures("client_program"), pytest.mark.long]
 
 
 @pytest.fixture(scope="session")

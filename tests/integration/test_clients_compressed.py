@@ -13,6 +13,8 @@ import mysql.connector
 import pytest
 from servers import Gate, MariaDb, in_threads, run_cli
 
+pytestmark = pytest.mark.long
+
 LARGE = 17 << 20  # more than a packet holds
 
 Connect = Callable[..., Any]

@@ -10,6 +10,8 @@ from decimal import Decimal
 import mysql.connector
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=["pure", "c"])
 def implementation(request):

@@ -12,6 +12,8 @@ import pytest
 from dbapi_program import Connect
 from transcripts import Address, address_of
 
+pytestmark = pytest.mark.long
+
 
 def _pymysql(address: Address) -> Connect:
     def connect(autocommit: bool = True, local_infile: bool = False) -> Any:

@@ -12,6 +12,8 @@ import pytest
 from toolchains import Program
 from transcripts import DONE, Transcripts, address_of, assert_same
 
+pytestmark = pytest.mark.long
+
 PROGRAM = Program((sys.executable, str(Path(__file__).parent / "django_site" / "story.py")))
 SECTIONS = ("migrate", "crud", "queries", "transactions", "introspection", "flush", "zero")
 

@@ -10,9 +10,12 @@ import pytest
 from server_programs import ran, run
 from servers import SERVER, Gate, MariaDb, Sql
 
-pytestmark = pytest.mark.skipif(
-    SERVER == "mysql", reason="mariadb-dump writes out MySQL's generated columns, which no server then takes"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        SERVER == "mysql", reason="mariadb-dump writes out MySQL's generated columns, which no server then takes"
+    ),
+    pytest.mark.long,
+]
 
 SCHEMA = """
 CREATE TABLE customer (

@@ -15,7 +15,8 @@ import toolchains
 from toolchains import Program
 from transcripts import DONE, QUEUE_STORY, Address, Transcripts, address_of, assert_same
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client fetches its driver, compiles it and runs it twice
+# The first test of a client fetches its driver, compiles it and runs it twice.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import pytest
 from servers import SERVER
 from toolchains import missing
 
+pytestmark = pytest.mark.long
+
 DRIVERS = [Path("/usr/lib") / machine / "odbc/libmaodbc.so" for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
 
 

@@ -8,6 +8,8 @@ import pytest
 from server_programs import ran, run
 from servers import Gate, MariaDb, Sql
 
+pytestmark = pytest.mark.long
+
 SESSION = """
 DROP TABLE IF EXISTS cli_words;
 CREATE TABLE cli_words (

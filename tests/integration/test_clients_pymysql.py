@@ -8,6 +8,8 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import DictCursor, SSCursor
 from servers import Sql
 
+pytestmark = pytest.mark.long
+
 
 def test_multi_statements_with_a_queue_among_them(connect, queue):
     q = queue("n INT")

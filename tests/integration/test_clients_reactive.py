@@ -13,7 +13,8 @@ import toolchains
 from servers import Gate
 from transcripts import DONE, QUEUE_STORY, Address, Transcripts, address_of, assert_same
 
-pytestmark = pytest.mark.timeout(600)  # the first test fetches the drivers, compiles the program and runs it twice
+# The first test fetches the drivers, compiles the program and runs it twice.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 CLIENTS = ("r2dbc", "r2dbc-prepared", "vertx")
 SECRET = "s3cret: ü"

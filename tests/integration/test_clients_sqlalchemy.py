@@ -9,6 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=["pymysql", "mysqlconnector"])
 def engine(gate, request):

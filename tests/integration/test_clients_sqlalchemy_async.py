@@ -13,7 +13,8 @@ from sqlalchemy import orm
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from transcripts import Address, address_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:Unknown table")  # aiomysql hands on the server's warnings
+# Aiomysql hands on the server's warnings.
+pytestmark = [pytest.mark.filterwarnings("ignore:Unknown table"), pytest.mark.long]
 TIMEOUT = 100
 
 

@@ -23,6 +23,8 @@ from certificates import Authority
 from servers import ROOT, Gate, Sql, free_port, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HOSTILE = "we`ird'; DROP TABLE x; -- \\"
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from servers import ROOT, MariaDb
 
+pytestmark = pytest.mark.long
+
 SUITE_SECONDS = 1500  # together half a minute where nothing else runs; what is fetched the first time comes on top
 
 

@@ -12,6 +12,8 @@ from same import KINDS, Play, Seen, asked, number, parameters, prepared, scenari
 from servers import SERVER, numbers
 from wire_client import CLOSE, EXECUTE, FETCH, PING, WireClient, string
 
+pytestmark = pytest.mark.long
+
 LONGLONG, VAR_STRING, NULL = 8, 253, 6
 CURSOR = 1
 

@@ -22,6 +22,8 @@ from wire_client import (
     frame,
 )
 
+pytestmark = pytest.mark.long
+
 Pair = Callable[..., tuple[WireClient, WireClient]]
 FORMS = pytest.mark.parametrize("drop", [0, DEPRECATE_EOF | MULTI_STATEMENTS], ids=["several", "single"])
 BIG = 40 << 20

@@ -12,6 +12,8 @@ import pytest
 from servers import Gate, Sql, Stream, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 _numbers = itertools.count(1)
 
 

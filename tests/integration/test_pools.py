@@ -1,4 +1,4 @@
-"""What pools of client libraries do with our errors: docs/protocol.md, "What client libraries make of an error".
+"""What pools of client libraries do with our errors: docs/protocol.md, "How client libraries react to errors".
 
 After an error that ends the line a pool throws the connection away, after any other it keeps it.
 """
@@ -18,7 +18,8 @@ from servers import Gate, MariaDb, private, wait_until
 from slowness import scaled
 from toolchains import Program
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a client fetches its driver and compiles it
+# The first test of a client fetches its driver and compiles it.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 BIG = f"ACK q WHERE n = LENGTH('{'x' * (2 << 20)}')"
 ID = "SELECT CONNECTION_ID()"
 GOES_ON = {

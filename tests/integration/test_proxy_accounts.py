@@ -13,6 +13,8 @@ from pymysql.cursors import SSCursor
 from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 DATABASE = "lazy"
 USERS = [
     {"name": "root", "password": ""},

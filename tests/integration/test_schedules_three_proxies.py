@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from servers import NS, Gate, MariaDb, Sql, wait_until
 
+pytestmark = pytest.mark.long
+
 COUNT = 20
 
 

@@ -9,6 +9,8 @@ import pymysql
 import pytest
 from servers import ROOT, SERVER, Gate, MariaDb, Sql, private, wait_until
 
+pytestmark = pytest.mark.long
+
 _BY_STATEMENT = ["--log-bin=binary", "--server-id=7", "--binlog-format=STATEMENT"]
 _MODES = [
     "ANSI", "ANSI_QUOTES", "PIPES_AS_CONCAT", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "HIGH_NOT_PRECEDENCE",

@@ -19,6 +19,8 @@ from one_message import one_message
 from servers import ROOT, free_port, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 # What systemd does between fork and exec: descriptors from 3 on, and the pid that they are for.
 HANDING = """
 import os, sys

@@ -79,7 +79,7 @@ def shown(sql, text, what):
     wait_until(lambda: printed() == what, 30, f"{what!r}")
 
 
-@pytest.mark.parametrize("module", ["queuegate_worker", "proxy work"])
+@pytest.mark.parametrize("module", ["queuegate_worker", "queuegate work"])
 def test_the_first_worker_of_the_guide(gate, sql, start, tmp_path, module):
     """A worker with a retry, a dead letter, and a dead letter that is put back."""
     steps = sessions(GUIDE)[:6]

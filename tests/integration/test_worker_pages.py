@@ -17,7 +17,8 @@ from servers import ROOT, Gate, Sql, wait_until
 from sessions import first
 from slowness import scaled
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a language fetches its driver and compiles
+# The first test of a language fetches its driver and compiles.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 LINES_MAX = 60  # what a team can own, without blank lines and imports
 

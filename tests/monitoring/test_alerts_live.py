@@ -23,6 +23,8 @@ from prometheus_server import Prometheus, program, rules, running
 from servers import ROOT, Gate, MariaDb, Sql, Stream, free_port, wait_until
 from slowness import scaled, slowness
 
+pytestmark = pytest.mark.long
+
 FACTOR = 30  # `for: 10m` is 20 s
 SCRAPE_SECONDS = 2.0
 SLOWEST = 5.0  # by so much all these times are stretched at most

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_server import FOLDER, rules
 from servers import ROOT
 
+from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BOUNDS, QueueMetrics
-from engine.duties.surveyor import Survey
 from engine.history.writer import HistoryState
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, QueueStatus

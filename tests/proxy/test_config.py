@@ -8,7 +8,7 @@ import pytest
 
 from engine.model.option_values import NS_PER_SECOND
 from proxy.config import Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
-from proxy.login.rights import Right, TopicRight, TopicWord
+from proxy.login.rights import Right, TopicPermission, TopicRight
 from proxy.transport.addresses import Address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -411,8 +411,11 @@ def test_rights_of_users(read, mistakes):
 def test_rights_on_topics(read, mistakes):
     user = "users: [{{name: a, password: b, topics: {}}}]"
     (a,) = read(user.format("{orders: [publish, consume:billing], 'x.*': read}")).users
-    billing = TopicWord(TopicRight.CONSUME, "billing")
-    assert a.topics == {"orders": {TopicWord(TopicRight.PUBLISH), billing}, "x.*": {TopicWord(TopicRight.READ)}}
+    billing = TopicPermission(TopicRight.CONSUME, "billing")
+    assert a.topics == {
+        "orders": {TopicPermission(TopicRight.PUBLISH), billing},
+        "x.*": {TopicPermission(TopicRight.READ)},
+    }
     assert a.queues is None
     for empty in ("", "{}", "[]", "''"):
         (mistake,) = mistakes(user.format(empty))

@@ -75,23 +75,23 @@ def test_warnings_are_kept_with_their_fields(logged):
     log = logging.getLogger("queuegate.x")
     log.info("not kept")
     log.warning("first", extra={"peer": "a b"})
-    assert logs.kept.newest() == [], "what is not logged is not kept"
+    assert logs.recent.newest() == [], "what is not logged is not kept"
     logged()
     log.warning("first of %d", 2, extra={"peer": "a b"})
     try:
         raise ValueError("wrong")
     except ValueError:
         log.exception("failed")
-    second, first = logs.kept.newest()
+    second, first = logs.recent.newest()
     assert (first.level, first.logger, first.message, first.details) == (
         "warning", "queuegate.x", "first of 2", 'peer="a b"',
     )  # fmt: skip
     assert (second.level, second.message, second.details) == ("error", "failed", 'exception="ValueError: wrong"')
     assert abs(first.at_ns - time.time_ns()) < 60_000_000_000
-    for n in range(logs.KEPT_MAX + 5):
+    for n in range(logs.RECENT_MAX + 5):
         log.warning("x" * 5000 + str(n))
-    kept = logs.kept.newest()
-    assert len(kept) == logs.KEPT_MAX and all(len(record.message) == logs.KEPT_CHARACTERS for record in kept)
+    kept = logs.recent.newest()
+    assert len(kept) == logs.RECENT_MAX and all(len(record.message) == logs.RECORD_CHARACTERS for record in kept)
 
 
 def test_level(logged):

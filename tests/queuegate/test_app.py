@@ -50,14 +50,14 @@ async def test_the_end_begins_when_the_supervisor_is_gone(config: Config, monkey
     heard: list[Handlers] = []
 
     async def connect(line: socket.socket, worker: int, handlers: Handlers) -> SimpleNamespace:
-        async def introduced() -> None:
+        async def wait_for_members() -> None:
             pass
 
         heard.append(handlers)
-        return SimpleNamespace(introduced=introduced, ready=lambda: None, close=lambda: None)
+        return SimpleNamespace(wait_for_members=wait_for_members, ready=lambda: None, close=lambda: None)
 
     monkeypatch.setattr(Bus, "connect", connect)
     line, other = socket.socketpair()
     with line, other:
-        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), line=line)
+        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), bus_socket=line)
         assert await ends(config, lambda _: heard[0].closed(), place) == 1

@@ -15,7 +15,7 @@ from engine.model.queue import IndexInfo, QueueCatalog, QueueName
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
 from rewriter.planner import PlanCache, Planner
-from rewriter.scan.scanner import Concern, StatementScanner
+from rewriter.scan.scanner import StatementClass, StatementScanner
 
 SHOP = PlanContext("shop")
 
@@ -127,14 +127,14 @@ WORDS = st.sampled_from(VOCABULARY.split())
 def test_any_statement_is_planned_or_refused(words: list[str]) -> None:
     """No other exception, and the planner never makes a queue statement of what the scanner lets pass."""
     sql = " ".join(words)
-    glance = StatementScanner(CATALOG).glance(sql.encode(), "shop")
+    classification = StatementScanner(CATALOG).classify(sql.encode(), "shop")
     try:
         plan = Planner(CATALOG).plan(sql, SHOP)
     except (RewriteError, EngineError) as error:
         assert error.errno and len(error.sqlstate) == 5 and error.message
-        assert glance.concern in (Concern.PLAN, Concern.USE)
+        assert classification.kind in (StatementClass.PLAN, StatementClass.USE)
         return
-    if glance.concern in (Concern.NONE, Concern.TOUCHES):
+    if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
         assert isinstance(plan, Passthrough)
 
 

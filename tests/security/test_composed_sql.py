@@ -52,8 +52,8 @@ REVIEWED = {
     ("embedded/database/connection.py", "folder"): "a path of the configuration, with its quotes doubled",
     ("engine/backend/environment.py", "name"): "a name of the product's own",
     ("engine/store/catalog.py", "table.name.sql"): "the text of a problem",
-    ("engine/duties/dead_letter_names.py", "dead.table"): "the text of a problem",
-    ("engine/duties/dead_letter_names.py", "quoted(queue.table)"): "the text of a problem",
+    ("engine/background/dead_letter_names.py", "dead.table"): "the text of a problem",
+    ("engine/background/dead_letter_names.py", "quoted(queue.table)"): "the text of a problem",
     ("engine/model/marked_name.py", "unquote(named)"): "the text of a problem",
     ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
     ("embedded/compile/commands/session_commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
@@ -75,7 +75,7 @@ REVIEWED = {
     ("embedded/compile/functions/text.py", "text"): "the value of QUOTE(), no statement",
     ("embedded/compile/definitions/show_create.py", "escaped"): "escaped one line before, and shown, not run",
     ("queuegate_worker/statements.py", "back"): "a name that is put together again, to be compared with what was given",
-    ("proxy/upstream/base.py", "modes_without_reading_otherwise(text)"): "names of modes, as the server gives them",
+    ("proxy/upstream/base.py", "without_parsing_modes(text)"): "names of modes, as the server gives them",
 }
 """What is between quotes all the same, and why it can be nobody's text."""
 

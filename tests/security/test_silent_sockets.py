@@ -105,7 +105,7 @@ def test_silent_links_at_the_peers_port_cost_other_addresses_nothing(new_gate, p
     new_gate(peers={"listen": f"127.0.0.1:{port}"}, workers=1).start()
     with ExitStack() as stack:
         honest = stack.enter_context(socket.create_connection(("127.0.0.1", port), 20))
-        crowd(port, 2 * mesh.STRANGERS_MAX, stack)
+        crowd(port, 2 * mesh.UNAUTHENTICATED_MAX, stack)
         honest.setblocking(False)
         try:
             assert honest.recv(4096), "its own greeting, or nothing: it has not been hung up on"

@@ -15,7 +15,7 @@ from sim_database import Row, Rows
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueName
-from engine.model.states import REJECTED_NS, goes_alone, is_beside, is_lease_end
+from engine.model.states import REJECTED_NS, goes_alone, is_alongside, is_lease_end
 
 HISTORY_EVENTS = 400
 CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens
@@ -214,9 +214,9 @@ class Claims:
     def _counts_one(self, actor: str, old: Row, new: Row) -> None:
         """The epoch counts this delivery. That before it counts no more if its receiver held others besides."""
         beside = self._ran_out_beside(old)
-        if is_beside(new.time_next or 0) and not self.options().tries_alone:
+        if is_alongside(new.time_next or 0) and not self.options().tries_alone:
             self.fail("company matters only where attempts are bounded", f"{actor} made {new} of {old}")
-        if self.options().tries_alone and goes_alone(old.time_next or 0) and is_beside(new.time_next or 0):
+        if self.options().tries_alone and goes_alone(old.time_next or 0) and is_alongside(new.time_next or 0):
             self.fail("what goes alone is leased alone", f"{actor} made {new} of {old}")
         counts = (True, False) if beside is None else (not beside,)  # None: its proxy may know of others, or not
         if new.epoch - old.epoch not in counts:
@@ -227,7 +227,7 @@ class Claims:
         """Whether a lease has run out whose message was beside others; None: only since its receiver got more."""
         if old.epoch == 0 or old.time_next is None or not self.options().tries_alone:
             return False
-        if is_beside(old.time_next):
+        if is_alongside(old.time_next):
             return True
         lease = self.leases.get((old.id, old.epoch, old.time_next))
         return None if lease is not None and lease.joined else False

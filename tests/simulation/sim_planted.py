@@ -24,8 +24,8 @@ from engine.database_work import DatabaseWork
 from engine.delivery import cache as delivery_cache
 from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
-from engine.delivery.give_back import Departures
 from engine.delivery.in_flight import InFlight
+from engine.delivery.lease_releases import DisconnectHandler
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
 from engine.delivery.receivers import ReceiverSet
@@ -43,7 +43,7 @@ from engine.store import topic_log
 from engine.store.base import Claim, Release
 from engine.store.operations import compaction, feed, limits, order
 from engine.store.operations import lease as sql_lease
-from engine.store.operations.take import Wish
+from engine.store.operations.take import TakeRequest
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
@@ -160,7 +160,7 @@ def what_is_taken_has_one_token() -> Any:
         def next(self, now_ns: int) -> int:
             return 5
 
-    return patch.object(topic_log, "Wish", lambda *args: replace(Wish(*args), times=Standing()))
+    return patch.object(topic_log, "TakeRequest", lambda *args: replace(TakeRequest(*args), times=Standing()))
 
 
 def a_give_back_keeps_the_token() -> Any:
@@ -202,18 +202,18 @@ def commit_wakes_nobody() -> Any:
 
 def wrong_ids_are_believed() -> Any:
     """What the ids of an INSERT have left out is not looked for."""
-    return patch.object(ReceiverSet, "_look_for_added", lambda self: self._added.take())
+    return patch.object(ReceiverSet, "_poll_for_added", lambda self: self._added.take())
 
 
 def put_off_for_ever() -> Any:
     """What a commit has put off is not looked for when it falls due."""
-    put_off = Rechecker.put_off
-    return patch.object(Rechecker, "put_off", lambda *args: None if put_off(*args) is None else float("inf"))
+    postponed = Rechecker.postponed
+    return patch.object(Rechecker, "postponed", lambda *args: None if postponed(*args) is None else float("inf"))
 
 
 def neighbours_are_not_heard() -> Any:
     """The word of another proxy is dropped."""
-    return patch.object(Engine, "heard", lambda self, report: None)
+    return patch.object(Engine, "on_remote_commit", lambda self, report: None)
 
 
 def no_timer_for_what_falls_due() -> Any:
@@ -235,23 +235,23 @@ def leases_of_the_gone_run_out() -> Any:
 
 def no_pause_after_conflicts() -> Any:
     """What could not be claimed is tried again at once."""
-    return patch.multiple(conflicts, FIRST_PAUSE_SECONDS=1e-6, MOST_PAUSE_SECONDS=1e-6)
+    return patch.multiple(conflicts, FIRST_PAUSE_SECONDS=1e-6, MAX_PAUSE_SECONDS=1e-6)
 
 
 def late_answers_are_believed() -> Any:
     """A lease is measured from when it was heard of."""
-    real = DatabaseWork.timed
+    real = DatabaseWork.run_timed
 
     async def hopeful(self: DatabaseWork, call: Any) -> Any:
         result, _ = await real(self, call)
-        return result, self._passed()
+        return result, self._boottime()
 
-    return patch.object(DatabaseWork, "timed", hopeful)
+    return patch.object(DatabaseWork, "run_timed", hopeful)
 
 
 def what_waits_is_not_looked_at() -> Any:
     """What was handed out goes to the socket whenever that may be."""
-    return patch.object(Subscription, "drop_over", lambda self, batch: ())
+    return patch.object(Subscription, "drop_expired", lambda self, batch: ())
 
 
 def pause_comes_too_late() -> Any:
@@ -275,7 +275,7 @@ def unacked_is_purged() -> Any:
 
 def places_are_not_counted() -> Any:
     """As if each claim of a queue with max_concurrency began with nothing in flight, as a new proxy's memory does."""
-    return patch.object(limits._Claiming, "_free_places", lambda self: self._queue.options.max_concurrency)
+    return patch.object(limits._Claiming, "_free_slots", lambda self: self._queue.options.max_concurrency)
 
 
 def rate_is_not_kept() -> Any:
@@ -285,33 +285,33 @@ def rate_is_not_kept() -> Any:
 
 def order_is_not_asked_for() -> Any:
     """Whatever is due may go, whatever is before it or in flight of its key."""
-    return patch.object(order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
+    return patch.object(order.KeyOrder, "_free", lambda self, ids: [one for one in self._positions(ids) if one.due])
 
 
 def company_counts() -> Any:
     """A lease that ran out is an attempt, whatever its receiver held besides."""
-    return patch.object(sql_lease, "_was_beside", lambda row, terms: False)
+    return patch.object(sql_lease, "_was_alongside", lambda row, terms: False)
 
 
 def what_goes_alone_goes_in_company() -> Any:
     """Nobody asks of what is due whether a crash made it so. It is leased as all else is."""
     planted = ExitStack()
     planted.enter_context(patch.object(delivery_cache, "goes_alone", lambda due_ns: False))
-    planted.enter_context(patch.object(sql_lease, "_parted", lambda rows, terms: rows))
+    planted.enter_context(patch.object(sql_lease, "_claimable", lambda rows, terms: rows))
     return planted
 
 
 def a_stop_gives_back_what_is_held() -> Any:
     """A proxy that stops makes all that its receivers hold due at once."""
 
-    def hasty(self: Departures, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
+    def hasty(self: DisconnectHandler, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
         leases: list[Release] = []
         for subscription in subscriptions:
             leases += self._rechecker.drop_holder(subscription)
             subscription.end(error)
         return leases
 
-    return patch.object(Departures, "end_all", hasty)
+    return patch.object(DisconnectHandler, "end_all", hasty)
 
 
 def silence_is_not_bounded() -> Any:
@@ -433,7 +433,7 @@ def the_newest_is_compacted() -> Any:
 
 def compaction_asks_no_group() -> Any:
     """What a group is to be kept is compacted."""
-    return patch.object(compaction, "first_kept", lambda *args: compaction.NO_BOUND)
+    return patch.object(compaction, "first_retained", lambda *args: compaction.NO_BOUND)
 
 
 def compaction_has_no_lag() -> Any:

@@ -22,7 +22,7 @@ from engine.backend import sessions
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, QueueSpec, StartAt, TopicSpec
-from engine.model.topics import Sought
+from engine.model.topics import SeekResult
 from engine.store.topic_log import TopicLog
 
 R = TypeVar("R")
@@ -214,7 +214,7 @@ class SimTopicLog(TopicLog):
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         await TopicLog.begin(self._moving(group, start), group, topic, start)
 
-    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
         return await TopicLog.seek(self._moving(group.name, start), group, topic, start)
 
     def _moving(self, group: QueueName, start: StartAt) -> TopicLog:

@@ -25,7 +25,7 @@ from engine.engine import Engine, EngineOptions, OpenStream, Subscription
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
-from engine.store.base import Claim, Look, LookAndClaim, Scanned
+from engine.store.base import Claim, PollAndClaim, PollResult, ScanResult
 from engine.store.sql_store import SqlMessageStore
 from engine.store.topic_log import no_conditions
 from proxy.session.transaction_scope import TransactionScope
@@ -67,7 +67,7 @@ class SimClock:
     def monotonic(self) -> float:
         return self._loop.time()
 
-    def passed(self) -> float:
+    def boottime(self) -> float:
         return self.monotonic()
 
 
@@ -79,27 +79,27 @@ class SimStore(SqlMessageStore):
         self._proxy = proxy
         self.topics = SimTopicLog(proxy.world.database, pool, *args, no_conditions, logger=logger)
 
-    async def look(self, *args: Any, **options: Any) -> Look:
-        look = await super().look(*args, **options)
+    async def poll(self, *args: Any, **options: Any) -> PollResult:
+        look = await super().poll(*args, **options)
         self._looked(args[0], look)
         return look
 
-    def _looked(self, queue: QueueSpec, look: Look) -> None:
+    def _looked(self, queue: QueueSpec, look: PollResult) -> None:
         ids = [key.id for key in look.keys]
         self._proxy.world.claims.of(queue.name).looked(self._proxy.actor, ids)  # type: ignore[arg-type]
 
-    async def scan(self, *args: Any, **options: Any) -> Scanned:
+    async def scan(self, *args: Any, **options: Any) -> ScanResult:
         scanned = await super().scan(*args, **options)
-        self._looked(args[0], scanned.look)
+        self._looked(args[0], scanned.poll)
         return scanned
 
     async def claim(self, queue: QueueSpec, ids: Sequence[Any], *args: Any, **options: Any) -> Claim:
         self._proxy.world.claims.of(queue.name).claims(self._proxy.actor, ids)
         return await super().claim(queue, ids, *args, **options)
 
-    async def look_and_claim(self, *args: Any, **options: Any) -> LookAndClaim:
-        found = await super().look_and_claim(*args, **options)
-        self._looked(args[0], found.look)
+    async def poll_and_claim(self, *args: Any, **options: Any) -> PollAndClaim:
+        found = await super().poll_and_claim(*args, **options)
+        self._looked(args[0], found.poll)
         return found
 
 
@@ -208,7 +208,7 @@ class SimProxy:
         """A neighbour's word arrives."""
         if self.serving and not self.loop.dead:
             self._note_told(report)
-            self.engine.heard(report)
+            self.engine.on_remote_commit(report)
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction on this proxy is committed."""
@@ -415,25 +415,25 @@ class Session:
         rest = _Rest()
         if isinstance(subscription, Subscription):
             subscription.unread = rest.unread
-        give_back = True
+        release = True
         try:
             async for batch in subscription:
                 for at in range(len(batch.rows)):
                     row, rest.messages = batch.part(at, at + 1), batch.messages[at + 1 :]
-                    if not subscription.drop_over(row):
+                    if not subscription.drop_expired(row):
                         self._sent(plan.request.queue, line, row)
                         line.send(row)
                     await line.drained()
                     if rest.cut:
                         raise ShuttingDown("Server shutdown in progress")
-            give_back = False
+            release = False
         except ShuttingDown:
             raise
         except BaseException:
             self._ended(subscription)
             raise
         finally:
-            await subscription.close(give_back=give_back)
+            await subscription.close(release=release)
 
     def _ended(self, subscription: OpenStream) -> None:
         if isinstance(subscription, Subscription):
@@ -460,13 +460,13 @@ class Session:
             line.on_gone()
 
     def _watch_leases(self, subscription: Subscription, line: Line) -> None:
-        give, queue = subscription.give, subscription.request.queue
+        deliver, queue = subscription.deliver, subscription.request.queue
 
         def told(messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
             self._handed(queue, line, messages)
-            give(messages, ends)
+            deliver(messages, ends)
 
-        subscription.give = told  # type: ignore[method-assign]
+        subscription.deliver = told  # type: ignore[method-assign]
 
 
 @dataclass(eq=False)

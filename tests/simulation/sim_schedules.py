@@ -23,7 +23,7 @@ from engine.engine import Engine, EngineOptions
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName
-from engine.model.schedules import Cron, Every, Insertion, Missed, Rule, Schedule, ScheduleName, Word
+from engine.model.schedules import Cron, Every, Insertion, Missed, Rule, Schedule, ScheduleName, SpecialValue
 from engine.schedules.ticks import next_tick
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.schedules import create_schedules
@@ -103,7 +103,7 @@ class Process:
     def monotonic(self) -> float:
         return self.world.timeline.now
 
-    def passed(self) -> float:
+    def boottime(self) -> float:
         return self.world.timeline.now
 
     def committed(self, report: CommitReport) -> None:
@@ -153,7 +153,7 @@ class ScheduleWorld:
                 EPOCH_NS,
                 EPOCH_NS,
                 ("k", "n"),
-                (name, Word.TICK),
+                (name, SpecialValue.TICK),
             )
             self.database.run_at(create_sql(schedule), EPOCH_NS)
 
@@ -181,7 +181,7 @@ class ScheduleWorld:
 
     def _hear(self, process: Process, report: CommitReport) -> None:
         if process in self.alive:
-            process.loop.call_soon(process.engine.heard, report)
+            process.loop.call_soon(process.engine.on_remote_commit, report)
 
     def run(self, seconds: float) -> None:
         """Let so much time pass, with kills and minutes in which all of them believe that they lead."""

@@ -26,6 +26,7 @@ pytestmark = [
         "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine .* was never awaited:RuntimeWarning"
     ),
     pytest.mark.timeout(600),  # seconds of work, minutes where the machine has other work
+    pytest.mark.long,
 ]
 
 

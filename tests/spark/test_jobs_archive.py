@@ -12,7 +12,7 @@ from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectorError
 from spark_connector.jobs.archive import job
 from spark_connector.jobs.archive.job import archive
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 PAYLOAD = "payload VARCHAR(40)"
 
@@ -142,10 +142,10 @@ def test_a_folder_is_one_queues(spark, gate, sql, queue, archive_queue, tmp_path
 
 
 def test_a_second_job_at_the_same_time_is_refused(spark, gate, archive_queue, tmp_path):
-    at = place(options(gate, archive_queue))
+    at = queue_address(options(gate, archive_queue))
     with Client(at.address) as client:
         first = job.ArchivedQueue(client, archive_queue)
-        first.insist_alone()
+        first.check_lock()
         refused(lambda: archive(spark, options(gate, archive_queue), str(tmp_path / "a")), "another job archives")
     archive(spark, options(gate, archive_queue), str(tmp_path / "a"))
 

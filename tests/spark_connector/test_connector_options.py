@@ -119,13 +119,13 @@ def test_secrets(tmp_path, monkeypatch):
 
 def test_a_schema_takes_the_options_of_both_reads_and_no_others():
     mine = {**LEAST, "includeAcked": "true", "leaseSeconds": "30"}
-    assert options.place(mine).queue == "q"
+    assert options.queue_address(mine).queue == "q"
     with pytest.raises(OptionError, match=r"'leasSeconds' of spark.read or spark.readStream: did you mean"):
-        options.place({**LEAST, "leasSeconds": "3"})
+        options.queue_address({**LEAST, "leasSeconds": "3"})
     with pytest.raises(OptionError, match=r"belongs to df.write"):
-        options.place({**LEAST, "batchsize": "3"})
+        options.queue_address({**LEAST, "batchsize": "3"})
     with pytest.raises(OptionError, match=r"name one queue or topic by queue or topic"):
-        options.place({**LEAST, "sourceColumn": "from"})
+        options.queue_address({**LEAST, "sourceColumn": "from"})
 
 
 # --- the document

@@ -12,11 +12,11 @@ pytest.importorskip("pyspark", reason="pyspark is an extra")
 def test_a_limit_of_a_kind_that_is_not_known():
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-    from spark_connector.datasource import _most
+    from spark_connector.datasource import _row_limit
 
-    assert (_most(ReadMaxRows(5)), _most(ReadAllAvailable())) == (5, None)
+    assert (_row_limit(ReadMaxRows(5)), _row_limit(ReadAllAvailable())) == (5, None)
     with pytest.raises(ConnectorError, match="bounds a micro-batch"):
-        _most(object())
+        _row_limit(object())
 
 
 def test_a_commit_of_which_a_task_told_nothing_is_refused():

@@ -15,8 +15,10 @@ from engine.model.schedules import Cron, values_text
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
-    ChangeSchedule,
+    AlterSchedulePlan,
     CreateConsumerGroup,
+    CreateSchedulePlan,
+    DropSchedulePlan,
     Effects,
     EndInGroup,
     Execute,
@@ -24,18 +26,16 @@ from rewriter.plan import (
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
-    MakeSchedule,
     NoOperation,
-    OnSchedule,
     Passthrough,
     Plan,
     PlanContext,
     ReadSystem,
     Rebind,
     Redrive,
-    RemoveSchedule,
+    RunSchedulePlan,
+    SchedulePlan,
     SeekConsumerGroup,
-    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
     ShowCreateSchedule,
@@ -98,7 +98,7 @@ def outcome(planner: Planner, case: Case) -> list[str]:
 
 
 def rendered(plan: Plan) -> list[str]:
-    if isinstance(plan, OnSchedule | ShowSchedules | ShowCreateSchedule):
+    if isinstance(plan, SchedulePlan | ShowSchedules | ShowCreateSchedule):
         return _schedule(plan)
     match plan:
         case Passthrough(effects):
@@ -168,20 +168,20 @@ def rendered(plan: Plan) -> list[str]:
             return [f"use {database}"]
 
 
-def _schedule(plan: OnSchedule | ShowSchedules | ShowCreateSchedule) -> list[str]:
+def _schedule(plan: SchedulePlan | ShowSchedules | ShowCreateSchedule) -> list[str]:
     match plan:
-        case MakeSchedule(name, queue, if_not_exists, rule, columns, values, missed):
+        case CreateSchedulePlan(name, queue, if_not_exists, rule, columns, values, missed):
             made = f"make schedule {name} on {queue}" + (" if it is not there" if if_not_exists else "")
             at = f"{rule}, {rule.zone}" if isinstance(rule, Cron) else f"{rule}"
             given = f"{'its columns' if columns is None else ', '.join(columns)}: {values_text(values)}"
             return [f"{made}, {at}, missed {missed.value}", given]
-        case ChangeSchedule(name, paused, cron, zone, every, missed):
+        case AlterSchedulePlan(name, paused, cron, zone, every, missed):
             given = {"paused": paused, "cron": cron, "zone": zone, "every": every, "missed": missed and missed.value}
             changes = ", ".join(f"{key} = {value}" for key, value in given.items() if value is not None)
             return [f"change schedule {name}: {changes}"]
-        case RemoveSchedule(name, if_exists):
+        case DropSchedulePlan(name, if_exists):
             return [f"drop schedule {name}" + (" if it is there" if if_exists else "")]
-        case SendSchedule(name):
+        case RunSchedulePlan(name):
             return [f"send the message of schedule {name}"]
         case ShowSchedules(database, like):
             return [f"show schedules of {database or 'all databases'}" + (f" like {like!r}" if like else "")]

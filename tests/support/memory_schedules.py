@@ -40,10 +40,10 @@ class MemorySchedules:
 
     async def waiting(self, database: str) -> WaitingSchedules:
         self._called("waiting")
-        found = {
+        schedules = {
             name: WaitingSchedule(row.next_ns, bool(row.problem)) for name, row in self.rows.items() if not row.paused
         }
-        return WaitingSchedules(self.clock.now_ns(), found)
+        return WaitingSchedules(self.clock.now_ns(), schedules)
 
     async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
         self._called("due")

@@ -1,7 +1,7 @@
 """MemoryStore: a MessageStore over dictionaries, held to the same contract suite as the stores in SQL.
 
 It can do what a database does to us: answer late, fail before or after it has done the work, keep rows locked. `calls`
-counts what it was asked, for tests that say how much database work something may cause; a look_and_claim counts as the
+counts what it was asked, for tests that say how much database work something may cause; a poll_and_claim counts as the
 two that it is made of, and in `at_once`.
 """
 
@@ -20,7 +20,7 @@ from virtual_time import VirtualClock, pass_time
 from engine.clock import Clock
 from engine.model.epochs import is_spent
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.lease_token import LeaseTimes, grown, voided
+from engine.model.lease_token import LeaseTimes, next_token, voided
 from engine.model.options import QueueOptions
 from engine.model.queue import (
     ColumnMeta,
@@ -35,23 +35,23 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.states import REJECTED_NS, due_again, goes_alone, is_beside, is_lease_end, lease_end
+from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 from engine.store.base import (
     Claim,
     ForeseenLease,
-    Held,
-    Hold,
-    LeaseStanding,
+    LeasedMessage,
+    LeaseState,
     LeaseUnknown,
-    Look,
-    LookAndClaim,
+    LimitWait,
     Page,
     PartitionPurge,
+    PollAndClaim,
+    PollResult,
     Position,
     Release,
-    Scanned,
+    ScanResult,
     first_free,
-    holds,
+    lease_is_current,
     release_of,
 )
 from engine.store.census import Census
@@ -195,8 +195,8 @@ class MemoryStore:
 
         return await self._call("load_catalog", work)
 
-    async def look(self, queue: QueueSpec, limit: int) -> Look:
-        async def work() -> Look:
+    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
+        async def work() -> PollResult:
             now = self._now_ns()
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]
             due = [row for row in waiting if row.time_next is None or row.time_next <= now]
@@ -205,14 +205,14 @@ class MemoryStore:
             later = [
                 row.time_next for row in waiting if row.time_next is not None and now < row.time_next < REJECTED_NS
             ]
-            return Look(now, tuple(keys[:limit]), min(later, default=None), len(keys) > limit)
+            return PollResult(now, tuple(keys[:limit]), min(later, default=None), len(keys) > limit)
 
-        return await self._call("look", work)
+        return await self._call("poll", work)
 
-    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
         """Conditions are Python here, over a row's fields."""
 
-        async def work() -> Scanned:
+        async def work() -> ScanResult:
             now = self.clock.now_ns()
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]
             later = [row.time_next for row in waiting if row.time_next is not None and row.time_next > now]
@@ -229,8 +229,8 @@ class MemoryStore:
                     keys.append(MessageKey(row.priority or 0, row.due_ns, row.id))
                 if examined == page.span or len(keys) == page.limit:
                     position = Position(row.priority, row.time_next, row.id)
-                    return Scanned(Look(now, tuple(sorted(keys)), min(later, default=None), True), position)
-            return Scanned(Look(now, tuple(sorted(keys)), min(later, default=None), False), None)
+                    return ScanResult(PollResult(now, tuple(sorted(keys)), min(later, default=None), True), position)
+            return ScanResult(PollResult(now, tuple(sorted(keys)), min(later, default=None), False), None)
 
         return await self._call("scan", work)
 
@@ -255,7 +255,7 @@ class MemoryStore:
             now, last = self._now_ns(), max(delays_ns)
             rejected: list[MessageId] = []
             claimed: list[tuple[Row, int]] = []
-            allowed, held_back = self._chosen(queue, ids, now)
+            allowed, deferred = self._chosen(queue, ids, now)
             for row in self._rows(queue, allowed):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
                     continue
@@ -266,24 +266,28 @@ class MemoryStore:
                     if not sharing.alone:
                         continue
                     name, last_had = row.lease_token or due_ns, self.last_receivers
-                    known = is_lease_end(due_ns) and last_had.had_beside(queue.name, row.id, epoch, name)
-                    epoch -= epoch > 0 and (is_beside(due_ns) or known)
+                    known = is_lease_end(due_ns) and last_had.was_alongside(queue.name, row.id, epoch, name)
+                    epoch -= epoch > 0 and (is_alongside(due_ns) or known)
                 if 0 < queue.options.attempts_max <= epoch:
                     row.time_next = REJECTED_NS
                     rejected.append(row.id)
                     continue
                 claimed.append((row, epoch))
-            alone = sharing.held_alone([row.id for row, _ in claimed])
+            alone = sharing.leased_alone([row.id for row, _ in claimed])
             for row, epoch in claimed:
                 due_ns = row.due_ns
-                end = lease_end(now + delays_ns[min(epoch, last)], beside=row.id not in alone)
+                end = lease_end(now + delays_ns[min(epoch, last)], alongside=row.id not in alone)
                 row.time_next, row.epoch = end, epoch + 1
-                row.lease_token = grown(row.lease_token, self.times.next(now))
+                row.lease_token = next_token(row.lease_token, self.times.next(now))
                 message = Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values())
                 messages.append(message._replace(token=row.lease_token))
             self._charge(queue, len(messages), now)
             return Claim(
-                now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None, tuple(rejected)
+                now,
+                tuple(messages),
+                tuple(deferred),
+                self._limit_wait(queue, now) if deferred else None,
+                tuple(rejected),
             )
 
         try:
@@ -292,7 +296,7 @@ class MemoryStore:
             leases = [release_of(message) for message in messages]
             raise LeaseUnknown(error, leases) from error
 
-    async def look_and_claim(
+    async def poll_and_claim(
         self,
         queue: QueueSpec,
         limit: int,
@@ -300,12 +304,12 @@ class MemoryStore:
         blocked: Collection[MessageId],
         delays_ns: Mapping[int, int],
         sharing: Sharing = UNMARKED,
-    ) -> LookAndClaim:
+    ) -> PollAndClaim:
         self.at_once += 1
-        look = await self.look(queue, limit)
-        ids = first_free(look, count, blocked, sharing)
+        poll = await self.poll(queue, limit)
+        ids = first_free(poll, count, blocked, sharing)
         claim = await self.claim(queue, ids, delays_ns, sharing=sharing) if ids else None
-        return LookAndClaim(look, ids, claim)
+        return PollAndClaim(poll, ids, claim)
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         leased: list[Message] = []
@@ -317,7 +321,7 @@ class MemoryStore:
             for row in self._rows(queue, ids):
                 if row.epoch == 0 and row.due_ns <= now and row.time_next == row.time_scheduled:
                     due_ns, row.time_next, row.epoch = row.due_ns, foreseen.until_ns, 1
-                    row.lease_token = grown(row.lease_token, self.times.next(now))
+                    row.lease_token = next_token(row.lease_token, self.times.next(now))
                     message = Message(row.id, 1, row.priority or 0, due_ns, row.time_next, row.values())
                     leased.append(message._replace(token=row.lease_token))
             return Claim(now, tuple(leased)) if leased else None
@@ -328,10 +332,10 @@ class MemoryStore:
             leases = [Release(id_, foreseen.earliest_ns, foreseen.until_ns, 1) for id_ in ids]
             raise LeaseUnknown(error, leases) from error
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
-        async def work() -> dict[MessageId, LeaseStanding]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
+        async def work() -> dict[MessageId, LeaseState]:
             rows = [row for row in self._rows(queue, ids) if row.due_ns < REJECTED_NS]
-            return {row.id: LeaseStanding(row.epoch or 0, row.time_next, row.lease_token) for row in rows}
+            return {row.id: LeaseState(row.epoch or 0, row.time_next, row.lease_token) for row in rows}
 
         return await self._call("unsettled", work)
 
@@ -348,7 +352,7 @@ class MemoryStore:
             count = 0
             for lease in leases:
                 for row in self._rows(queue, (lease.id,)):
-                    held = holds(lease, LeaseStanding(row.epoch or 0, row.time_next, row.lease_token))
+                    held = lease_is_current(lease, LeaseState(row.epoch or 0, row.time_next, row.lease_token))
                     if held and row.id not in self.locked:
                         apart = queue.options.tries_alone and (alone or goes_alone(lease.due_ns))
                         spent = counted and is_spent(queue, lease.epoch)
@@ -367,7 +371,7 @@ class MemoryStore:
 
         return await self._call("rejected", work)
 
-    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+    async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
         async def work() -> int:
             target = self._table(dead)
             rows = [row for row in self._rows(queue, ids) if row.time_next == REJECTED_NS and row.id not in self.locked]
@@ -378,12 +382,12 @@ class MemoryStore:
                 target[row.id] = replace(row, time_next=self._now_ns(), epoch=0, lease_token=0)
             return len(rows)
 
-        return await self._call("bury", work)
+        return await self._call("move_to_dead_letters", work)
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
         return None
 
-    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
+    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
         async def work() -> int:
             before = self.clock.now_ns() - queue.options.purge_after_ns
             table = self._table(queue)
@@ -414,13 +418,13 @@ class MemoryStore:
 
         return await self._call("census", work)
 
-    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
-        async def work() -> list[Held]:
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
+        async def work() -> list[LeasedMessage]:
             now = self.clock.now_ns()
             rows = sorted((row.due_ns, row.id) for row in self._table(queue).values() if is_lease_end(row.due_ns))
-            return [Held(id_, 0, 1, until, (until - now) / 1e9) for until, id_ in rows if until > now][:limit]
+            return [LeasedMessage(id_, 0, 1, until, (until - now) / 1e9) for until, id_ in rows if until > now][:limit]
 
-        return await self._call("held", work)
+        return await self._call("leased_messages", work)
 
     async def add_tokens(self, queue: QueueSpec) -> None:
         self.calls["add_tokens"] += 1
@@ -467,14 +471,14 @@ class MemoryStore:
             rate = Rate.of(queue.options.max_rate)
             self.arrivals[queue.name] = rate.after(now, self.arrivals.get(queue.name, 0), count)
 
-    def _hold(self, queue: QueueSpec, now: int) -> Hold | None:
-        held, options = self._in_flight(queue, now), queue.options
-        if options.max_concurrency is not None and len(held) >= options.max_concurrency:
-            return Hold(min(row.due_ns for row in held) - now, for_places=True)
+    def _limit_wait(self, queue: QueueSpec, now: int) -> LimitWait | None:
+        leased, options = self._in_flight(queue, now), queue.options
+        if options.max_concurrency is not None and len(leased) >= options.max_concurrency:
+            return LimitWait(min(row.due_ns for row in leased) - now, for_concurrency=True)
         if options.max_rate is not None:
             rate, arrival = Rate.of(options.max_rate), self.arrivals.get(queue.name, 0)
             if not rate.allowed(now, arrival):
-                return Hold(rate.wait_ns(now, arrival), for_places=False)
+                return LimitWait(rate.wait_ns(now, arrival), for_concurrency=False)
         return None
 
     async def close(self) -> None:

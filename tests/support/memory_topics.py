@@ -28,14 +28,14 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.sequence import Numbered, Sequencing
+from engine.model.sequence import NumberingResult, Sequencing
 from engine.model.topics import (
     IN_ORDER,
     GroupLag,
     GroupPosition,
     Hole,
     OpenTransactions,
-    Sought,
+    SeekResult,
     TopicExtent,
     entries,
     group_table,
@@ -111,9 +111,9 @@ class MemoryTopics:
     async def sequencing(self) -> Sequencing:
         return Sequencing.POSSIBLE
 
-    async def number(self, topic: TopicSpec) -> Numbered:
+    async def number(self, topic: TopicSpec) -> NumberingResult:
         assert not topic.sequenced, "the fake gives no numbers"
-        return Numbered()
+        return NumberingResult()
 
     async def number_all(self, topic: TopicSpec) -> None:
         await self.number(topic)
@@ -133,10 +133,10 @@ class MemoryTopics:
         _refuse(condition)
         return await self._call("rows", lambda: self._rows(topic.name, ids))
 
-    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
-        def work() -> Sought:
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
+        def work() -> SeekResult:
             position = self.positions[group.name] = self._position_at(topic.name, start)
-            return Sought(position.offset, 0)
+            return SeekResult(position.offset, 0)
 
         return await self._call("seek", work)
 

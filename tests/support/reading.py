@@ -27,7 +27,7 @@ def options(gate: Gate, queue: str | None, **more: Any) -> dict[str, str]:
 
 
 def described(gate: Gate, queue: str) -> Queue:
-    with Client(checked.place(options(gate, queue)).address) as client:
+    with Client(checked.queue_address(options(gate, queue)).address) as client:
         return describe(client, queue)
 
 

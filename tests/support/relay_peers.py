@@ -55,7 +55,7 @@ class Relay:
         self.link.connection_made(self.server)
         self.answers: list[tuple[int, Outcome]] = []
         self.losses: list[Outcome] = []
-        self.farewells: list[bytes] = []
+        self.closing_errors: list[bytes] = []
         self.decisions: list[tuple[int, bytes]] = []
         self.fast = fast
         self.instead: bytes | None = None  # what goes to the server in place of a fast command
@@ -74,21 +74,21 @@ class Relay:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         self.losses.append(outcome)
 
-    def farewell(self, packet: bytes) -> None:
-        self.farewells.append(packet)
+    def on_closing_error(self, packet: bytes) -> None:
+        self.closing_errors.append(packet)
 
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         self.decisions.append((command, packet[5:]))
         if not self.fast:
             return FastPath.REFUSE
-        return FastPath.RELAY_AND_TELL if self.instead is None else self.instead
+        return FastPath.RELAY_AND_REPORT if self.instead is None else self.instead
 
     async def begin(
-        self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False
+        self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, buffered: bool = False
     ) -> asyncio.Task[Outcome]:
         """A command under way, as after the client's packets have been read up to `seq`."""
         self.stream.seq = seq
-        task = asyncio.create_task(self.upstream.command(payload, more=more, hold=hold))
+        task = asyncio.create_task(self.upstream.command(payload, more=more, buffered=buffered))
         await settle()
         return task
 

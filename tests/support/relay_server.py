@@ -66,7 +66,7 @@ class RelayServer(WireServer):
         except StreamClosed:
             return
         self.logins.append(login)
-        stream.set_limits(MAX_PACKET_BYTES)
+        stream.commands.max_packet_bytes = MAX_PACKET_BYTES
         upstream = RelayUpstream(
             link,
             stream,
@@ -102,11 +102,11 @@ class RelayServer(WireServer):
         if payload[:1] == b"\x03" and b"/*collect*/" in payload:
             await self._collect(stream, await upstream.collect(payload[1:].decode()), capabilities)
             return
-        hold = b"/*hold*/" in payload
+        buffered = b"/*hold*/" in payload
         statements = payload[1:].split(b"/*next*/") if payload[:1] == b"\x03" else [payload[1:]]
         for number, statement in enumerate(statements, 1):
             more = number < len(statements)
-            outcome = await upstream.command(payload[:1] + statement, more=more, hold=hold)
+            outcome = await upstream.command(payload[:1] + statement, more=more, buffered=buffered)
             self.task_answers.append((payload[0], outcome))
             await upstream.deliver()
             if not outcome.ok:
@@ -136,7 +136,7 @@ class _Listener:
 
     def may_relay(self, command: int, packet: bytes) -> FastPath:
         fast = self._server.fast and b"/*" not in packet
-        return FastPath.RELAY_AND_TELL if fast else FastPath.REFUSE
+        return FastPath.RELAY_AND_REPORT if fast else FastPath.REFUSE
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         self._server.fast_answers.append((command, outcome))
@@ -144,4 +144,4 @@ class _Listener:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         self._stream.close()
 
-    def farewell(self, packet: bytes) -> None: ...
+    def on_closing_error(self, packet: bytes) -> None: ...

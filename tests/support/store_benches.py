@@ -53,7 +53,7 @@ class StoreBench(Protocol):
 
     async def lock(self, id_: MessageId) -> None: ...
 
-    async def beside(self, table: str) -> QueueSpec: ...
+    async def sibling(self, table: str) -> QueueSpec: ...
 
     async def close(self) -> None: ...
 
@@ -89,7 +89,7 @@ class MemoryBench:
     async def lock(self, id_: MessageId) -> None:
         self.store.locked.add(id_)
 
-    async def beside(self, table: str) -> QueueSpec:
+    async def sibling(self, table: str) -> QueueSpec:
         """Another queue, empty, of the same columns."""
         other = make_spec(QueueName(NAME.database, table))
         self.store.serve(self.spec, other)
@@ -138,7 +138,7 @@ class SqlBench:
     async def create(self, table: str) -> None:
         raise NotImplementedError
 
-    async def beside(self, table: str) -> QueueSpec:
+    async def sibling(self, table: str) -> QueueSpec:
         """Another queue, empty, of the same columns."""
         await self.create(table)
         return (await self.store.load_catalog(QueueCatalog())).queues[QueueName(self.spec.name.database, table)]

@@ -52,7 +52,7 @@ class VirtualClock:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def passed(self) -> float:
+    def boottime(self) -> float:
         return self.monotonic()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import uvloop
 from slowness import scaled
@@ -39,7 +39,7 @@ class Ear:
     """What one process hears of others, and what it answers them: by the question, or never before the event is set."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self.received: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self.answers: dict[str, Any] = {}
 
     async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
@@ -51,7 +51,7 @@ class Ear:
 
     async def next(self) -> tuple[Any, ...]:
         """The next thing heard."""
-        return await asyncio.wait_for(self.heard.get(), 5)
+        return await asyncio.wait_for(self.received.get(), 5)
 
 
 class RecordingTransport(asyncio.Transport):
@@ -77,7 +77,7 @@ class RecordingTransport(asyncio.Transport):
         pass
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        assert protocol is self._protocol
+        self._protocol = cast(asyncio.Protocol, protocol)
 
     def is_closing(self) -> bool:
         return self.closing

@@ -56,12 +56,12 @@ class Receiver:
     def go_on_reading(self) -> None:
         self._reading.set()
 
-    async def close(self, *, give_back: bool = True) -> None:
+    async def close(self, *, release: bool = True) -> None:
         """What the proxy does when its client is gone."""
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.task
-        await self.subscription.close(give_back=give_back)
+        await self.subscription.close(release=release)
 
 
 class World:
@@ -86,7 +86,7 @@ class World:
 
     @property
     def manager(self) -> MessageManager:
-        return self.engine._served[NAME].manager
+        return self.engine._queues[NAME].manager
 
     async def receive(self, queue: QueueName = NAME, *, reading: bool = True, **request: Any) -> Receiver:
         """A new receiver; one that is not `reading` takes one batch and then stops."""
@@ -100,7 +100,7 @@ class World:
         mode = WaitMode.NOWAIT if wait is None else WaitMode.WAIT
         receiver = await self.receive(limit=limit, wait_mode=mode, wait_seconds=wait or 0.0, **request)
         await receiver.ended.wait()
-        await receiver.subscription.close(give_back=receiver.error is not None)
+        await receiver.subscription.close(release=receiver.error is not None)
         return receiver
 
     async def commit(self, *rows: Row, queue: QueueName = NAME, told: Sequence[int] = ()) -> None:

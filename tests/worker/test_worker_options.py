@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from queuegate.cli.arguments import add_commands, with_password_asked
+from queuegate.cli.arguments import add_commands, with_password_prompt
 from queuegate.cli.connecting import target_of
 from queuegate.cli.failures import ConsoleError
 from queuegate_worker import Address, WorkerError
-from queuegate_worker.command import JsonLines, add_options, main, place_of
+from queuegate_worker.command import JsonLines, add_options, connection_target, main
 
 
 def options(*arguments: str) -> argparse.Namespace:
@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Callable[..., str | Address]:
     def make(*arguments: str, file: str | None = None, **environment: str) -> str | Address:
         if file is not None:
             (tmp_path / ".my.cnf").write_text(file)
-        return place_of(options(*arguments), environment, tmp_path)
+        return connection_target(options(*arguments), environment, tmp_path)
 
     return make
 
@@ -63,7 +63,7 @@ def test_files_and_options_are_read_as_the_operators_commands_read_them(place, t
     (tmp_path / "more.cnf").write_text("[queuegate]\nuser=included\n")
     parser = argparse.ArgumentParser()
     add_commands(parser.add_subparsers(), lambda options: 0)
-    theirs = parser.parse_args(with_password_asked(["status", *arguments]))
+    theirs = parser.parse_args(with_password_prompt(["status", *arguments]))
     (tmp_path / ".my.cnf").write_text(file)
     try:
         target = target_of(theirs, {"MYSQL_PWD": "p"}, tmp_path)

@@ -7,12 +7,12 @@ import pytest
 from worker_fakes import GONE, FakeProxy
 
 from queuegate_worker import Hooks, Message, Retry, WorkerError
+from queuegate_worker.connection import Connection
+from queuegate_worker.free_slots import FreeSlots
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat
-from queuegate_worker.held import Held
-from queuegate_worker.line import Line
+from queuegate_worker.in_flight import InFlight
 from queuegate_worker.receiver import Receiver
-from queuegate_worker.room import Room
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements
 
@@ -39,7 +39,7 @@ class Bench:
         self.proxy, self.told, self.pauses, self.ended = proxy, Told(), [], []
         handler = handler_of(handle, batches=batches)
         self.slot = Slot(
-            Line(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), Held(), self.told,
+            Connection(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), InFlight(), self.told,
             transactional=handler.transactional, clock=lambda: 0.0, pause=self.pauses.append, fail=self.ended.append,
         )  # fmt: skip
 
@@ -206,8 +206,9 @@ class Beating:
     """A heartbeat with a clock of the test's own; leases of 30 s."""
 
     def __init__(self, **answers):
-        self.now, self.held, self.proxy = 0.0, Held(), FakeProxy(**answers)
-        self.heartbeat = Heartbeat(Line(self.proxy.connect, 9), STATEMENTS, self.held, 30.0, lambda: self.now)
+        self.now, self.in_flight, self.proxy = 0.0, InFlight(), FakeProxy(**answers)
+        connection = Connection(self.proxy.connect, 9)
+        self.heartbeat = Heartbeat(connection, STATEMENTS, self.in_flight, 30.0, lambda: self.now)
 
     def at(self, now, **options):
         self.now = now
@@ -218,7 +219,7 @@ class Beating:
 
 def test_leases_are_renewed_when_they_are_a_third_old():
     beating = Beating()
-    beating.held.add([Message("q", 1, 1)])
+    beating.in_flight.add([Message("q", 1, 1)])
     assert beating.at(9.9) == []
     assert beating.at(10.1) == ["RENEW `q` WHERE id = 1 AND epoch = 1 FOR '30000ms'"]
     assert beating.at(20.0) == []
@@ -232,7 +233,7 @@ def test_what_cannot_be_renewed_is_lost_and_who_watches_is_told():
     seen = []
     gone.lease.watch(lambda: seen.append("gone"))
     kept.lease.watch(lambda: seen.append("kept"))
-    beating.held.add([kept, gone])
+    beating.in_flight.add([kept, gone])
     assert len(beating.at(11)) == 3  # both at once, then one by one
     assert seen == ["gone"] and gone.lost and not kept.lost
     assert beating.at(60) == ["RENEW `q` WHERE id = 1 AND epoch = 1 FOR '30000ms'"]
@@ -244,14 +245,14 @@ def test_what_cannot_be_renewed_is_lost_and_who_watches_is_told():
 def test_a_message_whose_row_the_handler_has_locked_holds_up_no_renewal():
     beating = Beating()
     acked, other = Message("q", 1, 1), Message("q", 2, 1)
-    beating.held.add([acked, other])
+    beating.in_flight.add([acked, other])
     acked.lease.settling = True
     assert beating.at(11) == ["RENEW `q` WHERE id = 2 AND epoch = 1 FOR '30000ms'"]
 
 
 def test_a_failed_renewal_is_tried_at_the_next_beat():
     beating = Beating(RENEW=(GONE, 1))
-    beating.held.add([Message("q", 1, 1)])
+    beating.in_flight.add([Message("q", 1, 1)])
     assert len(beating.at(11)) == 1
     assert len(beating.at(16)) == 1
     assert beating.at(17) == []
@@ -262,16 +263,16 @@ class Receiving:
 
     def __init__(self, proxy, drain=True, **options):
         self.proxy, self.told, self.pauses, self.batches, self.away = proxy, Told(), [], [], []
-        self.room, self.now = Room(2), 0.0
+        self.free_slots, self.now = FreeSlots(2), 0.0
         self.receiver = Receiver(
-            Line(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.room, Held(), self.told,
-            **{"batch": 2, "drain": drain, "hand_over": self.begin, "clock": lambda: self.now,
-               "pause": self.pauses.append, "away": lambda: self.away.append(1), **options},
+            Connection(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.free_slots, InFlight(), self.told,
+            **{"batch": 2, "drain": drain, "dispatch": self.begin, "clock": lambda: self.now,
+               "pause": self.pauses.append, "on_reconnect": lambda: self.away.append(1), **options},
         )  # fmt: skip
 
     def begin(self, batch):
         self.batches.append([message.id for message in batch])
-        self.room.give_back()
+        self.free_slots.release()
 
 
 def rows(*ids):
@@ -305,7 +306,7 @@ def test_what_comes_while_it_is_stopped_is_given_back():
 
     def answer(sql):
         if sql.startswith("SELECT"):
-            assert receiving.receiver.polling == 77
+            assert receiving.receiver.polling_id == 77
             receiving.receiver.stop()
             return rows(1, 2)
         return 2

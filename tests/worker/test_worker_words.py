@@ -8,10 +8,10 @@ import pytest
 from queuegate_worker import Message, Reject, Retry, Worker, WorkerError
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.backoff import Backoff
-from queuegate_worker.command import found, main
-from queuegate_worker.errors import line_is_lost, permanent, reason_of
+from queuegate_worker.command import import_object, main
+from queuegate_worker.errors import connection_lost, permanent, reason_of
 from queuegate_worker.handlers import handler_of
-from queuegate_worker.receiver import columns_to_ask_for
+from queuegate_worker.receiver import columns_to_select
 from queuegate_worker.statements import Statements, ack_wait_of, quoted
 
 
@@ -139,9 +139,9 @@ def test_which_errors_end_what():
     assert permanent(pymysql.err.OperationalError(1045, "denied"), "q").args[0].startswith("q: ERROR 1045: denied")
     for number in (1205, 1213, 2013, 1040, 1218, 1053):
         assert permanent(pymysql.err.OperationalError(number, "x"), "q") is None
-    assert line_is_lost(pymysql.err.OperationalError(2006, "x")) and line_is_lost(OSError())
-    assert line_is_lost(pymysql.err.InterfaceError(0, ""))
-    assert not line_is_lost(pymysql.err.OperationalError(1213, "deadlock")) and not line_is_lost(ValueError())
+    assert connection_lost(pymysql.err.OperationalError(2006, "x")) and connection_lost(OSError())
+    assert connection_lost(pymysql.err.InterfaceError(0, ""))
+    assert not connection_lost(pymysql.err.OperationalError(1213, "deadlock")) and not connection_lost(ValueError())
 
 
 def test_a_message_is_a_frozen_value():
@@ -169,15 +169,15 @@ def test_a_handler_is_found_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "mine_ok.py").write_text("class C:\n    def f(m): pass\ng = C.f\n")
     (tmp_path / "mine_broken.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert found("mine_ok:g") is found("mine_ok:C.f")
+    assert import_object("mine_ok:g") is import_object("mine_ok:C.f")
     for name, words in (
         ("mine_ok", "module:function"), (":g", "module:function"), ("mine_ok:h", "has no 'h'"),
         ("mine_not_there:g", "there is no module 'mine_not_there'"), ("mine_ok.sub:g", "there is no module"),
     ):  # fmt: skip
         with pytest.raises(WorkerError, match=words):
-            found(name)
+            import_object(name)
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        found("mine_broken:g")
+        import_object("mine_broken:g")
 
 
 def test_mistakes_in_the_command_line_are_exit_code_2(capsys, monkeypatch):
@@ -199,8 +199,8 @@ def test_deliveries_with_tokens_are_named_by_them():
         (3, 78, "2000ms"),
     ]
     assert made.acked(alike[0])[1] == (1, 77)
-    assert columns_to_ask_for(["id", "n"], tokens=True) == ["id", "n", "epoch", "lease_token"]
-    assert columns_to_ask_for(["id", "epoch"], tokens=False) == ["id", "epoch"]
+    assert columns_to_select(["id", "n"], tokens=True) == ["id", "n", "epoch", "lease_token"]
+    assert columns_to_select(["id", "epoch"], tokens=False) == ["id", "epoch"]
 
 
 def test_a_message_acks_its_own_delivery_by_its_token():

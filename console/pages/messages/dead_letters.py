@@ -1,6 +1,6 @@
 """Dead letters by their errors: how many of each, since when, and an example.
 
-Four statements: the queue's figures and columns, one SELECT of groups over at most LOOKED_AT_MAX dead letters, in the
+Four statements: the queue's figures and columns, one SELECT of groups over at most SCANNED_MAX dead letters, in the
 order of an index, and one of the examples.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.database import Column, StatementError, queue_sql
-from console.pages.known_queues import figures_of
 from console.pages.messages.message_rows import LISTED_CHARACTERS, Value, id_text, readable, select, value
 from console.pages.queue import columns_of
+from console.pages.visible_queues import figures_of
 from console.visits import QUEUE_PARAMETERS, Page, Visit
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from engine.model.states import not_set_aside
 
 GROUPS_MAX = 50
-LOOKED_AT_MAX = 50_000
+SCANNED_MAX = 50_000
 ERROR_CHARACTERS = 200
 """Of an error, by which dead letters are grouped: what comes after it often differs from message to message."""
 
@@ -31,7 +31,8 @@ _OWN = frozenset(("attempts", "time_dead", "source"))
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
     """Dead letters with one error, None where none was given. `first_ns` and `last_ns`: when the first and the last of
-    them died, None where the queue does not say it; `example`: the id of one, with the beginnings of some `values`."""
+    them died, None where the queue does not record it; `example`: the id of one, with the beginnings of some
+    `values`."""
 
     error: str | None
     count: int
@@ -44,7 +45,7 @@ class ErrorGroup:
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     """What the page shows. `total`: unacked ones in the table, at least so many where the figure is not `exact`.
-    `whole`: all of them were looked at, and all groups are shown. `source`: the queue that they come from."""
+    `whole`: all of them were scanned, and all groups are shown. `source`: the queue that they come from."""
 
     queue: QueueName
     total: int
@@ -67,11 +68,11 @@ async def read_dead_letters(visit: Visit) -> DeadLetters:
         rows = answer.rows[:GROUPS_MAX]
         examples = await _examples(visit, queue, columns, [row["example"] for row in rows])
     except StatementError as error:
-        refused = error.said
+        refused = error.full_message
         return DeadLetters(queue, total, figures.exact, (), True, None, "", refused)
     groups = tuple(_group(row, examples) for row in rows)
-    looked_at = sum(group.count for group in groups)
-    whole = len(answer.rows) <= GROUPS_MAX and looked_at < LOOKED_AT_MAX
+    scanned = sum(group.count for group in groups)
+    whole = len(answer.rows) <= GROUPS_MAX and scanned < SCANNED_MAX
     sources = {readable(row["source"]) for row in rows if row["source"] is not None}
     source = sources.pop() if len(sources) == 1 else None
     return DeadLetters(queue, total, figures.exact, groups, whole, source, answer.sql)
@@ -80,14 +81,14 @@ async def read_dead_letters(visit: Visit) -> DeadLetters:
 def groups_sql(queue: QueueName, columns: Sequence[str]) -> str:
     """The SELECT of the groups, the largest first. A queue may lack some columns."""
 
-    def known(column: str) -> str:
+    def column_or_null(column: str) -> str:
         return column if column in columns else "NULL"
 
     error = f"SUBSTRING(last_error, 1, {ERROR_CHARACTERS})" if "last_error" in columns else "NULL"
     order = ", ".join(f"{name} DESC" for name in ("priority", "time_next", "id") if name in columns)
     rows = (
-        f"SELECT id, {error} AS error, {known('time_dead')} AS died, {known('source')} AS source"
-        f" FROM {queue_sql(queue)} WHERE {UNACKED} ORDER BY {order} LIMIT {LOOKED_AT_MAX}"
+        f"SELECT id, {error} AS error, {column_or_null('time_dead')} AS died, {column_or_null('source')} AS source"
+        f" FROM {queue_sql(queue)} WHERE {UNACKED} ORDER BY {order} LIMIT {SCANNED_MAX}"
     )
     return (
         "SELECT error, COUNT(*) AS messages, MIN(died) AS first_ns, MAX(died) AS last_ns, MAX(id) AS example,"

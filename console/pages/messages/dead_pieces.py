@@ -1,7 +1,8 @@
-"""Redrive or discard one dead letter, those with one error, or all: a page that asks, and an action in pieces.
+"""Redrive or discard one dead letter, those with one error, or all: a page that asks for confirmation, and an action in
+pieces.
 
 A statement concerns PIECE messages at most: it holds locks, and has a page's seconds. The action leads back to the
-page, which says how many are done and goes on by itself until somebody stops it.
+page, which says how many are done and continues automatically until the user stops it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DONE = {"redrive": "put back into the queue", "discard": "discarded"}
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """Which dead letters. `error`: the first ERROR_CHARACTERS of it; `id`: of one."""
 
     of: str
@@ -36,13 +37,13 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Confirmation:
     """What the page asks. `count`: how many there are, at least so many where it is not `exact`; `piece`: of one
-    statement. `going`: it goes on by itself."""
+    statement. `going`: it continues automatically."""
 
     queue: QueueName
     what: str
-    chosen: Chosen
+    chosen: Selection
     count: int
     exact: bool
     piece: int
@@ -52,16 +53,16 @@ class Asked:
     refused: str = ""
 
 
-def chosen(visit: Visit) -> Chosen:
+def chosen(visit: Visit) -> Selection:
     """As the parameters say. Raises BadInput."""
     of = visit.choice("of", OF, "")
     id_ = visit.text("id", most=ID_MAX) if of == "id" else ""
     if of == "id" and not id_:
         raise BadInput("id: give the id of a dead letter")
-    return Chosen(of, visit.text("error", most=ERROR_CHARACTERS) if of == "error" else "", id_)
+    return Selection(of, visit.text("error", most=ERROR_CHARACTERS) if of == "error" else "", id_)
 
 
-def condition(of: Chosen, columns: Sequence[Column]) -> Statement:
+def condition(of: Selection, columns: Sequence[Column]) -> Statement:
     """As SQL, empty for all of them. Raises BadInput."""
     match of.of:
         case "error":
@@ -84,7 +85,7 @@ def piece(what: str, queue: QueueName, where: Statement) -> Statement:
     return Statement(f"UPDATE {queue_sql(queue)} SET state = 'acked' WHERE {condition} {rest}", where.values)
 
 
-async def read_asked(visit: Visit) -> Asked:
+async def read_confirmation(visit: Visit) -> Confirmation:
     """See the module."""
     queue, of = visit.queue, chosen(visit)
     what = visit.choice("what", WHATS, "")
@@ -95,9 +96,9 @@ async def read_asked(visit: Visit) -> Asked:
         wanted = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
         count, exact = await count_of(visit, queue, Statement(wanted, where.values))
     except StatementError as error:
-        return Asked(queue, what, of, 0, True, 0, "", done, False, error.said)
+        return Confirmation(queue, what, of, 0, True, 0, "", done, False, error.full_message)
     sql = with_values(*piece(what, queue, where))
-    return Asked(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
+    return Confirmation(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
 
 
 async def _change(what: str, visit: Visit) -> Done:
@@ -109,12 +110,12 @@ async def _change(what: str, visit: Visit) -> Done:
     done, more = before + answer.affected, answer.affected >= PIECE
     goto = _page(queue, what, of, done) if more else link("/dead", db=queue.database, name=queue.table)
     letters = "dead letter is" if done == 1 else "dead letters are"
-    notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: somebody else was first."
-    told = {"changed": answer.affected, "done_so_far": done, "more": more}
-    return Done(notice, goto, without_values(statement.sql), told, answer.sql)
+    notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: another client was first."
+    result = {"changed": answer.affected, "done_so_far": done, "more": more}
+    return Done(notice, goto, without_values(statement.sql), result, answer.sql)
 
 
-def _page(queue: QueueName, what: str, of: Chosen, done: int) -> str:
+def _page(queue: QueueName, what: str, of: Selection, done: int) -> str:
     return link(
         "/dead/ask", db=queue.database, name=queue.table, what=what, of=of.of, error=of.error, id=of.id, done=done,
         going=1,
@@ -131,7 +132,7 @@ _WHAT = Parameter("what", f"one of {', '.join(WHATS)}", required=True)
 
 PAGES = (
     Page(
-        read_asked, "How many dead letters a REDRIVE would concern, or a discard", "/dead/ask", "dead_ask.html",
+        read_confirmation, "How many dead letters a redrive or a discard would change", "/dead/ask", "dead_ask.html",
         "/dead/ask", (*QUEUE_PARAMETERS, _WHAT, *_CHOSEN),
     ),
 )  # fmt: skip

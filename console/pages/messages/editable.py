@@ -1,7 +1,7 @@
 """What of a message may be changed, as a form has it, and the UPDATE that a filled form comes to. Pure.
 
-A browser writes line breaks of a text its own way, and sends every field, changed or not. So the form carries a digest
-of each value: what still has it was not changed, and what has another one by now was changed by somebody else.
+A browser changes the line breaks of a text, and sends every field, changed or not. So the form carries a digest of each
+value: a value with the same digest was not changed by the user; a row with another one was changed by another client.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _one_break(text: str) -> str:
 
 
 def editable(row: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Editable, ...]:
-    """The columns of a dead letter that may be mended: the user's own."""
+    """The columns of a dead letter that may be edited: the user's own."""
     own = [c for c in columns if c.name not in SYSTEM_COLUMNS and c.name not in _DEAD_LETTERS_OWN]
     return tuple(_editable(column, row[column.name]) for column in own[:COLUMNS_MAX])
 
@@ -76,7 +76,7 @@ def _closed(column: Column, text: str | None) -> str:
     if len(text) > WHOLE_CHARACTERS:
         return f"it has more than {WHOLE_CHARACTERS} characters: change it in SQL"
     if "\0" in text or _with_breaks_of(text, _one_break(text)) != text:
-        return "it has characters that a form does not keep: change it in SQL"
+        return "it has characters that a form cannot carry: change it in SQL"
     return ""
 
 
@@ -95,49 +95,49 @@ class Changes:
 
 def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, dead: bool) -> Changes:
     """Of a filled form; of a dead letter also what it consists of. Raises BadInput."""
-    found: dict[str, Key] = {}
+    values: dict[str, Key] = {}
     names = {column.name for column in columns}
     priority = visit.text("priority", most=20).strip()
     if priority and priority != visit.text("was_priority", most=20):
         if not _PRIORITY.fullmatch(priority):
-            raise BadInput("priority: is no whole number")
-        found["priority"] = int(priority)
+            raise BadInput("priority: is not a whole number")
+        values["priority"] = int(priority)
     due = visit.text("due", most=40).strip()
     moved = bool(due) and due != visit.text("was_due", most=40)
     if moved:
         if "time_scheduled" in names:
-            found["time_scheduled"] = due_ns(due)
-        found["time_next"] = due_ns(due)
-    known = {each.name: each for each in editable(row, columns)} if dead else {}
+            values["time_scheduled"] = due_ns(due)
+        values["time_next"] = due_ns(due)
+    shown = {each.name: each for each in editable(row, columns)} if dead else {}
     types = {column.name: column for column in columns}
     for n in range(1, COLUMNS_MAX + 1):
         name = visit.text(f"column{n}", most=NAME_MAX)
         if name:
-            found |= _body(visit, n, name, known, types, row)
-    return Changes(found, moved)
+            values |= _body(visit, n, name, shown, types, row)
+    return Changes(values, moved)
 
 
 def _body(
-    visit: Visit, n: int, name: str, known: Mapping[str, Editable], types: Mapping[str, Column], row: Mapping[str, Any]
+    visit: Visit, n: int, name: str, shown: Mapping[str, Editable], types: Mapping[str, Column], row: Mapping[str, Any]
 ) -> dict[str, Key]:
     """The change of one column of the form; empty where it was left as it was."""
-    if name not in known:
-        raise BadInput(f"column{n}: {name} is no column of a dead letter that can be mended")
+    if name not in shown:
+        raise BadInput(f"column{n}: {name} is not a column of a dead letter that can be edited")
     null = visit.choice(f"null{n}", ("", "null"), "") == "null"
-    given = None if null else visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2)
+    text = None if null else visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2)
     was = visit.text(f"was{n}", most=NAME_MAX)
-    if was and digest(given) == was:
+    if was and digest(text) == was:
         return {}
-    now = known[name]
+    now = shown[name]
     if now.closed:
         raise BadInput(f"{name}: {now.closed}")
     if was and was != now.was:
-        raise BadInput(f"{name}: somebody else has changed it meanwhile; load the form again")
-    return {name: None if given is None else _value(name, given, types[name], row[name])}
+        raise BadInput(f"{name}: another client has changed it meanwhile; reload the form")
+    return {name: None if text is None else _value(name, text, types[name], row[name])}
 
 
-def _value(name: str, given: str, column: Column, before: Any) -> Key:
-    text = _with_breaks_of(readable(before) or "", _one_break(given))
+def _value(name: str, text: str, column: Column, before: Any) -> Key:
+    text = _with_breaks_of(readable(before) or "", _one_break(text))
     if not is_bytes(column):
         return text
     if not is_no_text(before):
@@ -153,9 +153,9 @@ def due_ns(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise BadInput("due: is no date and time, such as 2026-12-24 18:00:00 (UTC)") from None
+        raise BadInput("due: is not a date and time such as 2026-12-24 18:00:00 (UTC)") from None
     if at.tzinfo is not None or at.year not in _YEARS:
-        raise BadInput(f"due: is no time in UTC of the years {_YEARS.start} to {_YEARS.stop - 1}")
+        raise BadInput(f"due: is not a time in UTC of the years {_YEARS.start} to {_YEARS.stop - 1}")
     micros = round((at - datetime(1970, 1, 1)).total_seconds() * 1_000_000)
     return micros * 1000
 
@@ -175,6 +175,6 @@ def update(queue: QueueName, key: Key, what: Changes, epoch: int | None, now_ns:
         values.append(epoch)
     where += f" AND COALESCE(time_next, 0) <> {REJECTED_NS}"
     if what.moved:
-        held = f"epoch > 0 AND time_next > {now_ns} AND {leased(MARK)}"
-        where += f" AND NOT COALESCE({held}, FALSE)"
+        leased_now = f"epoch > 0 AND time_next > {now_ns} AND {leased(MARK)}"
+        where += f" AND NOT COALESCE({leased_now}, FALSE)"
     return Statement(f"UPDATE {queue_sql(queue)} SET {assigned} WHERE {where}", (*what.values.values(), *values))

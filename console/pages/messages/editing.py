@@ -1,7 +1,7 @@
-"""The form that changes a message: its priority and its time, and of a dead letter what it consists of.
+"""The form that changes a message: its priority and its time, and of a dead letter also its own columns.
 
 Four statements at most: the queue's columns, the database's time, the row, and the UPDATE; a fifth, REDRIVE, where the
-mended dead letter is to go back at once.
+edited dead letter is to go back at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from console.pages.messages.message_rows import NOW, WHOLE_CHARACTERS, Message, 
 from console.pages.messages.message_verbs import Clauses, statement
 from console.pages.queue import columns_of
 from console.rendering import link
-from console.visits import QUEUE_PARAMETERS, Action, Done, NotThere, Page, Parameter, Visit
+from console.visits import QUEUE_PARAMETERS, Action, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
 
 @dataclass(frozen=True, slots=True)
 class EditPage:
-    """What the form needs. `columns`: those of a dead letter that may be mended. `refused`: why there is no form."""
+    """What the form needs. `columns`: those of a dead letter that may be edited. `refused`: why there is no form."""
 
     queue: QueueName
     id: str
@@ -41,7 +41,7 @@ class EditPage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Current:
     """The message as it is now."""
 
     key: Key
@@ -55,95 +55,97 @@ async def read_edit(visit: Visit) -> EditPage:
     """See the module. Raises NotThere."""
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     try:
-        found = await _found(visit, queue, id_)
+        current = await _read_current(visit, queue, id_)
     except StatementError as error:
-        return EditPage(queue, id_, None, "", "", (), error.said)
-    dead = found.message.state == "dead"
+        return EditPage(queue, id_, None, "", "", (), error.full_message)
+    dead = current.message.state == "dead"
     return EditPage(
         queue,
         id_,
-        found.message,
-        "" if found.row.get("priority") is None else str(found.row["priority"]),
-        due_text(found.message.due_ns),
-        editable(found.row, found.columns) if dead else (),
+        current.message,
+        "" if current.row.get("priority") is None else str(current.row["priority"]),
+        due_text(current.message.due_ns),
+        editable(current.row, current.columns) if dead else (),
     )
 
 
-async def _found(visit: Visit, queue: QueueName, id_: str) -> _Found:
+async def _read_current(visit: Visit, queue: QueueName, id_: str) -> _Current:
     database = visit.session.database
     columns = await columns_of(visit, queue)
     key = id_value(id_, columns)
     now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
     answer = await database.read(select(queue, columns, WHOLE_CHARACTERS, "`id` = %s", "LIMIT 1"), key)
     for row in answer.rows:
-        return _Found(key, columns, now_ns, row, message(row, now_ns, WHOLE_CHARACTERS))
-    raise NotThere(f"there is no message {id_} in {queue}: it may have been purged, or put back into its queue")
+        return _Current(key, columns, now_ns, row, message(row, now_ns, WHOLE_CHARACTERS))
+    raise NotFound(f"there is no message {id_} in {queue}: it may have been purged, or put back into its queue")
 
 
 async def edit(visit: Visit) -> Done:
     """Change the message as the form says. Raises BadInput, NotThere, DatabaseError."""
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     redrive = visit.choice("then", ("", "redrive"), "") == "redrive"
-    found = await _found(visit, queue, id_)
-    given = changes(visit, found.row, found.columns, dead=found.message.state == "dead")
+    current = await _read_current(visit, queue, id_)
+    changed = changes(visit, current.row, current.columns, dead=current.message.state == "dead")
     ran: list[str] = []
     logged: list[str] = []
-    said = "Nothing was changed: the form is as the message was."
-    if given.values:
-        epoch = visit.whole("epoch", 0, 999_999_999) if "epoch" in visit.given else None
-        what = update(queue, found.key, given, epoch, found.now_ns)
+    notice = "Nothing was changed: the form has the same values as the message."
+    if changed.values:
+        epoch = visit.whole("epoch", 0, 999_999_999) if "epoch" in visit.params else None
+        what = update(queue, current.key, changed, epoch, current.now_ns)
         answer = await visit.session.database.change(what.sql, *what.values)
         ran.append(answer.sql)
         logged.append(without_values(what.sql))
-        said = _in_words(queue, id_, given, answer.affected)
+        notice = _outcome_text(queue, id_, changed, answer.affected)
         if not answer.affected:
-            return Done(said, _page(queue, id_), logged[0], {"changed": 0}, ran[0])
+            return Done(notice, _page(queue, id_), logged[0], {"changed": 0}, ran[0])
     if not redrive:
-        return Done(said, _page(queue, id_), "; ".join(logged), {"changed": int(bool(given.values))}, "; ".join(ran))
-    return await _redriven(visit, queue, id_, found, said if given.values else "", ran, logged)
+        return Done(
+            notice, _page(queue, id_), "; ".join(logged), {"changed": int(bool(changed.values))}, "; ".join(ran)
+        )
+    return await _redriven(visit, queue, id_, current, notice if changed.values else "", ran, logged)
 
 
 async def _redriven(
-    visit: Visit, queue: QueueName, id_: str, found: _Found, said: str, ran: list[str], logged: list[str]
+    visit: Visit, queue: QueueName, id_: str, current: _Current, notice: str, ran: list[str], logged: list[str]
 ) -> Done:
     """After the UPDATE, which holds whatever REDRIVE comes to."""
-    what = statement("redrive", queue, [found.key], Clauses())
+    what = statement("redrive", queue, [current.key], Clauses())
     try:
         answer = await visit.session.database.change(what.sql, *what.values)
     except StatementError as error:
         if not ran:
             raise
-        told = f"{said} It is not put back: ERROR {error.number}: {error.message}"
-        return Done(told, _page(queue, id_), "; ".join(logged), {"changed": 1, "redriven": 0}, "; ".join(ran))
+        outcome = f"{notice} It was not put back: ERROR {error.number}: {error.message}"
+        return Done(outcome, _page(queue, id_), "; ".join(logged), {"changed": 1, "redriven": 0}, "; ".join(ran))
     except DatabaseError as error:
-        raise type(error)(f"{said} Whether it is put back is not known: {error.message}", error.number) from error
-    source = found.row.get("source")
+        raise type(error)(f"{notice} It is not known whether it was put back: {error.message}", error.number) from error
+    source = current.row.get("source")
     there = f"{queue.database}.{source}" if source else "its queue"
-    told = f"{said} Message {id_} is put back into {there}." if answer.affected else f"{said} It is not there any more."
+    outcome = f"Message {id_} is put back into {there}." if answer.affected else "It no longer exists."
     here = QueueName(queue.database, str(source)) if source and answer.affected else queue
     logged.append(without_values(what.sql))
     ran.append(answer.sql)
     return Done(
-        told.strip(),
+        f"{notice} {outcome}".strip(),
         _page(here, id_),
         "; ".join(logged),
-        {"changed": int(bool(said)), "redriven": answer.affected},
+        {"changed": int(bool(notice)), "redriven": answer.affected},
         "; ".join(ran),
     )
 
 
-def _in_words(queue: QueueName, id_: str, given: Changes, affected: int) -> str:
+def _outcome_text(queue: QueueName, id_: str, changed: Changes, affected: int) -> str:
     if affected:
-        return f"Message {id_} of {queue} has a new {', '.join(_names(given))}."
+        return f"Message {id_} of {queue} has a new {', '.join(_names(changed))}."
     return (
         f"Nothing was changed. Message {id_} of {queue} was delivered, acked or moved meanwhile"
-        f"{', or a receiver holds it' if given.moved else ''}, or has these values already."
+        f"{', or is in flight' if changed.moved else ''}, or has these values already."
     )
 
 
-def _names(given: Changes) -> list[str]:
+def _names(changed: Changes) -> list[str]:
     """The columns that have changed; both columns of a time are one."""
-    return ["time" if name == "time_next" else name for name in given.values if name != "time_scheduled"]
+    return ["time" if name == "time_next" else name for name in changed.values if name != "time_scheduled"]
 
 
 def _page(queue: QueueName, id_: str) -> str:

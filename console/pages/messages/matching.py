@@ -1,7 +1,8 @@
-"""An action on all messages of a state that fit a search: a page that asks, and the action in pieces.
+"""An action on all messages of a state that match a search: a page that asks for confirmation, and the action in
+pieces.
 
 A piece reads the ids of at most PIECE messages, in their order, and runs the verb on them with the same condition, so
-that a message that somebody else changes in between is left alone. The next piece begins behind the last id, and none
+that a message that another client changes in between is not changed. The next piece begins after the last id, and none
 goes beyond the largest id that there was when the page asked: so it ends, also where messages come all the time.
 """
 
@@ -19,13 +20,13 @@ from console.pages.messages.message_verbs import (
     VERBS,
     Clauses,
     Statement,
-    all_in_words,
-    given_clauses,
+    all_outcome_text,
     offered_for_state,
+    requested_clauses,
     statement_where,
 )
 from console.pages.messages.pieces import DONE_MAX, PIECE, count_of
-from console.pages.messages.search import PARAMETERS, Search, given_search, search_sql
+from console.pages.messages.search import PARAMETERS, Search, requested_search, search_sql
 from console.pages.queue import columns_of
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
@@ -33,8 +34,8 @@ from engine.model.queue import QueueName
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which messages: those of a state that fit a search, with ids after `after` and up to `until`, as addresses have
+class Selection:
+    """Which messages: those of a state that match a search, with ids after `after` and up to `until`, as addresses have
     ids."""
 
     state: str
@@ -44,13 +45,13 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMatching:
-    """What the page asks. `count`: how many fit, at least so many where it is not `exact`. `done`: how many the pieces
-    before have changed, of `seen`. `going`: it goes on by itself."""
+class MatchingConfirmation:
+    """What the page asks. `count`: how many match, at least so many where it is not `exact`. `done`: how many the
+    pieces before have changed, of `seen`. `going`: it continues automatically."""
 
     queue: QueueName
     verb: str
-    chosen: Chosen
+    chosen: Selection
     clauses: Clauses
     count: int
     exact: bool
@@ -68,24 +69,24 @@ class AskedMatching:
 
     @property
     def stop_address(self) -> str:
-        """This page, without going on by itself."""
+        """This page, without continuing automatically."""
         return _page(self.queue, self.verb, self.chosen, self.clauses, self.done, self.seen, going=False)
 
 
-def given_chosen(visit: Visit) -> Chosen:
+def selection_of(visit: Visit) -> Selection:
     """As the parameters say. Raises BadInput."""
     state = visit.choice("state", STATES, "unacked")
-    return Chosen(state, given_search(visit), visit.text("after", most=ID_MAX), visit.text("until", most=ID_MAX))
+    return Selection(state, requested_search(visit), visit.text("after", most=ID_MAX), visit.text("until", most=ID_MAX))
 
 
-def _condition(of: Chosen, columns: Sequence[Column], now_ns: int) -> Statement:
+def _condition(of: Selection, columns: Sequence[Column], now_ns: int) -> Statement:
     """Of the state and the search, without the ids. Raises BadInput."""
-    found = search_sql(of.search, columns)
+    search = search_sql(of.search, columns)
     state = condition(of.state, now_ns)
-    return Statement(f"{state} AND {found.sql}" if found.sql else state, found.values)
+    return Statement(f"{state} AND {search.sql}" if search.sql else state, search.values)
 
 
-def _in_range(of: Chosen, columns: Sequence[Column], where: Statement) -> Statement:
+def _in_range(of: Selection, columns: Sequence[Column], where: Statement) -> Statement:
     """The same of the ids that are left. Raises BadInput."""
     sql, values = where
     for sign, text in ((">", of.after), ("<=", of.until)):
@@ -94,31 +95,31 @@ def _in_range(of: Chosen, columns: Sequence[Column], where: Statement) -> Statem
     return Statement(sql, values)
 
 
-def _check(verb: str, of: Chosen, columns: Sequence[Column]) -> None:
-    # A dead-letter queue that somebody has made by hand may lack that column.
+def _check(verb: str, of: Selection, columns: Sequence[Column]) -> None:
+    # A dead-letter queue that was made by hand may lack that column.
     dead = verb == "redrive" or "time_dead" in {column.name for column in columns}
     if verb not in offered_for_state(of.state, dead=dead):
         raise BadInput(f"state: {verb.upper()} changes no {'dead letters' if dead else 'messages'} that are {of.state}")
 
 
-async def read_asked(visit: Visit) -> AskedMatching:
+async def read_confirmation(visit: Visit) -> MatchingConfirmation:
     """See the module."""
-    queue, of, database = visit.queue, given_chosen(visit), visit.session.database
+    queue, of, database = visit.queue, selection_of(visit), visit.session.database
     verb = visit.choice("verb", VERBS, "")
-    clauses = given_clauses(visit, verb, 2)
+    clauses = requested_clauses(visit, verb, 2)
     done, seen = visit.whole("done", 0, DONE_MAX), visit.whole("seen", 0, DONE_MAX)
     try:
         columns = await columns_of(visit, queue)
         _check(verb, of, columns)
         if not of.until:
             newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
-            of = Chosen(of.state, of.search, of.after, "" if newest is None else id_text(newest))
+            of = Selection(of.state, of.search, of.after, "" if newest is None else id_text(newest))
         where = _condition(of, columns, int((await database.read(NOW)).rows[0]["now_ns"]))
         count, exact = await count_of(visit, queue, _in_range(of, columns, where))
     except (StatementError, TooSlow) as error:
-        refused = error.said
-        return AskedMatching(queue, verb, of, clauses, 0, True, 0, "", done, seen, False, refused)
-    return AskedMatching(
+        refused = error.full_message
+        return MatchingConfirmation(queue, verb, of, clauses, 0, True, 0, "", done, seen, False, refused)
+    return MatchingConfirmation(
         queue, verb, of, clauses, count, exact, min(count, PIECE),
         with_values(*statement_where(verb, queue, where, clauses)), done, seen,
         visit.choice("going", ("", "1"), "") == "1" and count > 0,
@@ -127,8 +128,8 @@ async def read_asked(visit: Visit) -> AskedMatching:
 
 async def _change(verb: str, visit: Visit) -> Done:
     """One piece. Raises BadInput, DatabaseError."""
-    queue, of, database = visit.queue, given_chosen(visit), visit.session.database
-    clauses = given_clauses(visit, verb, 2)
+    queue, of, database = visit.queue, selection_of(visit), visit.session.database
+    clauses = requested_clauses(visit, verb, 2)
     before, seen = visit.whole("done", 0, DONE_MAX), visit.whole("seen", 0, DONE_MAX)
     if not of.until:
         raise BadInput("until: give the largest id, so that it ends where messages come all the time")
@@ -148,14 +149,14 @@ async def _change(verb: str, visit: Visit) -> Done:
         )
         changed = (await database.change(piece.sql, *piece.values)).affected
     done, seen, more = before + changed, seen + len(ids), len(ids) == PIECE
-    further = Chosen(of.state, of.search, id_text(ids[-1]) if ids else of.after, of.until)
-    told = {"changed": changed, "done_so_far": done, "more": more, "after": further.after, "until": of.until}
+    further = Selection(of.state, of.search, id_text(ids[-1]) if ids else of.after, of.until)
+    result = {"changed": changed, "done_so_far": done, "more": more, "after": further.after, "until": of.until}
     shown = statement_where(verb, queue, Statement(f"id IN ({len(ids)} ids) AND {where.sql}", where.values), clauses)
     goto = _page(queue, verb, further, clauses, done, seen, going=True) if more else _list(queue, of)
-    return Done(all_in_words(verb, queue, seen, done), goto, without_values(shown.sql), told, with_values(*shown))
+    return Done(all_outcome_text(verb, queue, seen, done), goto, without_values(shown.sql), result, with_values(*shown))
 
 
-def _parameters(queue: QueueName, of: Chosen) -> dict[str, object]:
+def _parameters(queue: QueueName, of: Selection) -> dict[str, object]:
     search = of.search
     return {
         "db": queue.database, "name": queue.table, "state": of.state,
@@ -163,11 +164,11 @@ def _parameters(queue: QueueName, of: Chosen) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _list(queue: QueueName, of: Chosen) -> str:
+def _list(queue: QueueName, of: Selection) -> str:
     return link("/queue", **_parameters(queue, of)) + "#messages"
 
 
-def _page(queue: QueueName, verb: str, of: Chosen, clauses: Clauses, done: int, seen: int, *, going: bool) -> str:
+def _page(queue: QueueName, verb: str, of: Selection, clauses: Clauses, done: int, seen: int, *, going: bool) -> str:
     return link(
         "/messages/ask", **_parameters(queue, of), verb=verb, after=of.after, until=of.until, delay=clauses.delay,
         reason=clauses.reason, done=done or "", seen=seen or "", going=1 if going else "",
@@ -187,14 +188,15 @@ _UNTIL = "only ids up to this one"
 
 PAGES = (
     Page(
-        read_asked, "How many messages of a state fit a search", "/messages/ask", "messages_ask.html", "/messages/ask",
+        read_confirmation, "How many messages of a state match a search", "/messages/ask", "messages_ask.html",
+        "/messages/ask",
         (*QUEUE_PARAMETERS, Parameter("verb", f"one of {', '.join(VERBS)}", required=True), *_CHOSEN,
          Parameter("until", f"{_UNTIL}; by default the largest that there is")),
     ),
 )  # fmt: skip
 ACTIONS = tuple(
     Action(
-        partial(_change, verb), f"{verb.capitalize()} all messages of a state that fit a search, {PIECE} at a time",
+        partial(_change, verb), f"{verb.capitalize()} all messages of a state that match a search, {PIECE} at a time",
         f"/messages/{verb}", f"/messages/{verb}",
         (*QUEUE_PARAMETERS, *_CHOSEN, Parameter("until", f"{_UNTIL}: `until` of /messages/ask", required=True)),
     )

@@ -1,7 +1,7 @@
-"""One message: all its columns, every failed attempt, who holds it, and why it is where it is.
+"""One message: all its columns, every failed attempt, which receiver holds it, and why it is in its state.
 
 Five statements at most: the queue's columns, the database's time, the row, TRACE MESSAGE, which explains, and which
-queues there are. An account that may not read the table may still be told the explanation, and the other way round.
+queues there are. An account that may not read the table may still see the explanation, and vice versa.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.database import StatementError, queue_sql
-from console.pages.known_queues import dead_letters_of
 from console.pages.messages.message_rows import (
     NOW,
     WHOLE_CHARACTERS,
@@ -26,7 +25,8 @@ from console.pages.messages.message_rows import (
 )
 from console.pages.messages.message_verbs import offered
 from console.pages.queue import columns_of
-from console.visits import QUEUE_PARAMETERS, NotThere, Page, Parameter, Visit
+from console.pages.visible_queues import dead_letters_of
+from console.visits import QUEUE_PARAMETERS, NotFound, Page, Parameter, Visit
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 
 ID_MAX = 1000
@@ -34,8 +34,8 @@ ID_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """What TRACE MESSAGE says. `holder`: the connection that holds it, `consumer` its name."""
+class Explanation:
+    """The row of TRACE MESSAGE. `holder`: the connection that holds it, `consumer` its name."""
 
     state: str
     explanation: str
@@ -55,7 +55,7 @@ class MessagePage:
     message: Message | None
     own: tuple[Value, ...]
     attempts: tuple[Mapping[str, Any], ...]
-    explained: Explained | None
+    explained: Explanation | None
     sql: str
     refused: tuple[str, ...]
     offered: tuple[str, ...]
@@ -64,23 +64,23 @@ class MessagePage:
 
 async def read_message(visit: Visit) -> MessagePage:
     """See the module. Raises NotThere."""
-    queue, given = visit.queue, visit.text("id", most=ID_MAX)
+    queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     refused: list[StatementError] = []
-    found: Message | None = None
+    current: Message | None = None
     own: tuple[Value, ...] = ()
     failed: tuple[Mapping[str, Any], ...] = ()
     sql = ""
-    key: Any = guessed_id(given)
+    key: Any = guessed_id(id_)
     try:
         columns = await columns_of(visit, queue)
-        key = id_value(given, columns)
+        key = id_value(id_, columns)
         now_ns = int((await visit.session.database.read(NOW)).rows[0]["now_ns"])
         answer = await visit.session.database.read(
             select(queue, columns, WHOLE_CHARACTERS, "`id` = %s", "LIMIT 1"), key
         )
         sql = answer.sql
         for row in answer.rows:
-            found = message(row, now_ns, WHOLE_CHARACTERS)
+            current = message(row, now_ns, WHOLE_CHARACTERS)
             own = tuple(
                 value(name, row[name], WHOLE_CHARACTERS)
                 for name in SYSTEM_COLUMNS
@@ -89,29 +89,29 @@ async def read_message(visit: Visit) -> MessagePage:
             failed = attempts(row)
     except StatementError as error:
         refused.append(error)
-    told_by_proxy = None
+    explanation = None
     try:
-        told_by_proxy = await explained(visit, queue, key)
+        explanation = await explain(visit, queue, key)
     except StatementError as error:
         refused.append(error)
-    if found is None and told_by_proxy is None and refused:
+    if current is None and explanation is None and refused:
         raise refused[0]
-    if found is None and (told_by_proxy is None or told_by_proxy.state == "unknown") and not refused:
-        raise NotThere(f"there is no message {given} in {queue}: it may have been purged")
-    told = tuple(error.said for error in refused)
-    verbs = offered(found.state, found.epoch) if found is not None else offered("not known", 0) if refused else ()
-    moved = found is None and told_by_proxy is not None and told_by_proxy.state == "dead"
+    if current is None and (explanation is None or explanation.state == "unknown") and not refused:
+        raise NotFound(f"there is no message {id_} in {queue}: it may have been purged")
+    refusals = tuple(error.full_message for error in refused)
+    verbs = offered(current.state, current.epoch) if current is not None else offered("not known", 0) if refused else ()
+    moved = current is None and explanation is not None and explanation.state == "dead"
     dead = await dead_letters_of(visit, queue) if moved else None
-    return MessagePage(queue, given, found, own, failed, told_by_proxy, sql, told, verbs, dead)
+    return MessagePage(queue, id_, current, own, failed, explanation, sql, refusals, verbs, dead)
 
 
-async def explained(visit: Visit, queue: QueueName, key: Any) -> Explained | None:
-    """Why a message is where it is. Raises StatementError where the account may not ask."""
+async def explain(visit: Visit, queue: QueueName, key: Any) -> Explanation | None:
+    """Why a message is in its state. Raises StatementError where the account may not ask."""
     answer = await visit.session.database.read(f"TRACE MESSAGE %s ON {queue_sql(queue)}", key)
     if not answer.rows:
         return None
     row = answer.lowered[0]
-    return Explained(
+    return Explanation(
         str(row["state"]),
         str(row["explanation"] or ""),
         row["leased_until"],

@@ -126,16 +126,16 @@ def message(row: Mapping[str, Any], now_ns: int, characters: int) -> Message:
         epoch=int(own.get("epoch") or 0),
         due_ns=next_ns if next_ns and next_ns < REJECTED_NS and own.get("time_acked") is None else None,
         last_error=readable(own.get("last_error")),
-        columns=tuple(value(key, given, characters) for key, given in row.items() if key not in SYSTEM_COLUMNS),
+        columns=tuple(value(key, raw, characters) for key, raw in row.items() if key not in SYSTEM_COLUMNS),
         lease_token=token if isinstance(token, int) else 0,
     )
 
 
-def value(name: str, given: Any, characters: int) -> Value:
+def value(name: str, raw: Any, characters: int) -> Value:
     """One column."""
-    if name in _TIMES and isinstance(given, int):
-        return Value(name, str(given), given if 0 < given < REJECTED_NS else None)
-    text = readable(given)
+    if name in _TIMES and isinstance(raw, int):
+        return Value(name, str(raw), raw if 0 < raw < REJECTED_NS else None)
+    text = readable(raw)
     if text is None or len(text) <= characters:
         return Value(name, text)
     return Value(name, text[:characters], cut=True)
@@ -143,31 +143,31 @@ def value(name: str, given: Any, characters: int) -> Value:
 
 def attempts(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The failed attempts of a row, the oldest first."""
-    kept = readable(row.get("failed_attempts"))
-    return tuple(failures(kept)) if kept else ()
+    stored = readable(row.get("failed_attempts"))
+    return tuple(failures(stored)) if stored else ()
 
 
-def readable(given: Any) -> str | None:
+def readable(raw: Any) -> str | None:
     """A value as people read it; of bytes that are no text their hexadecimal digits."""
-    match given:
+    match raw:
         case None:
             return None
         case bytes():
             try:
-                return given.decode()
+                return raw.decode()
             except UnicodeDecodeError:
-                return f"0x{given.hex()}"
+                return f"0x{raw.hex()}"
         case datetime():
-            return given.isoformat(" ")
+            return raw.isoformat(" ")
         case Decimal() | date() | timedelta() | int() | float():
-            return str(given)
+            return str(raw)
         case _:
-            return str(given)
+            return str(raw)
 
 
-def id_text(given: Any) -> str:
+def id_text(raw: Any) -> str:
     """An id for an address: text as it is, bytes in hexadecimal."""
-    return f"0x{given.hex()}" if isinstance(given, bytes) else str(given)
+    return f"0x{raw.hex()}" if isinstance(raw, bytes) else str(raw)
 
 
 def id_value(text: str, columns: Sequence[Column]) -> Key:
@@ -187,11 +187,11 @@ def id_value(text: str, columns: Sequence[Column]) -> Key:
     return text
 
 
-def is_no_text(given: Any) -> bool:
+def is_no_text(raw: Any) -> bool:
     """Whether these are bytes that are shown as hexadecimal digits."""
-    if isinstance(given, bytes):
+    if isinstance(raw, bytes):
         try:
-            given.decode()
+            raw.decode()
         except UnicodeDecodeError:
             return True
     return False

@@ -1,4 +1,4 @@
-"""What may be done to messages: the statement of each verb by ids, and what it came to, in words. Pure.
+"""What may be done to messages: the statement of each verb by ids, and the text of its outcome. Pure.
 
 The statements are those of docs/sql.md. None of them is more than one UPDATE, but for REDRIVE, which holds as a whole.
 """
@@ -23,7 +23,7 @@ VERBS = ("ack", "nack", "release", "reject", "retry", "redrive")
 
 _DONE = {
     "ack": ("is acked: it is not sent again", "are acked: they are not sent again"),
-    "nack": ("is noted as failed: it comes again after the delay", "are noted as failed: they come again"),
+    "nack": ("is marked as failed: it comes again after the delay", "are marked as failed: they come again"),
     "release": ("is given back: it is due now, and that delivery does not count", "are given back: they are due now"),
     "reject": ("goes to the dead letters", "go to the dead letters"),
     "retry": ("is due now", "are due now"),
@@ -32,7 +32,7 @@ _DONE = {
 _CONCERNED = {
     "ack": "messages that are not acked",
     "nack": "messages that were delivered and are not acked",
-    "release": "messages that a receiver holds",
+    "release": "messages in flight",
     "reject": "messages that are not acked",
     "retry": "messages that wait for a later time",
     "redrive": "dead letters that are not acked",
@@ -49,8 +49,8 @@ _OFFERED = {
 
 
 class Clauses(NamedTuple):
-    """What a statement says besides the ids. `epoch` or `lease_token`: of one message, the delivery that is meant;
-    `delay` and `reason` as they were given, empty where they were not."""
+    """The clauses of a statement besides the ids. `epoch` or `lease_token`: of one message, the delivery that is meant;
+    `delay` and `reason` as in the form, empty by default."""
 
     epoch: int = 0
     delay: str = ""
@@ -80,18 +80,18 @@ def offered_for_state(state: str, *, dead: bool) -> tuple[str, ...]:
     return _OFFERED["not known" if state == "unacked" else state]
 
 
-def given_ids(visit: Visit, most: int) -> tuple[str, ...]:
+def requested_ids(visit: Visit, most: int) -> tuple[str, ...]:
     """The fields `id`, `id1`, `id2`, ... of a form, each once. Raises BadInput."""
     names = ("id", *(f"id{n}" for n in range(1, IDS_MAX + 1)))
-    found = dict.fromkeys(text for name in names if (text := visit.text(name, most=most)))
-    if not found:
+    ids = dict.fromkeys(text for name in names if (text := visit.text(name, most=most)))
+    if not ids:
         raise BadInput("id: choose a message, or several")
-    if len(found) > IDS_MAX:
+    if len(ids) > IDS_MAX:
         raise BadInput(f"id: at most {IDS_MAX} messages at a time")
-    return tuple(found)
+    return tuple(ids)
 
 
-def given_clauses(visit: Visit, verb: str, ids: int) -> Clauses:
+def requested_clauses(visit: Visit, verb: str, ids: int) -> Clauses:
     """The other fields of the form, as far as the verb has them. Raises BadInput."""
     of_delivery = verb in ("nack", "release")
     epoch = visit.whole("epoch", 0, 999_999_999) if of_delivery else 0
@@ -135,18 +135,18 @@ def _with_clauses(sql: str, keys: Sequence[Key], clauses: Clauses) -> Statement:
     return Statement(sql, tuple(values))
 
 
-def all_in_words(verb: str, queue: QueueName, seen: int, changed: int) -> str:
+def all_outcome_text(verb: str, queue: QueueName, seen: int, changed: int) -> str:
     """What all that fitted have come to: how many were `seen`, and how many of them changed."""
     one, many = _DONE[verb]
-    told = "Nothing was changed."
+    outcome = "Nothing was changed."
     if changed:
-        told = f"1 message of {queue} {one}." if changed == 1 else f"{changed} messages of {queue} {many}."
+        outcome = f"1 message of {queue} {one}." if changed == 1 else f"{changed} messages of {queue} {many}."
     if seen == changed:
-        return told
-    return f"{told} Of {seen} that fitted, {_CONCERNED[verb]} are changed; somebody else may have been first."
+        return outcome
+    return f"{outcome} Of {seen} that matched, only {_CONCERNED[verb]} are changed; another client may have been first."
 
 
-def in_words(verb: str, queue: QueueName, ids: Sequence[str], changed: int, why: str = "") -> str:
+def outcome_text(verb: str, queue: QueueName, ids: Sequence[str], changed: int, why: str = "") -> str:
     """What the statement came to. `why`: of one message that was not changed, what it is."""
     one, many = _DONE[verb]
     if len(ids) == 1:
@@ -155,7 +155,7 @@ def in_words(verb: str, queue: QueueName, ids: Sequence[str], changed: int, why:
         return f"Nothing was changed. {why or f'Message {ids[0]} of {queue} is none of the {_CONCERNED[verb]}.'}"
     if changed == len(ids):
         return f"{changed} messages of {queue} {many}."
-    rest = f"Only {_CONCERNED[verb]} are changed; somebody else may have been first."
+    rest = f"Only {_CONCERNED[verb]} are changed; another client may have been first."
     if not changed:
         return f"Nothing was changed. {rest}"
     return f"{changed} of {len(ids)} messages of {queue} {one if changed == 1 else many}. {rest}"

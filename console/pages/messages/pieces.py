@@ -25,5 +25,5 @@ async def count_of(visit: Visit, queue: QueueName, where: Statement) -> Count:
     """Counted up to COUNTED_MAX. Raises DatabaseError."""
     rows = f"SELECT 1 AS one FROM {queue_sql(queue)} WHERE {where.sql} LIMIT {COUNTED_MAX + 1}"
     answer = await visit.session.database.read(f"SELECT COUNT(*) AS n FROM ({rows}) AS counted", *where.values)
-    found = int(answer.rows[0]["n"])
-    return Count(min(found, COUNTED_MAX), found <= COUNTED_MAX)
+    counted = int(answer.rows[0]["n"])
+    return Count(min(counted, COUNTED_MAX), counted <= COUNTED_MAX)

@@ -56,7 +56,7 @@ class Search:
     tests: ClassVar[Mapping[str, str]] = TESTS
 
 
-def given_search(visit: Visit) -> Search:
+def requested_search(visit: Visit) -> Search:
     """As the parameters say. Raises BadInput."""
     column = visit.text("column", most=NAME_MAX)
     if not column:

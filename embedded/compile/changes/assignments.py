@@ -48,9 +48,9 @@ class Assignments:
             if position == 0:
                 value = self.x.compilation.function(f"qg_change({value}, {changed}, {number})")
             parts.append(f"{quote(column.name)} = {value}")
-        return ", ".join([*parts, *self._touched(changed)])
+        return ", ".join([*parts, *self._on_update_columns(changed)])
 
-    def _touched(self, changed: str) -> list[str]:
+    def _on_update_columns(self, changed: str) -> list[str]:
         """ON UPDATE CURRENT_TIMESTAMP columns move only with a row that changes."""
         parts = []
         for column in self.table.columns:
@@ -65,10 +65,10 @@ class Assignments:
             raise unsupported("this assignment")
         column = self._target(node.this)
         sql = self.value(column, node.args["expression"])
-        self.give(column, sql)
-        self._see(column, sql)
+        self.assign_stored(column, sql)
+        self._update_scope(column, sql)
 
-    def give(self, column: Column, sql: str) -> None:
+    def assign_stored(self, column: Column, sql: str) -> None:
         """Set a column to a value that is in storage form already."""
         if column in self.assigned:
             self.assigned.remove(column)
@@ -96,7 +96,7 @@ class Assignments:
             raise unknown_column(f"{qualifier.name}.{name}" if qualifier is not None else name, "field list")
         return column
 
-    def _see(self, column: Column, sql: str) -> None:
+    def _update_scope(self, column: Column, sql: str) -> None:
         """Later assignments see the new value."""
         source = self.scope.sources[0]
         columns = tuple(

@@ -1,4 +1,4 @@
-"""Values on their way into columns: literals are converted when they are bound, others by a function."""
+"""Values to be stored in columns: literals are converted when they are bound, others by a function."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -
 
 
 def _plain(x: Expressions, value: Typed, column: Column) -> str:
-    """TIME is kept as a number, DECIMAL as a binary one: as text their meaning is plain. For BIT, text is bytes."""
+    """TIME is stored as a number, DECIMAL as a binary one: as text their meaning is unambiguous. For BIT, text is
+    bytes."""
     if column.type.kind is Kind.BIT and value.type.kind in (Kind.DECIMAL, Kind.BITS, Kind.EXACT):
         number = value.sql
         if value.type.kind is Kind.EXACT:
@@ -95,8 +96,8 @@ def _range_within(source: SqlType, target: SqlType) -> bool:
     return lowest <= low and high <= highest
 
 
-def default_value(x: Expressions, table: Table, column: Column, given: dict[str, Typed] | None = None) -> Typed:
-    """What a column gets that is not named, or is given DEFAULT.
+def default_value(x: Expressions, table: Table, column: Column, assigned: dict[str, Typed] | None = None) -> Typed:
+    """The value of a column that is not named, or is set to DEFAULT.
 
     Raises:
         SqlError: 1364 when it has no default.
@@ -114,26 +115,26 @@ def default_value(x: Expressions, table: Table, column: Column, given: dict[str,
     lifted = lift(default.text)
     first = x.compilation.extend(lifted.kinds, lifted.values)
     tree = parse_expression(lifted.shape, lifted.values, x.queries.known_functions, first)
-    scope = DefaultScope(x, table, column, given)
+    scope = DefaultScope(x, table, column, assigned)
     return x.compile(tree, scope)
 
 
 class DefaultScope(Scope):
-    """The names in a DEFAULT expression: the table's other columns, standing for their defaults or given values."""
+    """The names in a DEFAULT expression: the table's other columns, as their defaults or assigned values."""
 
-    def __init__(self, x: Expressions, table: Table, column: Column, given: dict[str, Typed] | None = None) -> None:
+    def __init__(self, x: Expressions, table: Table, column: Column, assigned: dict[str, Typed] | None = None) -> None:
         super().__init__()
         self.x, self.table, self.column = x, table, column
-        self.given = given or {}
+        self.assigned = assigned or {}
 
     def find(self, name: str, table: str | None) -> Typed | None:
-        known = self.given.get(name.lower())
+        known = self.assigned.get(name.lower())
         if known is not None:
             return known
         column = self.table.column(name)
         if column is None or column is self.column:
             return None
-        return default_value(self.x, self.table, column, self.given)
+        return default_value(self.x, self.table, column, self.assigned)
 
 
 def is_default(node: exp.Expression) -> bool:

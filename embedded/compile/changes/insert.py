@@ -86,14 +86,14 @@ def _target(compilation: Compilation, queries: Queries, node: exp.Expression) ->
 
 @dataclass(eq=False, slots=True)
 class _InsertBuilder:
-    """Builds one INSERT. `given` are the columns that get a value, in storage form."""
+    """Builds one INSERT. `assigned` are the columns that get a value, in storage form."""
 
     compilation: Compilation
     queries: Queries
     table: Table
     names: list[str] | None
     mode: InsertMode
-    given: dict[str, Typed] = field(default_factory=dict)
+    assigned: dict[str, Typed] = field(default_factory=dict)
     targets: list[Column] = field(default_factory=list)
     missing: str = ""
 
@@ -105,15 +105,15 @@ class _InsertBuilder:
         """The columns that the statement names."""
         if self.names is None:
             return list(self.table.columns)
-        found = []
+        columns = []
         for name in self.names:
             column = self.table.column(name)
             if column is None:
                 raise SqlError(1054, f"Unknown column '{name}' in 'field list'")
-            if column in found:
+            if column in columns:
                 raise SqlError(1110, f"Column '{column.name}' specified twice")
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
     def values(self, source: exp.Values, tree: exp.Expression) -> Insert:
         """INSERT ... VALUES of one row."""
@@ -124,16 +124,16 @@ class _InsertBuilder:
         columns = self.columns() if nodes or self.names else []
         if len(nodes) != len(columns):
             raise SqlError(1136, "Column count doesn't match value count at row 1")
-        given = [(column, node) for column, node in zip(columns, nodes, strict=True) if not is_default(node)]
-        for column, node in given:
-            self._give(column, node)
-        self._fill_rest({column.name for column, _ in given})
+        explicit = [(column, node) for column, node in zip(columns, nodes, strict=True) if not is_default(node)]
+        for column, node in explicit:
+            self._assign_value(column, node)
+        self._fill_defaults({column.name for column, _ in explicit})
         if not self.targets and self.table.auto_column is not None and tree.args.get("conflict") is not None:
             # SQLite has no ON CONFLICT after DEFAULT VALUES.
             body = f" ({quote(self.table.auto_column.name)}) VALUES (NULL)"
         elif self.targets:
             listed = ", ".join(quote(column.name) for column in self.targets)
-            values = ", ".join(self.given[column.name.lower()].sql for column in self.targets)
+            values = ", ".join(self.assigned[column.name.lower()].sql for column in self.targets)
             body = f" ({listed}) VALUES ({values})"
         else:
             body = " DEFAULT VALUES"
@@ -160,9 +160,9 @@ class _InsertBuilder:
             inner = replace(value, sql=f"{alias}.c{position}", slot=None, unquoted=None)
             sql = stored(self.expressions, column, inner)
             self._set(column, self._numbered(sql) if column.auto_increment else self._not_null(column, sql))
-        self._fill_rest({column.name for column in columns})
+        self._fill_defaults({column.name for column in columns})
         names = ", ".join(f"c{position}" for position in range(len(columns)))
-        values = ", ".join(self._counted(i, self.given[one.name.lower()].sql) for i, one in enumerate(self.targets))
+        values = ", ".join(self._counted(i, self.assigned[one.name.lower()].sql) for i, one in enumerate(self.targets))
         listed = ", ".join(quote(column.name) for column in self.targets)
         verb = "INSERT OR REPLACE" if self.mode is InsertMode.REPLACE else "INSERT"
         body = (
@@ -180,17 +180,17 @@ class _InsertBuilder:
         return self.compilation.function(f"qg_not_null({sql}, {sql_literal(column.name)})")
 
     def _counted(self, position: int, sql: str) -> str:
-        """The first value passes a function that counts the rows read, for the numbers in the answer."""
+        """The first value is passed through a function that counts the rows read, for the counts in the answer."""
         return self.compilation.function(f"qg_seen({sql})") if position == 0 else sql
 
-    def _give(self, column: Column, node: exp.Expression) -> None:
+    def _assign_value(self, column: Column, node: exp.Expression) -> None:
         if column.generated is not None:
             self._refuse_generated(column)
             return
-        scope = DefaultScope(self.expressions, self.table, column, self.given)
+        scope = DefaultScope(self.expressions, self.table, column, self.assigned)
         value = self.expressions.compile(node, scope)
         if column.auto_increment:
-            self._give_number(column, value)
+            self._assign_number(column, value)
         else:
             self._set(column, stored(self.expressions, column, value))
 
@@ -200,7 +200,7 @@ class _InsertBuilder:
             which = f"column '{column.name}' in table '{self.table.name}'"
             raise SqlError(3105, f"The value specified for generated {which} is not allowed.")
 
-    def _give_number(self, column: Column, value: Typed) -> None:
+    def _assign_number(self, column: Column, value: Typed) -> None:
         if value.type.kind is Kind.NULL:
             return
         zero_is_value = self.compilation.modes.no_auto_value_on_zero
@@ -211,22 +211,23 @@ class _InsertBuilder:
         self._set(column, self._numbered(stored(self.expressions, column, value)))
 
     def _numbered(self, sql: str) -> str:
-        """The value passes a function that tells which numbers were given, and which the table makes."""
+        """The value is passed through a function that reports which numbers were explicit, and which the table
+        generates."""
         return self.compilation.function(f"qg_numbered({sql}, {int(self.compilation.modes.no_auto_value_on_zero)})")
 
     def _set(self, column: Column, sql: str) -> None:
         self.targets.append(column)
-        self.given[column.name.lower()] = Typed(sql, column.type, checked=True)
+        self.assigned[column.name.lower()] = Typed(sql, column.type, checked=True)
 
-    def _fill_rest(self, named: set[str]) -> None:
-        """Defaults that SQLite cannot work out alone are written into the statement."""
+    def _fill_defaults(self, named: set[str]) -> None:
+        """Defaults that SQLite cannot evaluate itself are written into the statement."""
         for column in self.table.columns:
             if column.name in named or column.generated is not None or column.auto_increment:
                 continue
             if column.default is None:
                 self._fill_missing(column)
             elif column.default.expression or column.default.now is not None:
-                value = default_value(self.expressions, self.table, column, self.given)
+                value = default_value(self.expressions, self.table, column, self.assigned)
                 safe = EPOCH_MICROSECONDS in value.sql and column.type == BIGINT
                 self._set(column, value.sql if safe else stored(self.expressions, column, value))
 
@@ -254,7 +255,7 @@ class _InsertBuilder:
         return "".join(f" ON CONFLICT{target} DO UPDATE SET {changes}" for target in self._conflict_targets())
 
     def _conflict_targets(self) -> list[str]:
-        """The keys in the order in which MySQL looks for the row that is in the way: only the first one counts."""
+        """The keys in the order in which MySQL searches the conflicting row: only the first one counts."""
         unique = [index for index in self.table.indexes if index.unique]
         if len(unique) < 2:
             return [""]
@@ -272,7 +273,7 @@ class _InsertBuilder:
         places = tuple(
             (column.name, position)
             for column in self.targets
-            if (position := self._position(statement, self.given[column.name.lower()].sql)) >= 0
+            if (position := self._position(statement, self.assigned[column.name.lower()].sql)) >= 0
         )
         clear = self._clear() if self.mode is InsertMode.REPLACE and rows else ()
         auto = self._auto_position(statement)
@@ -292,9 +293,9 @@ class _InsertBuilder:
 
     def _auto_position(self, statement: Statement) -> int:
         column = self.table.auto_column
-        if column is None or column.name.lower() not in self.given:
+        if column is None or column.name.lower() not in self.assigned:
             return GENERATED
-        position = self._position(statement, self.given[column.name.lower()].sql)
+        position = self._position(statement, self.assigned[column.name.lower()].sql)
         return position if position >= 0 else COMPUTED
 
     def _position(self, statement: Statement, sql: str) -> int:
@@ -320,20 +321,20 @@ class _InsertBuilder:
     def _key_test(self, name: str, length: int | None) -> str:
         column = self.table.column(name)
         assert column is not None
-        given = self.given.get(name.lower())
-        if given is None:
+        value = self.assigned.get(name.lower())
+        if value is None:
             if column.auto_increment or column.generated is not None or column.default is None:
                 return ""
             sql = stored(self.expressions, column, default_value(self.expressions, self.table, column))
         else:
-            sql = given.sql
+            sql = value.sql
         if length is not None:
             return f"substr({quote(column.name)}, 1, {length}) = substr({sql}, 1, {length})"
         return f"{quote(column.name)} = {sql}"
 
 
 def _excluded(table: Table, alias: str, renamed: list[tuple[str, Column]] | None, utc: bool) -> Source:
-    """The row that was to be inserted, under the name that the statement gives it."""
+    """The row that was to be inserted, under its alias in the statement."""
     source = table_source(table, "excluded", utc)
     if renamed is None:
         return replace(source, alias=alias)

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE, of one table or by way of a join."""
+"""UPDATE and DELETE, of one table or through a join."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _joined_update(compilation: Compilation, queries: Queries, tree: exp.Express
     outputs = ", ".join(f"{sql} AS v{position}" for position, (_, sql) in enumerate(values))
     inner = f"SELECT {quote(alias)}.{key} AS r, {outputs} FROM {origin}{condition} GROUP BY 1"
     for position, (column, _) in enumerate(values):
-        assignments.give(column, f"qg_new.v{position}")
+        assignments.assign_stored(column, f"qg_new.v{position}")
     text = f"UPDATE {table_name(table)} AS {quote(alias)} SET {assignments.text()} FROM ({inner}) AS qg_new"
     statement = compilation.finish(f"{text} WHERE {quote(alias)}.{key} = qg_new.r")
     assigned = tuple(column.name for column, _ in values)
@@ -166,8 +166,8 @@ def _update_target(
                 raise SqlError(1054, f"Unknown column '{qualifier.name}.{name}' in 'field list'")
             aliases.add(qualifier.name)
             continue
-        found = scope.resolve(name)
-        aliases.add(found.origin.alias if found.origin is not None else "")
+        value = scope.resolve(name)
+        aliases.add(value.origin.alias if value.origin is not None else "")
     if len(aliases) != 1:
         raise unsupported("UPDATE of several tables at once", "use one UPDATE per table, in a transaction")
     alias = aliases.pop()
@@ -187,10 +187,10 @@ def _joined_delete(compilation: Compilation, queries: Queries, tree: exp.Express
     targets = [_delete_target(compilation, queries, node, scope) for node in named]
     condition = _condition(queries, tree, scope)
     keys = [f"{quote(alias)}.{row_id(table)} AS r{i}" for i, (alias, table) in enumerate(targets)]
-    found = f"SELECT {', '.join(keys)} FROM {origin}{condition}"
+    matching_rows = f"SELECT {', '.join(keys)} FROM {origin}{condition}"
     tables = tuple(table for _, table in targets)
     if len(targets) == 1:
-        text = f"DELETE FROM {table_name(tables[0])} WHERE {row_id(tables[0])} IN ({found})"
+        text = f"DELETE FROM {table_name(tables[0])} WHERE {row_id(tables[0])} IN ({matching_rows})"
         return Modify(tables, (compilation.finish(text),), False, temporary=compilation.temporary)
     # The rows are found before any is deleted: the second DELETE would not find its partners in the first table.
     deletes = tuple(
@@ -199,7 +199,7 @@ def _joined_delete(compilation: Compilation, queries: Queries, tree: exp.Express
         )
         for i, table in enumerate(tables)
     )
-    before = (compilation.finish(f"CREATE TEMP TABLE qg_doomed AS {found}"),)
+    before = (compilation.finish(f"CREATE TEMP TABLE qg_doomed AS {matching_rows}"),)
     after = (compilation.finish("DROP TABLE temp.qg_doomed"),)
     return Modify(tables, deletes, False, before, after, temporary=compilation.temporary)
 

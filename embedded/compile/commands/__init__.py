@@ -1,1 +1,2 @@
-"""Statements about the session itself: `session_commands` reads SET, BEGIN, LOCK and their kin, `show` reads SHOW."""
+"""Statements about the session itself: `session_commands` reads SET, BEGIN, LOCK and similar ones, `show` reads
+SHOW."""

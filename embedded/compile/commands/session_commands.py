@@ -1,4 +1,5 @@
-"""Statements about the session rather than about data: transactions, SET, USE, PREPARE and their kin, read by hand."""
+"""Statements about the session rather than about data: transactions, SET, USE, PREPARE and similar ones, with a parser
+of their own."""
 
 from __future__ import annotations
 
@@ -248,13 +249,13 @@ def _assignment(tokens: Tokens, scope: str) -> tuple[str, list[Assignment]]:
     if token.kind == "variable":
         tokens.next()
         return scope, [_variable(tokens, token.text)]
-    given = tokens.accept_one("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
-    if given:
-        scope = {"GLOBAL": "global", "PERSIST": "global", "PERSIST_ONLY": "global"}.get(given, "session")
-    if not given and (tokens.accept("NAMES") or tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET")):
+    keyword = tokens.accept_one("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
+    if keyword:
+        scope = {"GLOBAL": "global", "PERSIST": "global", "PERSIST_ONLY": "global"}.get(keyword, "session")
+    if not keyword and (tokens.accept("NAMES") or tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET")):
         return scope, _names(tokens)
     if tokens.accept("TRANSACTION"):
-        return scope, _transaction(tokens, scope if given else "next")
+        return scope, _transaction(tokens, scope if keyword else "next")
     name = tokens.name()
     if tokens.accept("."):
         raise unsupported("structured system variables")

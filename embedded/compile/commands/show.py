@@ -14,7 +14,7 @@ from engine.model.queue import quoted
 
 @dataclass(frozen=True, slots=True)
 class ShowQuery:
-    """A SELECT that answers the statement; `table` must exist where it is given."""
+    """A SELECT that answers the statement; `table` must exist where it is set."""
 
     sql: str
     table: str | None = None
@@ -73,7 +73,7 @@ _STATUS = (
     " CREATE_OPTIONS AS `Create_options`, TABLE_COMMENT AS `Comment` FROM information_schema.TABLES"
 )
 _VARIABLES = "SELECT VARIABLE_NAME AS `Variable_name`, VARIABLE_VALUE AS `Value` FROM information_schema.{}"
-_MADE_WITH = (
+_CREATED_WITH = (
     "CHARACTER_SET_CLIENT AS `character_set_client`, COLLATION_CONNECTION AS `collation_connection`,"
     " DATABASE_COLLATION AS `Database Collation`"
 )
@@ -104,18 +104,18 @@ _SIMPLE = {
     "TRIGGERS": (
         "SELECT TRIGGER_NAME AS `Trigger`, EVENT_MANIPULATION AS `Event`, EVENT_OBJECT_TABLE AS `Table`,"
         " ACTION_STATEMENT AS `Statement`, ACTION_TIMING AS `Timing`, CREATED AS `Created`, SQL_MODE AS `sql_mode`,"
-        f" DEFINER AS `Definer`, {_MADE_WITH} FROM information_schema.TRIGGERS"
+        f" DEFINER AS `Definer`, {_CREATED_WITH} FROM information_schema.TRIGGERS"
     ),
     "EVENTS": (
         "SELECT EVENT_SCHEMA AS `Db`, EVENT_NAME AS `Name`, DEFINER AS `Definer`, TIME_ZONE AS `Time zone`,"
         " EVENT_TYPE AS `Type`, EXECUTE_AT AS `Execute at`, INTERVAL_VALUE AS `Interval value`,"
         " INTERVAL_FIELD AS `Interval field`, STARTS AS `Starts`, ENDS AS `Ends`, STATUS AS `Status`,"
-        f" ORIGINATOR AS `Originator`, {_MADE_WITH} FROM information_schema.EVENTS"
+        f" ORIGINATOR AS `Originator`, {_CREATED_WITH} FROM information_schema.EVENTS"
     ),
     "ROUTINES": (
         "SELECT ROUTINE_SCHEMA AS `Db`, ROUTINE_NAME AS `Name`, ROUTINE_TYPE AS `Type`, DEFINER AS `Definer`,"
         " LAST_ALTERED AS `Modified`, CREATED AS `Created`, SECURITY_TYPE AS `Security_type`,"
-        f" ROUTINE_COMMENT AS `Comment`, {_MADE_WITH} FROM information_schema.ROUTINES WHERE 1 = 0"
+        f" ROUTINE_COMMENT AS `Comment`, {_CREATED_WITH} FROM information_schema.ROUTINES WHERE 1 = 0"
     ),
 }
 
@@ -191,7 +191,7 @@ def _first_alias(sql: str) -> str:
 
 
 def _filtered(tokens: Tokens, sql: str, column: str, order: str = "", table: str | None = None) -> ShowQuery:
-    """The SELECT with what LIKE or WHERE says; WHERE names the columns as SHOW presents them."""
+    """The SELECT with the condition of LIKE or WHERE; WHERE names the columns as SHOW presents them."""
     tail = f" ORDER BY {order}" if order else ""
     if tokens.at_end:
         return ShowQuery(f"SELECT * FROM ({sql}) AS shown{tail}", table)
@@ -225,17 +225,18 @@ def _tables(tokens: Tokens, database: str | None, full: bool) -> ShowQuery:
 
 
 def _table(tokens: Tokens, database: str | None) -> tuple[str, str]:
-    given, name = tokens.qualified_name()
+    qualifier, name = tokens.qualified_name()
     if tokens.accept_one("FROM", "IN"):
-        given = tokens.name()
-    schema = given or database
+        qualifier = tokens.name()
+    schema = qualifier or database
     if schema is None:
         raise SqlError(1046, "No database selected")
     return schema, name
 
 
 def _own(schema: str, name: str) -> str | None:
-    """The name where the table must be one of ours; tables of information_schema are known to exist or are empty."""
+    """The name where the table must exist in this database; tables of information_schema are known to exist or are
+    empty."""
     return None if schema.lower() == "information_schema" else name if schema == DATABASE else f"{schema}.{name}"
 
 

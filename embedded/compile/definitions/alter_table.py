@@ -1,4 +1,4 @@
-"""ALTER TABLE: reading its clauses, and what each makes of a table's definition."""
+"""ALTER TABLE: parses its clauses, and applies each to a table's definition."""
 
 from __future__ import annotations
 
@@ -175,7 +175,8 @@ def _convert(tokens: Tokens) -> list[Change]:
 
 @dataclass(eq=False, slots=True)
 class Alteration:
-    """A table on its way to its new definition. `sources`: of each column, the old column its values come from."""
+    """A table between its old and its new definition. `sources`: of each column, the old column its values come
+    from."""
 
     table: Table
     sources: dict[str, str] = field(default_factory=dict)
@@ -290,8 +291,8 @@ class Alteration:
     def _drop_key(self, change: DropKey) -> None:
         name = change.name.lower()
         if change.kind in ("INDEX", "CONSTRAINT") and self.table.index(name) is not None:
-            kept = tuple(one for one in self.table.indexes if one.name.lower() != name)
-            self.table = replace(self.table, indexes=kept)
+            remaining = tuple(one for one in self.table.indexes if one.name.lower() != name)
+            self.table = replace(self.table, indexes=remaining)
             return
         if change.kind in ("FOREIGN KEY", "CONSTRAINT"):
             keys = tuple(one for one in self.table.foreign_keys if one.name.lower() != name)
@@ -329,7 +330,7 @@ def _is_virtual(column: Column) -> bool:
 
 
 def _indexes_without(table: Table, column: str) -> tuple[Index, ...]:
-    """A dropped column leaves the keys it was part of; a key without columns is gone."""
+    """A dropped column leaves the keys it was part of; a key without columns is dropped."""
     indexes = []
     for index in table.indexes:
         parts = tuple(part for part in index.parts if part.column.lower() != column.lower())

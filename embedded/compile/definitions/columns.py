@@ -117,8 +117,8 @@ class DefinitionReader:
     def _index(self, name: str, unique: bool) -> Index:
         tokens = self.tokens
         if tokens.peek().text != "(" and tokens.peek().upper != "USING":
-            given = tokens.name()
-            name = given if name != "PRIMARY" else name
+            index_name = tokens.name()
+            name = index_name if name != "PRIMARY" else name
         if tokens.accept("USING"):
             tokens.name()
         parts = self.parts()
@@ -164,8 +164,8 @@ class DefinitionReader:
 
     def _foreign_key(self, name: str) -> ForeignKey:
         if self.tokens.peek().text != "(":
-            given = self.tokens.name()
-            name = name or given
+            constraint_name = self.tokens.name()
+            name = name or constraint_name
         columns = self.tokens.names()
         self.tokens.expect("REFERENCES")
         return self.references(name, columns)

@@ -1,4 +1,4 @@
-"""CREATE TABLE, and the rules that a table's definition must keep."""
+"""CREATE TABLE, and the rules that a table's definition must follow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KEYED_LENGTHLESS = frozenset(("text", "blob"))
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Table options; None where not given."""
+    """Table options; None where not specified."""
 
     comment: str | None = None
     auto_increment: int | None = None
@@ -55,7 +55,7 @@ def read_create_table(tokens: Tokens, temporary: bool) -> CreateTable:
 
 
 def own_name(name: tuple[str | None, str]) -> str:
-    """A table's name without its database, which can only be ours."""
+    """A table's name without its database, which can only be this one."""
     database, table = name
     if database not in (None, DATABASE):
         raise SqlError(1049, f"Unknown database '{database}'")
@@ -81,7 +81,7 @@ class _TableReading:
     keys: list[Key] = field(default_factory=list)
 
     def read(self, if_not_exists: bool) -> CreateTable:
-        # The default collation stands after the columns that it applies to.
+        # The default collation is written after the columns that it applies to.
         collation = self._collation_ahead()
         if self.tokens.peek().text == "(" and self.tokens.peek(1).upper not in ("SELECT", "WITH"):
             self._body(DefinitionReader(self.tokens, collation))
@@ -176,7 +176,7 @@ def _option(tokens: Tokens, word: str, options: Options) -> Options:
 
 
 def complete(table: Table, keys: Iterable[Key]) -> Table:
-    """The table with these keys, every name given and every rule kept."""
+    """The table with these keys, all of them named and all rules observed."""
     seen: set[str] = set()
     for column in table.columns:
         if column.name.lower() in seen:
@@ -220,14 +220,14 @@ def _add_index(table: Table, index: Index) -> Table:
 
 
 def _without_implied(table: Table, index: Index) -> Table:
-    """A key that was made for a foreign key goes once a declared one begins with its columns."""
+    """A key that was created for a foreign key is dropped once a declared one begins with its columns."""
     columns = [column.lower() for column in index.columns]
-    kept = tuple(
+    indexes = tuple(
         one
         for one in table.indexes
         if not one.implied or [part.lower() for part in one.columns] != columns[: len(one.columns)]
     )
-    return replace(table, indexes=kept)
+    return replace(table, indexes=indexes)
 
 
 def _checked_part(table: Table, index: Index, part: IndexPart) -> IndexPart:
@@ -277,10 +277,10 @@ def _add_foreign_key(table: Table, key: ForeignKey) -> Table:
     if any(one.name.lower() == name.lower() for one in table.foreign_keys):
         raise SqlError(1826, f"Duplicate foreign key constraint name '{name}'")
     columns = []
-    for wanted in key.columns:
-        column = table.column(wanted)
+    for key_column in key.columns:
+        column = table.column(key_column)
         if column is None:
-            raise SqlError(1072, f"Key column '{wanted}' doesn't exist in table")
+            raise SqlError(1072, f"Key column '{key_column}' doesn't exist in table")
         columns.append(column.name)
     if len(columns) != len(key.references):
         raise SqlError(
@@ -293,8 +293,8 @@ def _add_foreign_key(table: Table, key: ForeignKey) -> Table:
     )
     if covered:
         return table
-    wanted = key.name or columns[0]
-    free = wanted if table.index(wanted) is None else _index_name(table, wanted)
+    preferred = key.name or columns[0]
+    free = preferred if table.index(preferred) is None else _index_name(table, preferred)
     return _add_index(table, Index(free, tuple(IndexPart(column) for column in columns), implied=True))
 
 

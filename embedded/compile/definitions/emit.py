@@ -1,8 +1,7 @@
 """A table's definition as SQLite statements.
 
-Only SQLite's own functions stand in what the file keeps (defaults, generated columns, checks), so that the file can
-be used, and the engine can write to it, without any functions of ours. A default that needs more is written into each
-INSERT.
+What is stored in the file (defaults, generated columns, checks) uses only SQLite's own functions, so that the file can
+be used, and the engine can write to it, without our functions. A default that needs more is written into each INSERT.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ def _default(table: Table, column: Column) -> str:
     try:
         return f" DEFAULT ({_expression(table, str(default.text)).sql})"
     except RewriteError:
-        # The expression needs a function of ours or of the session: every INSERT of ours brings the value.
+        # The expression needs one of our functions or one of the session: each of our INSERTs supplies the value.
         return ""
 
 
@@ -193,7 +192,7 @@ def _source(table: Table, qualifier: str) -> Source:
 
 
 def check_definition(table: Table, schema: Schema, *, parents: bool = True) -> None:
-    """Refuse what SQLite could not keep or what names things that do not exist (`parents`: foreign keys too)."""
+    """Refuse what SQLite could not store or what names objects that do not exist (`parents`: foreign keys too)."""
     for column in table.columns:
         if column.generated is not None:
             _generated(table, column)
@@ -221,7 +220,7 @@ def _check_default(table: Table, column: Column) -> None:
 
 
 def _check_parent(table: Table, parent: Table, name: str, references: tuple[str, ...]) -> None:
-    wanted = [one.lower() for one in references]
+    referenced = [one.lower() for one in references]
     for one in references:
         if parent.column(one) is None:
             raise SqlError(
@@ -230,7 +229,7 @@ def _check_parent(table: Table, parent: Table, name: str, references: tuple[str,
                 f"the referenced table '{parent.name}'",
             )
     keys = ([column.lower() for column in index.columns] for index in parent.indexes if index.unique)
-    if not any(sorted(key) == sorted(wanted) for key in keys):
+    if not any(sorted(key) == sorted(referenced) for key in keys):
         raise SqlError(
             1822,
             f"Failed to add the foreign key constraint. Missing unique key for constraint '{name}' in the "

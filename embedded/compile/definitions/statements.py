@@ -1,4 +1,4 @@
-"""Definition statements as values: what CREATE, ALTER, DROP and their kin ask for, in MySQL's terms."""
+"""Definition statements as values: what CREATE, ALTER, DROP and similar ones define, in MySQL's terms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class DropRoutine:
-    """DROP PROCEDURE and its kin: IF EXISTS finds none, here where there are none."""
+    """DROP PROCEDURE and similar statements: with IF EXISTS there is never one, because there are none here."""
 
     kind: str
     name: str

@@ -13,8 +13,8 @@ from embedded.compile.expressions.comparison import group_key, sort_collation, s
 from embedded.compile.expressions.compiler import Expressions, call_name, handles, refuse_parts
 from embedded.compile.expressions.functions import define
 from embedded.compile.expressions.functions_json import json_value
-from embedded.compile.expressions.kept import SHORT, kept
 from embedded.compile.expressions.scope import Scope
+from embedded.compile.expressions.stored_operands import SHORT, with_stored_operands
 from embedded.compile.expressions.typed import OVER_MARK, Typed, to_integer, to_number, to_text
 from embedded.compile.functions.exact_numbers import quotient_decimals
 from embedded.compile.text.keywords import keywords
@@ -58,7 +58,7 @@ def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if not distinct:
         raise unsupported("COUNT of several columns without DISTINCT")
     folded = " COLLATE NOCASE" if any(value.type.kind in TEXTUAL for value in values) else ""
-    sql = f"COUNT(DISTINCT {kept(x, values, _together).sql}{folded})"
+    sql = f"COUNT(DISTINCT {with_stored_operands(x, values, _together).sql}{folded})"
     return Typed(sql, BIGINT, nullable=False, aggregate=True)
 
 
@@ -105,7 +105,7 @@ def _avg(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 
 def _average(x: Expressions, node: exp.Expression, scope: Scope, once: bool) -> Typed:
-    """AVG. `once`: by one aggregate of ours; else by SQLite's own sum and count, where its operand is short."""
+    """AVG. `once`: by one of our aggregates; else by SQLite's own sum and count, where its operand is short."""
     distinct, arguments = _distinct(node)
     value = decimals.operand(x, x.compile(arguments[0], scope))
     if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL):
@@ -237,7 +237,7 @@ def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if value.windowed is None and value.sql.startswith("qg_"):
         raise unsupported(f"{call_name(node.this).upper()} as a window function")
     if any(own in (value.windowed or "") for own in _CRASHING) and _may_be_empty(node):
-        # Python's sqlite3 module crashes when it asks for the value of a function that was given no row.
+        # Python's sqlite3 module crashes when it reads the value of a function that got no row.
         raise unsupported("this frame, which may have no row, for DECIMAL of more than 15 digits", "CAST to DOUBLE")
     if value.windowed is not None:
         return Typed(value.windowed.replace(OVER_MARK, f" OVER {over}"), value.type)
@@ -257,7 +257,7 @@ def _may_be_empty(node: exp.Expression) -> bool:
 
 
 def window_text(x: Expressions, node: exp.Expression, scope: Scope) -> str:
-    """What stands in the parentheses of OVER (...) or WINDOW w AS (...)."""
+    """The text in the parentheses of OVER (...) or WINDOW w AS (...)."""
     parts = []
     partition = node.args.get("partition_by") or []
     if partition:

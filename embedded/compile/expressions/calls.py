@@ -89,10 +89,10 @@ def _shift(x: Expressions, name: str, arguments: list[exp.Expression], scope: Sc
 def _inserted(x: Expressions, arguments: list[exp.Expression], scope: Scope) -> Typed:
     """VALUES(column) in ON DUPLICATE KEY UPDATE: the value that was to be inserted."""
     new = scope.source("excluded")
-    found = new.find(x.compilation.name(arguments[0].name)) if new is not None and len(arguments) == 1 else None
-    if found is None:
+    value = new.find(x.compilation.name(arguments[0].name)) if new is not None and len(arguments) == 1 else None
+    if value is None:
         raise SqlError(1054, f"Unknown column '{arguments[0].name if arguments else ''}' in 'field list'")
-    return found
+    return value
 
 
 @handles(exp.Cast, parts="this to")

@@ -77,7 +77,7 @@ def sort_key(compilation: Compilation, value: Typed) -> str:
 
 
 def group_key(compilation: Compilation, value: Typed) -> str:
-    """What is the same for equal values: JSON may be written in more than one way."""
+    """What is the same for equal values: equal JSON values may have different texts."""
     if value.type.kind is Kind.JSON and not compilation.inline:
         return compilation.function(f"qg_json_key({value.sql})")
     return shown(compilation, value)

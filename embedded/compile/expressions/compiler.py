@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+from embedded.compile.budget import check_text
 from embedded.compile.compilation import Compilation
-from embedded.compile.effort import check_text
 from embedded.compile.errors import unsupported
 from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.subqueries import Subqueries
@@ -58,7 +58,7 @@ class Expressions:
         if handler is None:
             raise unsupported(f"{type(node).__name__} in an expression")
         refuse_parts(node, parts)
-        self.compilation.effort.node()
+        self.compilation.budget.add_node()
         value = handler(self, node, scope)
         check_text(value.sql)
         return value
@@ -85,9 +85,9 @@ def _column(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(identifier, exp.Star):
         raise unsupported("'*' inside an expression")
     name = x.compilation.name(identifier.name)
-    found = scope.resolve(name, x.compilation.name(table.name) if table is not None else None)
-    x.compilation.effort.copy(found.weight)
-    return found
+    value = scope.resolve(name, x.compilation.name(table.name) if table is not None else None)
+    x.compilation.budget.add_copied(value.weight)
+    return value
 
 
 @handles(exp.Literal, parts="this is_string")

@@ -1,7 +1,7 @@
 """Dates and times: intervals, the current time, and the functions that take a date apart or put one together.
 
-The current time is a value the session binds, the same throughout a statement. Our functions take and give ISO text
-with the number of decimals of the expression's type; -1 decimals means text of whatever length the value needs.
+The current time is a value the session binds, the same throughout a statement. Our functions take and return ISO text
+with the number of decimals of the expression's type; -1 decimals means as many as the value needs.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ def _today(names: str, source: str) -> None:
 
 
 def timestamp_difference(x: Expressions, unit: str, nodes: list[exp.Expression], scope: Scope) -> Typed:
-    """TIMESTAMPDIFF(unit, from, to). Microseconds since the epoch are what SQLite itself can tell, see the constant."""
+    """TIMESTAMPDIFF(unit, from, to). Microseconds since the epoch can be computed by SQLite itself, see the
+    constant."""
     unit = unit_name(unit)
     if unit == "MICROSECOND" and _is_epoch(x, nodes[0]) and _is_utc_now(nodes[1]):
         return Typed(EPOCH_MICROSECONDS, BIGINT, nullable=False)
@@ -203,7 +204,7 @@ def extract(x: Expressions, unit: str, value: Typed) -> Typed:
     return Typed(_extracted(x, unit_name(unit), value), BIGINT)
 
 
-# Where a part stands in the text of a date and time.
+# The position of a part in the text of a date and time.
 _PLACES = {"YEAR": (1, 4), "MONTH": (6, 2), "DAY": (9, 2), "HOUR": (12, 2), "MINUTE": (15, 2), "SECOND": (18, 2)}
 
 

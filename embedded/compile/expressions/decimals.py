@@ -1,4 +1,5 @@
-"""DECIMAL arithmetic whose results may have more digits than SQLite's 8-byte numbers keep: by functions of our own."""
+"""DECIMAL arithmetic whose results may have more digits than SQLite's 8-byte numbers can store: by functions of our
+own."""
 
 from __future__ import annotations
 
@@ -53,26 +54,26 @@ def arithmetic(x: Expressions, operator: str, left: Typed, right: Typed, result:
     sql = x.compilation.function(f"qg_exact_{_FUNCTIONS[operator]}({left.sql}, {right.sql})")
     one, other = decimals_of(left), decimals_of(right)
     carried = one + other if operator == "*" else max(one, other)
-    return _made(sql, result.size or 10, result.scale, left.nullable or right.nullable, carried)
+    return _decimal_result(sql, result.size or 10, result.scale, left.nullable or right.nullable, carried)
 
 
 def quotient(x: Expressions, left: Typed, right: Typed) -> Typed:
-    """left / right: shown with four decimals more than the left side has, and kept with more."""
+    """left / right: shown with four decimals more than the left side has, and stored with more."""
     carried = quotient_decimals(decimals_of(left), decimals_of(right), _DIVISION_SCALE)
     sql = x.compilation.function(f"qg_exact_divide({left.sql}, {right.sql}, {carried})")
     size = digits(left.type) + _DIVISION_SCALE + right.type.scale
-    return _made(sql, size, left.type.scale + _DIVISION_SCALE, True, carried)
+    return _decimal_result(sql, size, left.type.scale + _DIVISION_SCALE, True, carried)
 
 
 def modulo(x: Expressions, left: Typed, right: Typed, result: SqlType) -> Typed:
     sql = x.compilation.function(f"qg_exact_modulo({left.sql}, {right.sql})")
-    return _made(sql, result.size or 10, result.scale, True, max(decimals_of(left), decimals_of(right)))
+    return _decimal_result(sql, result.size or 10, result.scale, True, max(decimals_of(left), decimals_of(right)))
 
 
 def rounded(x: Expressions, value: Typed, how: str, places: str, scale: int) -> Typed:
     """ROUND and TRUNCATE."""
     sql = x.compilation.function(f"qg_exact_round({value.sql}, '{how}', {places})")
-    return _made(sql, digits(value.type) - value.type.scale + scale + 1, scale, value.nullable, scale)
+    return _decimal_result(sql, digits(value.type) - value.type.scale + scale + 1, scale, value.nullable, scale)
 
 
 def whole(x: Expressions, value: Typed, how: str, bigint: bool) -> Typed:
@@ -87,9 +88,9 @@ def cast(x: Expressions, value: Typed, size: int, scale: int) -> Typed:
     if value.type.kind in TEXTUAL:
         value = Typed(x.compilation.function(f"qg_exact_from_text({value.sql})"), exact_type(65, 30), value.nullable)
     sql = x.compilation.function(f"qg_exact_cast({operand(x, value).sql}, {size}, {scale})")
-    return _made(sql, size, scale, value.nullable, scale)
+    return _decimal_result(sql, size, scale, value.nullable, scale)
 
 
-def _made(sql: str, size: int, scale: int, nullable: bool, carried: int) -> Typed:
+def _decimal_result(sql: str, size: int, scale: int, nullable: bool, carried: int) -> Typed:
     result = exact_type(size, scale)
     return Typed(sql, result, nullable, carried=carried if carried > result.scale else None)

@@ -1,7 +1,8 @@
-"""The functions this dialect knows, by MySQL name. Each says how many arguments it takes and how it is built.
+"""The functions this dialect knows, by MySQL name. Each has the number of its arguments and how it is built.
 
-Where SQLite has the same function it is used; else one of ours (`qg_...`, in `runtime`) is called. Arguments are
-brought to the form a function wants by one letter each: t text, n number, i whole number, b bytes, x as it is.
+Where SQLite has the same function it is used; else one of ours (`qg_...`, in embedded.compile.functions) is called.
+Arguments are converted to the form a function takes by one letter each: t text, n number, i whole number, b bytes, x as
+it is.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def simple(
 ) -> None:
     """A function whose arguments are converted by `spec` and put into `template`, or passed to our function.
 
-    The last letter of `spec` stands for any further ones where it ends in '*'. `optional` last arguments may be
+    The last letter of `spec` applies to all further arguments where it ends in '*'. `optional` last arguments may be
     missing.
     """
     variadic = spec.endswith("*")
     letters = spec.rstrip("*")
 
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        wanted = letters + letters[-1:] * (len(values) - len(letters)) if variadic else letters
-        arguments = [argument(x, letter, value) for letter, value in zip(wanted, values, strict=False)]
+        argument_letters = letters + letters[-1:] * (len(values) - len(letters)) if variadic else letters
+        arguments = [argument(x, letter, value) for letter, value in zip(argument_letters, values, strict=False)]
         if template:
             sql = template.format(*arguments, all=", ".join(arguments))
         else:
@@ -63,7 +64,7 @@ def simple(
 
 
 def argument(x: Expressions, letter: str, value: Typed) -> str:
-    """One argument in the form that the letter asks for."""
+    """One argument in the form of the letter."""
     match letter:
         case "t":
             return to_text(x.compilation, value)
@@ -92,14 +93,14 @@ def call(x: Expressions, name: str, values: list[Typed]) -> Typed:
 
 
 def is_plain(value: Typed) -> bool:
-    """Whether it is a value that was there before: a literal, a number, a moment, or a column of short texts."""
+    """Whether it is a value that existed before: a literal, a number, a moment, or a column of short texts."""
     if value.slot is not None or value.type.kind not in TEXTUAL | {Kind.JSON, Kind.BINARY}:
         return True
     return value.origin is not None and text_width(value.type) <= _SHORT_TEXT
 
 
 def counted(x: Expressions, sql: str, values: Sequence[Typed]) -> str:
-    """A call of a function of SQLite's own on these values, whose result counts as one of ours does."""
+    """A call of one of SQLite's own functions on these values, whose result is counted like that of ours."""
     if x.compilation.inline or all(map(is_plain, values)):
         return sql
     return x.compilation.function(f"qg_held({sql})")

@@ -1,4 +1,4 @@
-"""JSON functions, on SQLite's own where both agree. JSON is kept as its text."""
+"""JSON functions, on SQLite's own where both agree. JSON is stored as its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from embedded.compile.expressions.typed import Typed, to_text
 from embedded.compile.values.types import BIGINT, BOOLEAN, COERCIBLE_BIN, JSON, TEXT, Kind, varchar
 
 TEXT_OF_JSON = replace(TEXT, collation=COERCIBLE_BIN)
-"""What JSON_UNQUOTE() and ->> give."""
+"""The result of JSON_UNQUOTE() and ->>."""
 
 _TEXT_BY_BYTES = replace(TEXT, collation="utf8mb4_bin")
 

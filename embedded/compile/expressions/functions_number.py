@@ -11,9 +11,9 @@ from embedded.compile.expressions import decimals
 from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.decimals import operand
 from embedded.compile.expressions.functions import counted, define, simple
-from embedded.compile.expressions.kept import kept
 from embedded.compile.expressions.operators import remainder
 from embedded.compile.expressions.predicates import choose, compare
+from embedded.compile.expressions.stored_operands import with_stored_operands
 from embedded.compile.expressions.typed import Typed, chosen, rebind, to_integer, truth
 from embedded.compile.values.types import (
     BIGINT,
@@ -116,7 +116,7 @@ def _nullif(x: Expressions, values: list[Typed]) -> Typed:
         test = compare(x, "=", known[0], values[1])
         return Typed(f"(CASE WHEN {test.sql} THEN NULL ELSE {known[0].sql} END)", values[0].type)
 
-    return replace(kept(x, values[:1], build), carried=values[0].carried)
+    return replace(with_stored_operands(x, values[:1], build), carried=values[0].carried)
 
 
 def _isnull(x: Expressions, values: list[Typed]) -> Typed:

@@ -16,8 +16,8 @@ from embedded.compile.expressions.functions import (
     long_text,
     simple,
 )
-from embedded.compile.expressions.kept import kept
 from embedded.compile.expressions.predicates import compare, is_case_sensitive
+from embedded.compile.expressions.stored_operands import with_stored_operands
 from embedded.compile.expressions.typed import Typed, to_bytes, to_integer, to_text
 from embedded.compile.values.types import (
     BIGINT,
@@ -33,7 +33,7 @@ from embedded.compile.values.types import (
 )
 
 _JOINED_MAX = 4  # operands of SQLite's own operator: each in a chain has a copy of all before it
-_ARGUMENTS = 100  # of one call of a function of ours, besides the first; SQLite allows 127
+_ARGUMENTS = 100  # of one call of one of our functions, after the first; SQLite allows 127
 
 
 def _lower(x: Expressions, values: list[Typed]) -> Typed:
@@ -125,7 +125,7 @@ def _field(x: Expressions, values: list[Typed]) -> Typed:
         )
         return Typed(f"(CASE{''.join(tests)} ELSE 0 END)", BIGINT, nullable=False)
 
-    return kept(x, values[:1], build)
+    return with_stored_operands(x, values[:1], build)
 
 
 def _hex(x: Expressions, values: list[Typed]) -> Typed:

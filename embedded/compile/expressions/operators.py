@@ -10,8 +10,8 @@ from embedded.compile.compilation import quote, sql_literal
 from embedded.compile.expressions import decimals
 from embedded.compile.expressions.compiler import Expressions, handles
 from embedded.compile.expressions.dates import add_interval
-from embedded.compile.expressions.kept import kept
 from embedded.compile.expressions.scope import Scope
+from embedded.compile.expressions.stored_operands import with_stored_operands
 from embedded.compile.expressions.typed import NULL, Typed, to_integer, to_number, truth
 from embedded.compile.schema import DATABASE
 from embedded.compile.values.types import BIGINT, BITS, BOOLEAN, DOUBLE, UNSIGNED_BIGINT, Kind, SqlType, decimal, digits
@@ -22,7 +22,7 @@ _WHOLE = frozenset((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS))
 
 
 def _sides(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
-    """Both operands as numbers, but for 64 bits without sign, of which SQLite has no number."""
+    """Both operands as numbers, except for unsigned 64 bits, which SQLite has no number type for."""
     left, right = (x.compile(side, scope) for side in (node.this, node.args["expression"]))
     return _side(x, left), _side(x, right)
 
@@ -194,7 +194,9 @@ def _bits(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         # SQLite shifts in copies of the sign bit; MySQL's numbers have none here.
         return Typed(x.compilation.function(f"qg_shift_right({left}, {right})"), BITS)
     sides = (Typed(left, BITS), Typed(right, BITS))
-    return kept(x, sides if isinstance(node, exp.BitwiseXor) else (), lambda known: _written(node, known or sides))
+    return with_stored_operands(
+        x, sides if isinstance(node, exp.BitwiseXor) else (), lambda known: _written(node, known or sides)
+    )
 
 
 def _written(node: exp.Expression, sides: Sequence[Typed]) -> Typed:

@@ -11,8 +11,8 @@ from sqlglot import exp
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions.comparison import Pair, collation_of, comparable
 from embedded.compile.expressions.compiler import Expressions, handles
-from embedded.compile.expressions.kept import kept
 from embedded.compile.expressions.scope import Scope
+from embedded.compile.expressions.stored_operands import with_stored_operands
 from embedded.compile.expressions.typed import Typed, chosen, to_number, to_text, truth
 from embedded.compile.text.literal_lifting import syntax_error
 from embedded.compile.values.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, compared_by_bytes, unify
@@ -61,7 +61,9 @@ def _rows(x: Expressions, operator: str, left: Sequence[Typed], right: Sequence[
         parts = [compare(x, equal, one, other).sql for one, other in zip(left, right, strict=True)]
         text = f"({' AND '.join(parts)})"
         return Typed(f"(NOT {text})" if operator == "<>" else text, BOOLEAN)
-    return kept(x, [*left, *right], lambda known: _ordered(x, operator, known[: len(left)], known[len(left) :]))
+    return with_stored_operands(
+        x, [*left, *right], lambda known: _ordered(x, operator, known[: len(left)], known[len(left) :])
+    )
 
 
 def _ordered(x: Expressions, operator: str, left: Sequence[Typed], right: Sequence[Typed]) -> Typed:
@@ -79,8 +81,8 @@ def _quantified(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     outside = isinstance(node, exp.NEQ) and isinstance(right, exp.All)
     if not (inside or outside):
         return _compared_with_each(x, node, scope)
-    found = _in_query(x, node.this, right.this, scope)
-    return found if inside else Typed(f"(NOT {found.sql})", BOOLEAN)
+    member = _in_query(x, node.this, right.this, scope)
+    return member if inside else Typed(f"(NOT {member.sql})", BOOLEAN)
 
 
 def _compared_with_each(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
@@ -93,8 +95,10 @@ def _compared_with_each(x: Expressions, node: exp.Expression, scope: Scope) -> T
     alias = x.compilation.alias()
     test = compare(x, _OPERATORS[type(node)], value, Typed(f"{alias}.c", sub.columns[0][1].type))
     rows = f"(WITH {alias}(c) AS ({sub.sql}) SELECT {test.sql} AS r FROM {alias})"
-    found, decided, otherwise = ("MIN", 0, 1) if isinstance(right, exp.All) else ("MAX", 1, 0)
-    cases = f"CASE WHEN {found}(r) = {decided} THEN {decided} WHEN COUNT(*) > COUNT(r) THEN NULL ELSE {otherwise} END"
+    aggregate, decided, otherwise = ("MIN", 0, 1) if isinstance(right, exp.All) else ("MAX", 1, 0)
+    cases = (
+        f"CASE WHEN {aggregate}(r) = {decided} THEN {decided} WHEN COUNT(*) > COUNT(r) THEN NULL ELSE {otherwise} END"
+    )
     return Typed(f"(SELECT {cases} FROM {rows})", BOOLEAN)
 
 
@@ -107,7 +111,7 @@ def _in(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         raise syntax_error(")")
     if isinstance(node.this, exp.Tuple):
         left, rows = _row(x, node.this, scope), [_row(x, row, scope) for row in node.expressions]
-        return kept(x, left, lambda known: _row_in(x, known, rows))
+        return with_stored_operands(x, left, lambda known: _row_in(x, known, rows))
     value = x.compile(node.this, scope)
     return is_one_of(x, value, [x.compile(item, scope) for item in node.expressions])
 
@@ -118,7 +122,7 @@ def _row_in(x: Expressions, left: Sequence[Typed], rows: Sequence[Sequence[Typed
 
 def is_one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
     """value IN (items)."""
-    return kept(x, (value,), lambda known: _one_of(x, known[0], items))
+    return with_stored_operands(x, (value,), lambda known: _one_of(x, known[0], items))
 
 
 def _one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
@@ -126,7 +130,7 @@ def _one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
         value = _collated(value, *items)
     pairs = [comparable(x.compilation, value, item) for item in items]
     if not value.collated and all(one.type.kind in TEXTUAL for one in (value, *items)):
-        # In a list SQLite goes by the collation of the left side alone, also where an item is a column.
+        # In a list SQLite uses only the collation of the left side, also where an item is a column.
         binary = compared_by_bytes(*(one.type for one in (value, *items)))
         pairs = [replace(pair, collation=f" COLLATE {'BINARY' if binary else 'NOCASE'}") for pair in pairs]
     nullable = value.nullable or any(item.nullable for item in items)
@@ -165,7 +169,7 @@ def _refuse_mixed(left: Sequence[Typed], right: Sequence[Typed]) -> None:
 def _between(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
     low, high = x.compile(node.args["low"], scope), x.compile(node.args["high"], scope)
-    return kept(x, (value,), lambda known: _within(x, known[0], low, high))
+    return with_stored_operands(x, (value,), lambda known: _within(x, known[0], low, high))
 
 
 def _within(x: Expressions, value: Typed, low: Typed, high: Typed) -> Typed:
@@ -222,7 +226,7 @@ def _collated(value: Typed, *others: Typed) -> Typed:
 
 
 def is_case_sensitive(*values: Typed) -> bool:
-    """Whether text functions on these must tell upper from lower case."""
+    """Whether text functions on these must distinguish upper and lower case."""
     if any(value.type.kind is Kind.BINARY for value in values):
         return True
     return "BINARY" in collation_of(*(_uncollated(value) for value in values))
@@ -271,7 +275,7 @@ def _case(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     def build(known: Sequence[Typed]) -> Typed:
         return choose(x, [compare(x, "=", known[0], test).sql for test in tests], results, default)
 
-    return kept(x, (subject,), build)
+    return with_stored_operands(x, (subject,), build)
 
 
 def choose(x: Expressions, conditions: Sequence[str], results: Sequence[Typed], default: Typed | None) -> Typed:

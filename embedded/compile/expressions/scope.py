@@ -1,4 +1,4 @@
-"""Names in a query: which table or subquery a column belongs to, and what `*` stands for."""
+"""Names in a query: which table or subquery a column belongs to, and what `*` expands to."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Scope:
         """
         scope: Scope | None = self
         while scope is not None:
-            found = scope.find(name, table)
-            if found is not None:
-                return found
+            match = scope.find(name, table)
+            if match is not None:
+                return match
             scope = scope.parent
         raise unknown_column(f"{table}.{name}" if table else name, self.clause)
 
@@ -72,13 +72,13 @@ class Scope:
             return self.preferred[lowered]
         if lowered in self.merged:
             return self.merged[lowered]
-        matches = [found for found in (source.find(name) for source in self.sources) if found is not None]
+        matches = [column for column in (source.find(name) for source in self.sources) if column is not None]
         if len(matches) > 1:
             raise SqlError(1052, f"Column '{name}' in {self.clause} is ambiguous")
         return matches[0] if matches else self.aliases.get(lowered)
 
     def star(self) -> list[tuple[str, Typed]]:
-        """What `*` stands for: merged columns first, then the others in order."""
+        """What `*` expands to: merged columns first, then the others in order."""
         columns: list[tuple[str, Typed]] = list(_named(self.merged))
         for source in self.sources:
             columns += [(name, value) for name, value in source.columns if name.lower() not in self.merged]
@@ -107,7 +107,7 @@ def table_source(table: Table, alias: str, utc: bool, nullable: bool = False) ->
 
 
 def _local(value: Typed) -> Typed:
-    """A TIMESTAMP column, kept in UTC, as the session's time zone sees it."""
+    """A TIMESTAMP column, stored in UTC, in the session's time zone."""
     if value.type.kind is not Kind.TIMESTAMP:
         return value
     return replace(value, sql=f"qg_local({value.sql})", type=value.type, collated=False)

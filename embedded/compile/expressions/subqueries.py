@@ -1,4 +1,4 @@
-"""What expressions ask of whoever compiles queries, so that neither module imports the other."""
+"""What expressions need from the compiler of queries, so that neither module imports the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Selected:
     columns: list[tuple[str, Typed]]
     single: bool = False
     lock: RowLock | None = None
-    unlimited: str | None = None  # without LIMIT, where SQL_CALC_FOUND_ROWS asks for the count
+    unlimited: str | None = None  # without LIMIT, where SQL_CALC_FOUND_ROWS requires the count
 
 
 class Subqueries(Protocol):
@@ -44,5 +44,5 @@ class Subqueries(Protocol):
         ...
 
     def scalar(self, node: exp.Expression, scope: Scope) -> Typed:
-        """A subquery that stands for one value."""
+        """A subquery as one value."""
         ...

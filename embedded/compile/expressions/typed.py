@@ -49,14 +49,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression in SQLite's words with its MySQL type.
+    """An expression in SQLite's SQL with its MySQL type.
 
     `slot`: it is nothing but this slot's value, so a conversion can be made when the value is bound. `unquoted`: for
-    JSON, the expression that yields the scalar instead of its JSON text. `collated`: SQLite itself finds the
-    collation (a column), so comparisons need not say it. `windowed`: for an aggregate that is more than one call, its
+    JSON, the expression that yields the scalar instead of its JSON text. `collated`: SQLite itself determines the
+    collation (a column), so comparisons need not name it. `windowed`: for an aggregate that is more than one call, its
     text as a window function, with OVER_MARK where the OVER clause goes. `checked`: in its type's storage form already.
-    `carried`: decimals that a quotient really has, where they are more than it is shown with.
-    `weight`: characters of the expression that a column of a derived table stands for; 0: it is no such column.
+    `carried`: decimals that a quotient really has, where they are more than it is shown with. `weight`: characters of
+    the expression that a column of a derived table refers to; 0: it is no such column.
     """
 
     sql: str
@@ -349,27 +349,27 @@ def coerce(compilation: Compilation, value: Typed, target: SqlType, cut: bool = 
 
     `cut`: to the decimals that are shown.
     """
-    kind, wanted = value.type.kind, target.kind
+    kind, target_kind = value.type.kind, target.kind
     if kind is Kind.NULL or (value.type == target and kind is not Kind.EXACT):
         return value
-    if wanted in NUMERIC:
+    if target_kind in NUMERIC:
         return replace(to_number(compilation, value), type=target)
-    if wanted in CALENDAR and kind in CALENDAR:
-        sql = value.sql if wanted is kind is Kind.DATE else pad_moment(value, target.scale)
+    if target_kind in CALENDAR and kind in CALENDAR:
+        sql = value.sql if target_kind is kind is Kind.DATE else pad_moment(value, target.scale)
         return Typed(sql, target, value.nullable)
-    if wanted is Kind.BINARY:
+    if target_kind is Kind.BINARY:
         return Typed(to_bytes(compilation, value), target, value.nullable)
-    if wanted in TEXTUAL:
+    if target_kind in TEXTUAL:
         sql = f"CAST({value.sql} AS TEXT)" if kind is Kind.BINARY else to_text(compilation, value)
         return replace(value, sql=sql, type=target, slot=None, unquoted=None)
-    if cut and wanted is kind is Kind.EXACT and value.carried is not None and value.carried > target.scale:
+    if cut and target_kind is kind is Kind.EXACT and value.carried is not None and value.carried > target.scale:
         rounded = compilation.function(f"qg_exact_round({value.sql}, 'round', {target.scale})")
         return Typed(rounded, target, value.nullable)
-    if wanted is kind is Kind.EXACT:
+    if target_kind is kind is Kind.EXACT:
         return replace(value, type=target)
-    if wanted is Kind.EXACT and kind in NUMERIC:
+    if target_kind is Kind.EXACT and kind in NUMERIC:
         return Typed(to_exact(compilation, value), target, value.nullable)
-    if wanted in (Kind.TIME, Kind.JSON) and kind is wanted:
+    if target_kind in (Kind.TIME, Kind.JSON) and kind is target_kind:
         return replace(value, type=target)
     if kind is Kind.UNKNOWN:
         return replace(value, type=target)

@@ -33,7 +33,7 @@ class GroupConcat:
         self.rows: list[tuple[str, tuple[Any, ...]]] = []
         self.seen: set[str] = set()
         self.separator = ","
-        self.size = self.held = 0
+        self.size = self.allocated = 0
         self.directions: tuple[int, ...] = ()
 
     def step(self, text: Any, separator: str, distinct: int, folded: int, *order: Any) -> None:
@@ -50,14 +50,14 @@ class GroupConcat:
         self.size += len(text) + len(separator)
         if self.size > CONCAT_MAX:
             raise unsupported(f"a GROUP_CONCAT of more than {CONCAT_MAX} characters", "read the rows")
-        self.held += _COPIES * getsizeof(text) + sum(map(getsizeof, order[::2]))
+        self.allocated += _COPIES * getsizeof(text) + sum(map(getsizeof, order[::2]))
         if self.context is not None:
-            self.context.hold(id(self), self.held)
+            self.context.allocate(id(self), self.allocated)
         self.rows.append((text, order[::2]))
 
     def finalize(self) -> str | None:
         if self.context is not None:
-            self.context.hold(id(self), 0)
+            self.context.allocate(id(self), 0)
         if not self.rows:
             return None
         rows = self.rows
@@ -97,12 +97,12 @@ class _JsonItems:
         self.items.append(item)
         self.size += getsizeof(item)
         if self.context is not None:
-            self.context.hold(id(self), _COPIES * self.size)
+            self.context.allocate(id(self), _COPIES * self.size)
 
     def finalize(self) -> str:
         text = f"{self.brackets[0]}{','.join(self.items)}{self.brackets[1]}"
         if self.context is not None:
-            self.context.hold(id(self), 0)
+            self.context.allocate(id(self), 0)
         return text
 
 

@@ -1,4 +1,4 @@
-"""What a running statement's functions know of their session, and what they tell it back."""
+"""What a running statement's functions know of their session, and what they report to it."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from embedded.compile.errors import SqlError
 T = TypeVar("T")
 
 VALUES_MAX = 64 << 20
-"""Bytes of all values that the functions of one statement have made and that are there at the same time. SQLite, Python
-and what is on its way to the client each have a copy of the largest of them."""
+"""Bytes of all values that the functions of one statement have returned and that exist at the same time. SQLite, Python
+and the output buffer of the client each have a copy of the largest of them."""
 
 _SMALL = 4096  # bytes of a value that is not counted: a statement cannot have so many calls that these matter
 
 
 @dataclass(slots=True)
 class RowNumbers:
-    """What an INSERT gives to its AUTO_INCREMENT column by an expression or a SELECT, row by row.
+    """The values for the AUTO_INCREMENT column of an INSERT, from an expression or a SELECT, row by row.
 
-    `highest` is the column's highest number before the row; `generated` the first number that the table makes itself.
+    `highest` is the column's highest number before the row; `generated` the first number that the table generates
+    itself; `explicit` the last one in the statement.
     """
 
     highest: int = 0
-    given: int | None = None
+    explicit: int | None = None
     generated: int | None = None
-    asked: int = 0
+    requested: int = 0
 
-    def take(self, number: int | None) -> None:
-        """The next row's number; None asks for one."""
+    def assign(self, number: int | None) -> None:
+        """The next row's number; None requests one."""
         if number is None:
-            self.asked += 1
+            self.requested += 1
             self.highest += 1
             self.generated = self.highest if self.generated is None else self.generated
         else:
-            self.given = number
+            self.explicit = number
             self.highest = max(self.highest, number)
 
 
 @dataclass(slots=True)
 class CallContext:
-    """One per statement that runs. `zone` is the session's time zone, `owner` its
-    number, `locks` the database's named locks; the counters are the functions' report; `kept`
-    are operands of the expression that is worked out, `held` the bytes of values by the place that made them."""
+    """One per statement that runs. `zone` is the session's time zone, `owner` its number, `locks` the database's named
+    locks; the counters are the functions' report; `stored_operands` are operands of the expression that is evaluated,
+    `allocated` the bytes of values by the place in the statement that returned them."""
 
     zone: tzinfo = UTC
     owner: int = 0
     locks: object = None
     matched: int = 0
     changed: int = 0
-    seen: int = 0
+    rows_read: int = 0
     touched_id: int | None = None
     numbers: RowNumbers = field(default_factory=RowNumbers)
     last_insert_id: int | None = None
-    kept: dict[int, Any] = field(default_factory=dict)
-    held: dict[object, int] = field(default_factory=dict)
-    held_bytes: int = 0
+    stored_operands: dict[int, Any] = field(default_factory=dict)
+    allocated: dict[object, int] = field(default_factory=dict)
+    allocated_bytes: int = 0
     killed: bool = False
     wake: threading.Event | None = None
 
@@ -69,35 +70,35 @@ class CallContext:
         if self.wake is not None:
             self.wake.set()
 
-    def hold(self, place: object, size: int) -> None:
-        """The value that is there at a place of the statement has so many bytes; what was there before is gone.
+    def allocate(self, place: object, size: int) -> None:
+        """The value at a place of the statement has so many bytes now; the one before is gone.
 
         Raises:
             SqlError: 1301 all of them together are too large.
         """
-        before = self.held.get(place, 0)
+        before = self.allocated.get(place, 0)
         if size <= _SMALL and not before:
             return
-        self.room(size - before)
-        self.held[place] = size
-        self.held_bytes += size - before
+        self.check_allocation(size - before)
+        self.allocated[place] = size
+        self.allocated_bytes += size - before
 
-    def room(self, size: int) -> None:
-        """Whether so many bytes more may be made.
+    def check_allocation(self, size: int) -> None:
+        """Check that so many bytes more may be allocated.
 
         Raises:
             SqlError: 1301 they may not.
         """
-        if size + self.held_bytes > VALUES_MAX:
+        if size + self.allocated_bytes > VALUES_MAX:
             raise SqlError(
                 1301,
                 f"The values that this statement's functions make are larger than {VALUES_MAX} bytes together"
                 " (max_allowed_packet): make them in the application",
             )
 
-    def watched(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, until the statement is killed. What is made of those until then does not matter: a statement that
-        is killed ends with its error as soon as the function returns."""
+    def until_killed(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, until the statement is killed. The result does not matter then: a statement that is killed ends
+        with its error as soon as the function returns."""
         for item in items:
             if self.killed:
                 return
@@ -109,7 +110,7 @@ class CallContext:
         return self.killed or self.wake.wait(seconds)
 
     def restart(self) -> None:
-        """Forget the report, before a statement or a row is run."""
-        self.matched = self.changed = self.seen = 0
+        """Reset the report, before a statement or a row is run."""
+        self.matched = self.changed = self.rows_read = 0
         self.touched_id = None
         self.numbers = RowNumbers()

@@ -57,16 +57,16 @@ _FORMATS: dict[str, Callable[[datetime], str]] = {
 }
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def date_format(context: CallContext, value: object, layout: str) -> str | None:
-    """DATE_FORMAT; a letter that means nothing stands for itself."""
+    """DATE_FORMAT; a letter without a meaning is copied."""
     moment = parse_datetime(value)
     if moment is None:
         return None
     return _LETTER.sub(lambda match: _FORMATS[match[1]](moment) if match[1] in _FORMATS else match[1], layout)
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def time_format(context: CallContext, value: object, layout: str) -> str | None:
     """TIME_FORMAT: hours may exceed a day."""
     microseconds = parse_time(value)
@@ -159,8 +159,8 @@ def _assembled(parts: dict[str, str]) -> datetime:
     year = int(parts["Y"]) if "Y" in parts else _century(int(parts["y"])) if "y" in parts else 2000
     month = int(parts.get("m", "1"))
     if "M" in parts:
-        wanted = parts["M"][:3].lower()
-        month = next(i for i in range(1, 13) if calendar.month_abbr[i].lower() == wanted)
+        abbreviation = parts["M"][:3].lower()
+        month = next(i for i in range(1, 13) if calendar.month_abbr[i].lower() == abbreviation)
     hour = int(parts.get("H", "0"))
     if "h" in parts:
         hour = int(parts["h"]) % 12 + (12 if parts.get("p", "AM").upper() == "PM" else 0)

@@ -259,7 +259,7 @@ def moment_of(local_time: datetime, zone: tzinfo) -> datetime:
         return moment
     before = local_time.replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
     after = local_time.replace(tzinfo=zone, fold=1).utcoffset() or timedelta()
-    # Between the readings with either offset the clocks change: look for the second in which they do.
+    # Between the readings with either offset the clocks change: search the second in which they do.
     early, late = local_time.replace(tzinfo=UTC) - after, local_time.replace(tzinfo=UTC) - before
     early, late = min(early, late), max(early, late)
     early, late = early.replace(microsecond=0), late.replace(microsecond=0) + timedelta(seconds=1)

@@ -132,7 +132,7 @@ def cast(context: CallContext, value: Operand, size: int, scale: int) -> str:
 
 @scalar("exact_scaled", splits=True)
 def scaled(context: CallContext, total: int, scale: int) -> str:
-    """An exact sum of whole numbers as the DECIMAL it stands for."""
+    """An exact sum of whole numbers as the DECIMAL it represents."""
     return encode(Decimal(total).scaleb(-scale))
 
 
@@ -144,7 +144,7 @@ def average(context: CallContext, total: Operand, scale: int, count: int, decima
 
 @scalar("average_of")
 def average_of(context: CallContext, both: str, scale: int, decimals: int) -> str | None:
-    """The same of what SumAndCount gives."""
+    """The same for the result of SumAndCount."""
     total, count = both.split(" ")
     return average(context, total, scale, int(count), decimals)
 

@@ -18,12 +18,12 @@ _AT_ONCE = 262_144  # characters of a document; reading so many in one call take
 _NODES_AT_ONCE = 20_000  # values in a document; writing so many in one call takes some milliseconds
 
 DOCUMENT_MAX = 4 << 20
-"""Characters of a document. Of a larger one even the end, where its memory is given back, would be too long."""
+"""Characters of a document. With a larger one, even freeing its memory would take too long."""
 
 
 def parsed(text: str) -> Any:
-    """The document. A large one is read by Python's own reader, which lets other threads run meanwhile, where the one
-    in C would hold the interpreter for all of it. Raises ValueError, RecursionError."""
+    """The document. A large one is parsed by Python's pure Python parser, which lets other threads run, where the one
+    in C would block the interpreter all the time. Raises ValueError, RecursionError."""
     if len(text) <= _AT_ONCE:
         return _WHOLE.decode(text)
     if len(text) > DOCUMENT_MAX:
@@ -33,10 +33,10 @@ def parsed(text: str) -> Any:
 
 def _piecewise_decoder() -> json.JSONDecoder:
     """As the standard library's own, which takes its readers in C where there are any."""
-    made: Any = json.JSONDecoder(parse_float=finite, parse_constant=no_constant)
-    made.parse_object, made.parse_array = getattr(decoder, "JSONObject"), getattr(decoder, "JSONArray")  # noqa: B009
-    made.scan_once = getattr(scanner, "py_make_scanner")(made)  # noqa: B009
-    return cast(json.JSONDecoder, made)
+    result: Any = json.JSONDecoder(parse_float=finite, parse_constant=no_constant)
+    result.parse_object, result.parse_array = getattr(decoder, "JSONObject"), getattr(decoder, "JSONArray")  # noqa: B009
+    result.scan_once = getattr(scanner, "py_make_scanner")(result)  # noqa: B009
+    return cast(json.JSONDecoder, result)
 
 
 _WHOLE = json.JSONDecoder(parse_float=finite, parse_constant=no_constant)
@@ -115,10 +115,10 @@ def steps(path: str) -> list[str | int]:
 
 def find(value: Any, path: list[str | int]) -> list[Any]:
     """All values at a path."""
-    found = [value]
+    values = [value]
     for step in path:
-        found = [inner for one in found for inner in _step(one, step)]
-    return found
+        values = [inner for one in values for inner in _step(one, step)]
+    return values
 
 
 def _step(value: Any, step: str | int) -> list[Any]:
@@ -133,15 +133,15 @@ def _step(value: Any, step: str | int) -> list[Any]:
     return [value[key]] if isinstance(value, dict) and key in value else []
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_extract(context: CallContext, document: str, *paths: str) -> str | None:
     value = loads(document, 1, "json_extract")
-    ways = [steps(path) for path in paths]
-    found = [inner for way in ways for inner in find(value, way)]
-    many = len(ways) > 1 or any(step in ("*", "[*]") for step in ways[0])
-    if not found:
+    parsed_paths = [steps(path) for path in paths]
+    values = [inner for parsed_path in parsed_paths for inner in find(value, parsed_path)]
+    many = len(parsed_paths) > 1 or any(step in ("*", "[*]") for step in parsed_paths[0])
+    if not values:
         return None
-    return dumps(found if many else found[0])
+    return dumps(values if many else values[0])
 
 
 @scalar(splits=True)
@@ -155,14 +155,14 @@ def json_scalar(context: CallContext, document: str) -> Any:
     return "null" if value is None else value
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_value(context: CallContext, document: str, path: str) -> str | None:
     """JSON_VALUE: a scalar as text."""
     text = json_extract(context, document, path)
     return None if text is None or text == "null" or text[0] in "[{" else json_unquote(context, text)
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def json_unquote(context: CallContext, value: Any) -> str:
     """JSON_UNQUOTE: text that is no JSON string stays as it is."""
     text = _as_text(value)
@@ -174,7 +174,7 @@ def json_unquote(context: CallContext, value: Any) -> str:
         raise SqlError(3141, "Invalid JSON text in argument 1 to function json_unquote") from None
 
 
-@scalar(null_aware=True, splits=True, makes=True)
+@scalar(null_aware=True, splits=True, large_result=True)
 def json_quote_value(context: CallContext, value: Any) -> str:
     """A text as a JSON string; NULL as null."""
     return "null" if value is None else json.dumps(_as_text(value), ensure_ascii=False)
@@ -188,23 +188,23 @@ def json_double(context: CallContext, value: float) -> str:
     return json.dumps(float(value))
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def json_quote(context: CallContext, text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@scalar("json", makes=True, splits=True)
+@scalar("json", large_result=True, splits=True)
 def to_json(context: CallContext, text: str) -> str:
     """CAST(text AS JSON)."""
     return dumps(loads(text, 1, "cast_as_json"))
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_array(context: CallContext, *items: str) -> str:
     return dumps([loads(item, number, "json_array") for number, item in enumerate(items, 1)])
 
 
-@scalar(null_aware=True, makes=True, splits=True)
+@scalar(null_aware=True, large_result=True, splits=True)
 def json_object(context: CallContext, *items: str | None) -> str:
     pairs: dict[str, Any] = {}
     for key, value in zip(items[::2], items[1::2], strict=True):
@@ -214,17 +214,17 @@ def json_object(context: CallContext, *items: str | None) -> str:
     return dumps(pairs)
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_set(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=True, insert=True)
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_insert(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=False, insert=True)
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_replace(context: CallContext, document: str, *changes: str) -> str:
     return _edited(document, changes, replace=True, insert=False)
 
@@ -268,16 +268,16 @@ def _delete(parent: dict[str, Any] | list[Any], step: str | int) -> None:
         del parent[step]
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_remove(context: CallContext, document: str, *paths: str) -> str:
     value = loads(document, 1, "json_remove")
     for path in paths:
-        way = steps(path)
-        if not way:
+        parsed_path = steps(path)
+        if not parsed_path:
             raise SqlError(3153, "The path expression '$' is not allowed in this context.")
-        parents = find(value, way[:-1])
-        if parents and _step(parents[0], way[-1]) and isinstance(parents[0], (dict, list)):
-            last = way[-1]
+        parents = find(value, parsed_path[:-1])
+        if parents and _step(parents[0], parsed_path[-1]) and isinstance(parents[0], (dict, list)):
+            last = parsed_path[-1]
             _delete(parents[0], last)
     return dumps(value)
 
@@ -293,10 +293,10 @@ def json_valid(context: CallContext, text: Any) -> int:
 
 @scalar(splits=True)
 def json_length(context: CallContext, document: str, path: str = "$") -> int | None:
-    found = find(loads(document, 1, "json_length"), steps(path))
-    if not found:
+    values = find(loads(document, 1, "json_length"), steps(path))
+    if not values:
         return None
-    return len(found[0]) if isinstance(found[0], (dict, list)) else 1
+    return len(values[0]) if isinstance(values[0], (dict, list)) else 1
 
 
 @scalar(splits=True)
@@ -306,22 +306,22 @@ def json_type(context: CallContext, document: str) -> str:
     return "NULL" if value is None else names[type(value)]
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_keys(context: CallContext, document: str, path: str = "$") -> str | None:
-    found = find(loads(document, 1, "json_keys"), steps(path))
-    return dumps(list(_sorted(found[0]))) if found and isinstance(found[0], dict) else None
+    values = find(loads(document, 1, "json_keys"), steps(path))
+    return dumps(list(_sorted(values[0]))) if values and isinstance(values[0], dict) else None
 
 
 @scalar(splits=True)
 def json_contains(context: CallContext, document: str, candidate: str, path: str = "$") -> int | None:
-    found = find(loads(document, 1, "json_contains"), steps(path))
-    return int(_contains(context, found[0], loads(candidate, 2, "json_contains"))) if found else None
+    values = find(loads(document, 1, "json_contains"), steps(path))
+    return int(_contains(context, values[0], loads(candidate, 2, "json_contains"))) if values else None
 
 
 def _contains(context: CallContext, target: Any, candidate: Any) -> bool:
     if isinstance(target, list):
-        wanted = candidate if isinstance(candidate, list) else [candidate]
-        return all(any(_contains(context, item, one) for item in target) for one in context.watched(wanted))
+        candidates = candidate if isinstance(candidate, list) else [candidate]
+        return all(any(_contains(context, item, one) for item in target) for one in context.until_killed(candidates))
     if isinstance(target, dict):
         return isinstance(candidate, dict) and all(
             key in target and _contains(context, target[key], value) for key, value in candidate.items()
@@ -336,7 +336,7 @@ def json_contains_path(context: CallContext, document: str, how: str, *paths: st
     return int(any(hits) if how.lower() == "one" else all(hits))
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_merge_patch(context: CallContext, first: str, *others: str) -> str:
     value = loads(first, 1, "json_merge_patch")
     for other in others:
@@ -356,7 +356,7 @@ def _patched(target: Any, patch: Any) -> Any:
     return result
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_merge_preserve(context: CallContext, first: str, *others: str) -> str:
     value = loads(first, 1, "json_merge_preserve")
     for other in others:
@@ -371,23 +371,23 @@ def _merged(one: Any, other: Any) -> Any:
     return [*(one if isinstance(one, list) else [one]), *(other if isinstance(other, list) else [other])]
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_array_append(context: CallContext, document: str, *changes: str) -> str:
     root = {"": loads(document, 1, "json_array_append")}
     for path, value in zip(changes[::2], changes[1::2], strict=True):
-        way = [".", *steps(path)]
-        parents = find(root, way[:-1])
-        found = _step(parents[0], way[-1]) if parents else []
-        if found:
+        parsed_path = [".", *steps(path)]
+        parents = find(root, parsed_path[:-1])
+        values = _step(parents[0], parsed_path[-1]) if parents else []
+        if values:
             _put(
                 parents[0],
-                way[-1],
-                [*(found[0] if isinstance(found[0], list) else [found[0]]), loads(value, 1, "json_array_append")],
+                parsed_path[-1],
+                [*(values[0] if isinstance(values[0], list) else [values[0]]), loads(value, 1, "json_array_append")],
             )
     return dumps(root[""])
 
 
-@scalar(makes=True, splits=True)
+@scalar(large_result=True, splits=True)
 def json_pretty(context: CallContext, document: str) -> str:
     return _written(_sorted(loads(document, 1, "json_pretty")), indent=2)
 
@@ -398,7 +398,7 @@ def json_overlaps(context: CallContext, one: str, other: str) -> int:
     if isinstance(first, dict) and isinstance(second, dict):
         return int(any(key in second and second[key] == value for key, value in first.items()))
     left, right = (value if isinstance(value, list) else [value] for value in (first, second))
-    return int(any(type(a) is type(b) and a == b for a in context.watched(left) for b in right))
+    return int(any(type(a) is type(b) and a == b for a in context.until_killed(left) for b in right))
 
 
 @scalar(splits=True)

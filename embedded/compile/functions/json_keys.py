@@ -18,17 +18,17 @@ from embedded.compile.values.wide_decimal import decode
 _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BOOLEAN = (bytes((code,)) for code in range(1, 7))
 _END = b"\0"  # less than any type
 _BIAS = 50_000  # makes every exponent a number of five digits
-_INFINITE = 99_999  # more than any exponent; no document has such a number, but a DOUBLE beside one may
+_INFINITE = 99_999  # more than any exponent; no document has such a number, but a DOUBLE compared with one may
 _COMPLEMENT = bytes.maketrans(b"0123456789", b"9876543210")
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def json_key(context: CallContext, document: Any) -> bytes:
     """The key of a JSON text."""
     return _key(loads(document))
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def json_text_key(context: CallContext, text: Any) -> bytes:
     """The key of an SQL text, which is a JSON string."""
     return _key(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))

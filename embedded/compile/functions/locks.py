@@ -1,4 +1,4 @@
-"""GET_LOCK and its kin: named locks that sessions hold, apart from any transaction."""
+"""GET_LOCK and related functions: named locks of sessions, independent of any transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
 
-_LOOK_SECONDS = 0.1  # how often a waiting GET_LOCK looks whether it was killed
+_POLL_SECONDS = 0.1  # how often a waiting GET_LOCK checks whether it was killed
 _NAME_MAX = 64  # characters, MySQL's own limit
 
 
@@ -18,7 +18,7 @@ _NAME_MAX = 64  # characters, MySQL's own limit
 class NamedLocks:
     """The locks of one database. A session may hold several, and one several times."""
 
-    _held: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _owners: dict[str, tuple[int, int]] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def acquire(self, name: str, owner: int, seconds: float, context: CallContext) -> bool:
@@ -26,42 +26,42 @@ class NamedLocks:
         deadline = None if seconds < 0 else time.monotonic() + seconds
         with self._changed:
             while not self._take(name, owner):
-                left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - time.monotonic())
-                if left <= 0 or context.killed:
+                timeout = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - time.monotonic())
+                if timeout <= 0 or context.killed:
                     return False
-                self._changed.wait(left)
+                self._changed.wait(timeout)
         return True
 
     def release(self, name: str, owner: int) -> bool | None:
-        """True: released. False: another's. None: nobody's."""
+        """True: released. False: another session owns it. None: it is not locked."""
         with self._changed:
-            holder, count = self._held.get(name, (None, 0))
+            holder, count = self._owners.get(name, (None, 0))
             if holder != owner:
                 return None if holder is None else False
             if count > 1:
-                self._held[name] = (owner, count - 1)
+                self._owners[name] = (owner, count - 1)
             else:
-                del self._held[name]
+                del self._owners[name]
                 self._changed.notify_all()
             return True
 
     def release_all(self, owner: int) -> int:
-        """Release everything that a session holds; how many times it held."""
+        """Release all locks of a session; how many times it had locked."""
         with self._changed:
-            names = [name for name, (holder, _) in self._held.items() if holder == owner]
-            count = sum(self._held.pop(name)[1] for name in names)
+            names = [name for name, (holder, _) in self._owners.items() if holder == owner]
+            count = sum(self._owners.pop(name)[1] for name in names)
             self._changed.notify_all()
             return count
 
     def holder(self, name: str) -> int | None:
         with self._changed:
-            return self._held.get(name, (None, 0))[0]
+            return self._owners.get(name, (None, 0))[0]
 
     def _take(self, name: str, owner: int) -> bool:
-        holder, count = self._held.get(name, (owner, 0))
+        holder, count = self._owners.get(name, (owner, 0))
         if holder != owner:
             return False
-        self._held[name] = (owner, count + 1)
+        self._owners[name] = (owner, count + 1)
         return True
 
 

@@ -78,7 +78,7 @@ def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exa
 
 @scalar(splits=True)
 def scaled(context: CallContext, whole: int, scale: int) -> float:
-    """An exact sum of whole numbers as the decimal it stands for."""
+    """An exact sum of whole numbers as the decimal it represents."""
     if abs(whole) > _EXACT:
         raise SqlError(1690, "DECIMAL value is out of range: the embedded backend keeps 15 digits")
     return float(whole / 10**scale)
@@ -129,7 +129,7 @@ def unsigned(context: CallContext, value: int) -> int:
 def whole(context: CallContext, sign: str, left: Number, right: Number, bits: int, text: str) -> Number | None:
     """left + right and so on, of whole numbers of which one has no sign: neither has the result.
 
-    `bits` says of which side (1 the left, 2 the right) the value is 64 bits; then the result is, too. `text` shows the
+    `bits` is the side (1 the left, 2 the right) whose value is 64 bits; then the result is, too. `text` shows the
     expression, with {0} and {1} for the values.
     """
     left = _without_sign(left) if bits & 1 else left
@@ -261,7 +261,7 @@ def set_last_insert_id(context: CallContext, value: int) -> int:
 
 @scalar(null_aware=True, deterministic=False)
 def change(context: CallContext, value: Any, changed: int | None, number: int | None) -> Any:
-    """Passes the new value of an updated row, counting rows matched and rows changed."""
+    """Returns the new value of an updated row, and counts rows matched and rows changed."""
     context.matched += 1
     context.changed += bool(changed)
     context.touched_id = number
@@ -270,16 +270,16 @@ def change(context: CallContext, value: Any, changed: int | None, number: int | 
 
 @scalar(null_aware=True, deterministic=False)
 def numbered(context: CallContext, value: int | None, zero_is_value: int) -> int | None:
-    """Passes a value for an AUTO_INCREMENT column: NULL and 0 ask for the next number."""
+    """Returns a value for an AUTO_INCREMENT column: NULL and 0 request the next number."""
     number = value if value or zero_is_value else None
-    context.numbers.take(number)
+    context.numbers.assign(number)
     return number
 
 
-@scalar(null_aware=True, deterministic=False)
-def seen(context: CallContext, value: Any) -> Any:
-    """Passes a value of INSERT ... SELECT, counting the rows."""
-    context.seen += 1
+@scalar("seen", null_aware=True, deterministic=False)
+def count_row(context: CallContext, value: Any) -> Any:
+    """Returns a value of INSERT ... SELECT, and counts the rows."""
+    context.rows_read += 1
     return value
 
 

@@ -1,7 +1,7 @@
 """REGEXP and LIKE in time linear in the text, whatever the pattern: RE2, which lets other threads run while it matches.
 
-RE2 has no lookaround and no references back: those are refused. What it reads otherwise than MariaDB's PCRE does (the
-classes of letters, digits and spaces, `$` before a last newline) is written in its terms here.
+RE2 has no lookaround and no references back: those are refused. What it reads differently from MariaDB's PCRE (the
+classes of letters, digits and spaces, `$` before a last newline) is translated here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from embedded.compile.functions.scalar import scalar
 from embedded.compile.values.numbers import to_text
 
 PATTERN_MAX = 16_384  # characters of a pattern; reading one holds the interpreter for some milliseconds
-_KEPT = 64  # compiled patterns
-_PROGRAM_BYTES = 1 << 20  # of memory for each of them: its program, and the states that matching finds on its way
+_CACHED_MAX = 64  # compiled patterns
+_PROGRAM_BYTES = 1 << 20  # of memory for each of them: its program, and the states that matching creates
 _STEPS_MAX = 1_000_000_000  # characters times instructions of one match, some seconds: it cannot be interrupted
 
 _SPACES = r"\t-\r \x{85}\x{A0}\p{Z}"
@@ -63,7 +63,7 @@ _HINT = "it is matched in linear time, without lookaround, references back, atom
 
 
 class Pattern:
-    """A compiled regular expression, and what the text must be so that it means what it means in MariaDB."""
+    """A compiled regular expression, and the conditions on the text under which it matches as in MariaDB."""
 
     __slots__ = ("_dollar", "_re", "_words")
 
@@ -78,14 +78,14 @@ class Pattern:
         self._re = _compiled(f"(?{options}){text}" if options else text)
 
     def test(self, text: str) -> bool:
-        """Whether it is found in the text. A last newline may follow what `$` stands for."""
+        """Whether it matches anywhere in the text. A last newline may follow the position of `$`."""
         self._check(text)
         if self._re.search(text) is not None:
             return True
         return self._dollar and text.endswith("\n") and self._re.search(text[:-1]) is not None
 
     def find(self, text: str) -> tuple[int, str] | None:
-        """Where it is found first, counted from 0, and what is found there."""
+        """The position of the first match, counted from 0, and its text."""
         match = next(self.matches(text), None)
         return None if match is None else (match.start(), match[0])
 
@@ -94,8 +94,8 @@ class Pattern:
         self._check(text)
         if self._dollar and text.endswith("\n"):
             raise unsupported("`$` in a regular expression on a text that ends in a newline", "write \\z or (\\n|\\z)")
-        found: Iterator[Any] = self._re.finditer(text)
-        return found
+        iterator: Iterator[Any] = self._re.finditer(text)
+        return iterator
 
     @property
     def groups(self) -> int:
@@ -192,7 +192,7 @@ def _named(match: re.Match[str], inside: bool) -> str:
     return members.replace("p", "P", 1)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_MAX)
 def pattern(source: str, flags: str) -> Pattern:
     """A regular expression in MariaDB's notation. Flags: i, c, m, n, as REGEXP_LIKE has them.
 
@@ -217,11 +217,11 @@ def _compiled(text: str) -> Any:
             raise unsupported("a regular expression of this size", "write fewer repetitions") from None
         raise SqlError(1139, f"Got error '{words}' from regexp") from None
     finally:
-        re2.purge()  # what it keeps itself is not bounded in bytes
+        re2.purge()  # its own cache is not limited in bytes
     return compiled
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_MAX)
 def _like(source: str, escape: str, exact: int) -> Any:
     if len(source) > PATTERN_MAX:
         raise unsupported(f"a LIKE pattern of more than {PATTERN_MAX} characters", "shorten it")
@@ -253,24 +253,24 @@ def regexp_like(context: CallContext, text: Any, source: Any, flags: str) -> int
     return int(pattern(text_of(source), flags).test(text_of(text)))
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def regexp_substr(context: CallContext, text: Any, source: Any, flags: str) -> str | None:
-    found = pattern(text_of(source), flags).find(text_of(text))
-    return found[1] if found is not None else None
+    match = pattern(text_of(source), flags).find(text_of(text))
+    return match[1] if match is not None else None
 
 
 @scalar(splits=True)
 def regexp_instr(context: CallContext, text: Any, source: Any, flags: str) -> int:
-    found = pattern(text_of(source), flags).find(text_of(text))
-    return found[0] + 1 if found is not None else 0
+    match = pattern(text_of(source), flags).find(text_of(text))
+    return match[0] + 1 if match is not None else 0
 
 
 _GROUP = re.compile(r"[\\$](\d)|\\(.)", re.S)
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def regexp_replace(context: CallContext, text: Any, source: Any, new: str, flags: str) -> str:
-    """REGEXP_REPLACE: `\\1` and `$1` stand for a group. An empty match ends it, as in MariaDB."""
+    """REGEXP_REPLACE: `\\1` and `$1` are replaced by a group. An empty match ends it, as in MariaDB."""
     compiled, text = pattern(text_of(source), flags), text_of(text)
     if any(int(digit) > compiled.groups for digit, _ in _GROUP.findall(new) if digit):
         raise SqlError(1139, "Got error 'reference to non-existent group' from regexp")
@@ -283,5 +283,5 @@ def regexp_replace(context: CallContext, text: Any, source: Any, new: str, flags
         parts.append(_GROUP.sub(lambda group, match=match: (match[int(group[1])] or "") if group[1] else group[2], new))  # type: ignore[misc]
         end = match.end()
         size += getsizeof(parts[-2]) + getsizeof(parts[-1])
-        context.room(size)
+        context.check_allocation(size)
     return "".join([*parts, text[end:]])

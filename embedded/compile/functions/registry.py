@@ -13,10 +13,10 @@ from embedded.compile.functions import (  # noqa: F401 - each registers its func
     dates,
     exact_numbers,
     json_keys,
-    kept,
     locks,
     numbers,
     patterns,
+    stored_operands,
     text,
 )
 from embedded.compile.functions import json as json_values  # noqa: F401
@@ -35,7 +35,7 @@ def _target(description: str) -> StoreAs:
 
 @scalar()
 def store(context: CallContext, value: Any, description: str) -> Any:
-    """A value on its way into a column, where it is not a literal."""
+    """A value to be stored in a column, where it is not a literal."""
     return _target(description)(value)
 
 

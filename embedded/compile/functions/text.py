@@ -31,12 +31,12 @@ _SOUNDEX = {
 }
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def lower(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.lower() for part in _parts(to_text(text)))
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def upper(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.upper() for part in _parts(to_text(text)))
 
@@ -47,24 +47,24 @@ def _parts(text: str) -> Iterable[str]:
     return (text[start : start + _STRIDE] for start in range(0, len(text), _STRIDE))
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def concat_bytes(context: CallContext, *parts: Any) -> bytes:
     return b"".join(part if isinstance(part, bytes) else to_text(part).encode() for part in parts)
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def concat(context: CallContext, *parts: Any) -> str:
-    context.room(sum(map(getsizeof, parts)))
+    context.check_allocation(sum(map(getsizeof, parts)))
     return "".join(map(_text, parts))
 
 
-@scalar(makes=True)
-def held(context: CallContext, value: Any) -> Any:
-    """What SQLite's own function gave, which is counted here."""
+@scalar("held", large_result=True)
+def counted_value(context: CallContext, value: Any) -> Any:
+    """The result of one of SQLite's own functions, unchanged; its size is counted here."""
     return value
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def replace(context: CallContext, text: Any, old: Any, new: Any) -> str:
     return _replaced(context, _text(text), _text(old), _text(new))
 
@@ -77,19 +77,19 @@ def _replaced(context: CallContext, text: str, old: str, new: str) -> str:
 
 
 def _grown(context: CallContext, text: str, new: str, more: int) -> None:
-    """The text with so many characters more, among which are those of `new`, may be made."""
+    """Raises SqlError where the text may not become longer by so many characters, those of `new` among them."""
     each = 1 if text.isascii() and new.isascii() else 4
-    context.room(each * (len(text) + more))
+    context.check_allocation(each * (len(text) + more))
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def hex(context: CallContext, data: Any) -> str:
     octets: bytes = data if isinstance(data, bytes) else _text(data).encode()
-    context.room(2 * len(octets))
+    context.check_allocation(2 * len(octets))
     return octets.hex().upper()
 
 
-@scalar(null_aware=True, splits=True, makes=True)
+@scalar(null_aware=True, splits=True, large_result=True)
 def concat_ws(context: CallContext, separator: str | None, *parts: Any) -> str | None:
     """CONCAT_WS: NULLs are left out."""
     if separator is None:
@@ -101,7 +101,7 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else to_text(value)
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def substring(context: CallContext, text: Any, start: int, length: int | None = None) -> Any:
     """SUBSTRING: positions count from 1, or from the end when negative; 0 is nowhere."""
     empty = text[:0]
@@ -111,12 +111,12 @@ def substring(context: CallContext, text: Any, start: int, length: int | None = 
     return text[first:] if length is None else text[first : first + length]
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def left(context: CallContext, text: Any, count: int) -> Any:
     return text[: max(0, count)]
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def right(context: CallContext, text: Any, count: int) -> Any:
     return text[-count:] if count > 0 else text[:0]
 
@@ -145,7 +145,7 @@ def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int
     return members.index(text) + 1 if text in members else 0
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def substring_index(context: CallContext, text: str, delimiter: str, count: int) -> str:
     if not delimiter or count == 0:
         return ""
@@ -159,12 +159,12 @@ def _sized(length: int) -> int:
     return length
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def lpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(context, text, length, pad, True)
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def rpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(context, text, length, pad, False)
 
@@ -182,21 +182,21 @@ def _padding(context: CallContext, text: str, length: int, pad: str, before: boo
     return filled + text if before else text + filled
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def repeat(context: CallContext, text: str, count: int) -> str:
     count = max(0, count)
     _sized(len(text) * count)
-    context.room((1 if text.isascii() else 4) * len(text) * count)
+    context.check_allocation((1 if text.isascii() else 4) * len(text) * count)
     return text * count
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def space(context: CallContext, count: int) -> str:
-    context.room(_sized(max(0, count)))
+    context.check_allocation(_sized(max(0, count)))
     return " " * max(0, count)
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def insert(context: CallContext, text: str, position: int, length: int, new: str) -> str:
     if position < 1 or position > len(text):
         return text
@@ -205,7 +205,7 @@ def insert(context: CallContext, text: str, position: int, length: int, new: str
     return text[: position - 1] + new + text[position - 1 + length :]
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def reverse(context: CallContext, text: str) -> str:
     return text[::-1]
 
@@ -220,7 +220,7 @@ def ord_text(context: CallContext, text: str) -> int:
     return int.from_bytes(text[0].encode(), "big") if text else 0
 
 
-@scalar(null_aware=True, splits=True, makes=True)
+@scalar(null_aware=True, splits=True, large_result=True)
 def quote(context: CallContext, text: str | None) -> str:
     if text is None:
         return "NULL"
@@ -229,12 +229,12 @@ def quote(context: CallContext, text: str | None) -> str:
     return f"'{text}'"
 
 
-@scalar(null_aware=True, splits=True, makes=True)
+@scalar(null_aware=True, splits=True, large_result=True)
 def elt(context: CallContext, number: int | None, *values: Any) -> Any:
     return values[number - 1] if number is not None and 1 <= number <= len(values) else None
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def trim(context: CallContext, side: str, text: str, part: str) -> str:
     if not part:
         return text
@@ -248,19 +248,19 @@ def trim(context: CallContext, side: str, text: str, part: str) -> str:
     return text[first:last]
 
 
-@scalar(null_aware=True, splits=True, makes=True)
+@scalar(null_aware=True, splits=True, large_result=True)
 def char(context: CallContext, *codes: int | None) -> bytes:
     numbers = (code & 0xFFFFFFFF for code in codes if code is not None)
     return b"".join(code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big") for code in numbers)
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def to_base64(context: CallContext, data: bytes) -> str:
     text = base64.b64encode(data).decode()
     return "\n".join(text[start : start + 76] for start in range(0, len(text), 76))
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def from_base64(context: CallContext, text: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -296,7 +296,7 @@ def crc32(context: CallContext, data: bytes) -> int:
     return zlib.crc32(data)
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def unhex(context: CallContext, text: str) -> bytes | None:
     try:
         return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text) if not re.search(r"\s", text) else None
@@ -304,7 +304,7 @@ def unhex(context: CallContext, text: str) -> bytes | None:
         return None
 
 
-@scalar(splits=True, makes=True)
+@scalar(splits=True, large_result=True)
 def soundex(context: CallContext, text: str) -> str:
     letters = [letter for letter in text.upper() if letter.isalpha()]
     if not letters:
@@ -319,7 +319,7 @@ def soundex(context: CallContext, text: str) -> str:
     return result.ljust(4, "0")
 
 
-@scalar("format", splits=True, makes=True)
+@scalar("format", splits=True, large_result=True)
 def format_number(context: CallContext, value: float, places: int) -> str:
     number = _LONG.quantize(Decimal(repr(value)), Decimal(1).scaleb(-min(max(0, places), _FORMAT_DECIMALS)))
     return f"{number:,f}"
@@ -362,6 +362,6 @@ def inet_ntoa(context: CallContext, number: int) -> str | None:
     return ".".join(str(byte) for byte in number.to_bytes(4, "big")) if 0 <= number < 1 << 32 else None
 
 
-@scalar(makes=True)
+@scalar(large_result=True)
 def binary(context: CallContext, data: bytes, size: int) -> bytes:
     return data[:size].ljust(size, b"\0")

@@ -1,5 +1,5 @@
 """SELECT compiled: sources, joins, grouping, set operations, subqueries.
 
-`information_schema` gives the tables that the session fills, `stream_condition` compiles a stream's WHERE alone,
+`information_schema` defines the tables that the session fills, `stream_condition` compiles a stream's WHERE alone,
 `user_variables` are assignments in a select list.
 """

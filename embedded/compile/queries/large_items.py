@@ -1,7 +1,7 @@
-"""A row that names large values again and again is as large as all of them, and nobody has stored so large a row.
+"""A row that names large values again and again is as large as all of them, and no such large row was ever stored.
 
-A stored row has a bound of its own, so each of its columns may be shown once for nothing. What is shown beyond that
-counts toward the bytes that a statement's functions make.
+A stored row has a limit of its own, so each of its columns may be selected once without being counted. What is selected
+beyond that counts toward the bytes that a statement's functions return.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def counted_items(compilation: Compilation, columns: Sequence[tuple[str, Typed]]
 
 
 def _is_large(value: Typed) -> bool:
-    """A value that is bound is counted there, and functions of ours count what they make."""
+    """A value that is bound is counted there, and our functions count what they return."""
     if value.slot is not None or value.sql.startswith("qg_"):
         return False
     return value.type.kind in TEXTUAL | {Kind.JSON, Kind.BINARY} and text_width(value.type) > _SHORT

@@ -44,7 +44,7 @@ _MODIFIERS = keywords(
 
 @dataclass(eq=False, slots=True)
 class Queries:
-    """Compiles the queries of one statement. `virtual` gives the columns of information_schema's tables."""
+    """Compiles the queries of one statement. `virtual` returns the columns of information_schema's tables."""
 
     compilation: Compilation
     sources: Sources = field(init=False)
@@ -85,7 +85,7 @@ class Queries:
         return replace(selected, sql=f"{prefix}{selected.sql}", unlimited=unlimited)
 
     def scalar(self, node: exp.Expression, scope: Scope) -> Typed:
-        """A subquery that stands for one value; more than one row is error 1242."""
+        """A subquery as one value; more than one row is error 1242."""
         selected = self.subquery(node, scope)
         if len(selected.columns) != 1:
             raise SqlError(1241, "Operand should contain 1 column(s)")
@@ -107,7 +107,11 @@ class Queries:
         return Selected(f"SELECT * FROM ({inner.sql}){tail}", inner.columns)
 
     def _select(
-        self, node: exp.Expression, parent: Scope | None, items: Sequence[ItemText], wanted: Sequence[SqlType] = ()
+        self,
+        node: exp.Expression,
+        parent: Scope | None,
+        items: Sequence[ItemText],
+        target_types: Sequence[SqlType] = (),
     ) -> Selected:
         refuse_parts(node, _SELECT_PARTS)
         modifiers = {str(one.name).upper() for one in node.args.get("operation_modifiers") or ()}
@@ -117,10 +121,10 @@ class Queries:
         origin = self.sources.from_clause(node, scope)
         where = self._condition(node.args.get("where"), scope, " WHERE ", "where clause")
         columns = self._list(node, scope, items)
-        if wanted:
+        if target_types:
             columns = [
                 (name, coerce(self.compilation, value, target))
-                for (name, value), target in zip(columns, wanted, strict=True)
+                for (name, value), target in zip(columns, target_types, strict=True)
             ]
         plain_having = node.args.get("group") is None and not _has_aggregate(node)
         distinct = self._distinct(node)
@@ -131,7 +135,7 @@ class Queries:
         grouping = self._group(node.args.get("group"), scope, columns)
         having = self._having(node, scope)
         if having and plain_having:
-            # Without groups MySQL filters the rows; SQLite wants that said by WHERE.
+            # Without groups MySQL filters the rows; for SQLite that has to be a WHERE.
             where, having = f"{where} AND {having}" if where else f" WHERE {having}", ""
         elif having:
             having = f" HAVING {having}"
@@ -180,16 +184,16 @@ class Queries:
                 columns += self._starred(self._table_star(item, scope))
             else:
                 text = items[position] if len(items) == len(node.expressions) else None
-                before = self.compilation.effort.copied
+                before = self.compilation.budget.copied
                 name, value = self._item(item, scope, text)
-                copied = self.compilation.effort.copied - before
+                copied = self.compilation.budget.copied - before
                 columns.append((name, replace(value, weight=len(value.sql) + copied)))
         return columns
 
     def _starred(self, columns: list[tuple[str, Typed]]) -> list[tuple[str, Typed]]:
         for _, value in columns:
-            self.compilation.effort.node()
-            self.compilation.effort.copy(value.weight)
+            self.compilation.budget.add_node()
+            self.compilation.budget.add_copied(value.weight)
         return columns
 
     def _table_star(self, item: exp.Expression, scope: Scope) -> list[tuple[str, Typed]]:
@@ -209,12 +213,12 @@ class Queries:
         if isinstance(item, exp.Column):
             return self.compilation.name(item.name), value
         if text is None:
-            return self._made_up_name(item), value
+            return self._generated_name(item), value
         for slot in text.literal_slots():
             self.compilation.pin(slot)
         return text.name(self.compilation.values), value
 
-    def _made_up_name(self, item: exp.Expression) -> str:
+    def _generated_name(self, item: exp.Expression) -> str:
         slots = [slot_of(literal.name) for literal in item.find_all(exp.Literal)]
         for slot in slots:
             if slot is not None:
@@ -291,10 +295,12 @@ class Queries:
             raise SqlError(1222, "The used SELECT statements have a different number of columns")
         columns = []
         for column in zip(*(one.columns for one in queries), strict=True):
-            wanted = reduce(_common, (value.type for _, value in column))
+            common_type = reduce(_common, (value.type for _, value in column))
             nullable = any(value.nullable for _, value in column)
             weight = sum(value.weight for _, value in column)
-            columns.append((column[0][0], Typed(quote(column[0][0]), wanted, nullable, collated=False, weight=weight)))
+            columns.append(
+                (column[0][0], Typed(quote(column[0][0]), common_type, nullable, collated=False, weight=weight))
+            )
         parts = [self._branch(queries[0], columns, members[0], first=True)]
         for selected, member in zip(queries[1:], members[1:], strict=True):
             branch = self._branch(selected, columns, member)
@@ -309,30 +315,30 @@ class Queries:
     ) -> str:
         """One side of a set operation, its values in the form of the common type.
 
-        SQLite reads set operations from left to right and knows no parentheses around them. So a side that is not
-        a plain SELECT becomes a table of its own, unless it stands first: what is to the left is carried out first.
+        SQLite reads set operations from left to right and knows no parentheses around them. So a side that is not a
+        plain SELECT becomes a table of its own, unless it is the first one: the left side is executed first.
         """
         same = all(
-            one.type.kind is wanted.type.kind and one.type.scale == wanted.type.scale and one.carried is None
-            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+            one.type.kind is common.type.kind and one.type.scale == common.type.scale and one.carried is None
+            for (_, one), (_, common) in zip(selected.columns, columns, strict=True)
         )
         same &= all(
-            one.type.case_sensitive == wanted.type.case_sensitive
-            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
-            if wanted.type.kind in TEXTUAL
+            one.type.case_sensitive == common.type.case_sensitive
+            for (_, one), (_, common) in zip(selected.columns, columns, strict=True)
+            if common.type.kind in TEXTUAL
         )
         folded = any(
-            sort_collation(wanted) and not one.collated
-            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+            sort_collation(common) and not one.collated
+            for (_, one), (_, common) in zip(selected.columns, columns, strict=True)
         )
         if same and _is_plain(node) and not folded and (first or not _is_distinct(node)):
             return selected.sql
         alias = self.compilation.alias()
         outputs = []
-        for position, ((_, value), (name, wanted)) in enumerate(zip(selected.columns, columns, strict=True)):
+        for position, ((_, value), (name, common)) in enumerate(zip(selected.columns, columns, strict=True)):
             inner = replace(value, sql=f"{alias}.c{position}", slot=None, unquoted=None)
-            converted = coerce(self.compilation, inner, wanted.type)
-            outputs.append(f"{converted.sql}{sort_collation(wanted)} AS {quote(name)}")
+            converted = coerce(self.compilation, inner, common.type)
+            outputs.append(f"{converted.sql}{sort_collation(common)} AS {quote(name)}")
         names = ", ".join(f"c{position}" for position in range(len(columns)))
         source = f"(WITH {alias}({names}) AS ({selected.sql}) SELECT * FROM {alias}) AS {alias}"
         return f"SELECT {', '.join(outputs)} FROM {source}"
@@ -356,7 +362,7 @@ class Queries:
 
 
 def _is_plain(node: exp.Expression) -> bool:
-    """A SELECT that may stand in a set operation as it is, parentheses or not."""
+    """A SELECT that may be part of a set operation unchanged, parentheses or not."""
     while isinstance(node, exp.Subquery) and not _own_tail(node):
         node = node.this
     return isinstance(node, exp.Select) and not _own_tail(node)
@@ -370,7 +376,7 @@ def _is_distinct(node: exp.Expression) -> bool:
 
 
 def _members(node: exp.Expression) -> list[exp.Expression]:
-    """The queries of a chain from left to right: what stands on the left without parentheses belongs to it."""
+    """The queries of a chain from left to right: a left side without parentheses belongs to it."""
     members: list[exp.Expression] = []
     while isinstance(node, exp.SetOperation) and (not members or not _own_tail(node)):
         refuse_parts(node, _SET_PARTS)
@@ -388,7 +394,7 @@ def _operator(node: object) -> str:
 
 
 def _common(left: SqlType, right: SqlType) -> SqlType:
-    """The type of a column of a set operation. An ENUM remains one beside NULL, and sorts as one."""
+    """The type of a column of a set operation. An ENUM combined with NULL remains one, and sorts as one."""
     for one, other in ((left, right), (right, left)):
         if one.kind is Kind.NULL and other.kind is Kind.ENUM:
             return other
@@ -396,7 +402,7 @@ def _common(left: SqlType, right: SqlType) -> SqlType:
 
 
 def _is_stored(node: exp.Expression) -> bool:
-    """A derived table that MySQL writes into a temporary table, which keeps the digits that are shown and no more."""
+    """A derived table that MySQL writes into a temporary table, which stores only the digits that are shown."""
     if not isinstance(node.parent, (exp.CTE, exp.Subquery)):
         return False
     if isinstance(node.parent, exp.Subquery) and not isinstance(node.parent.parent, (exp.From, exp.Join)):
@@ -421,8 +427,8 @@ def _has_aggregate(node: exp.Expression) -> bool:
 def _aggregates(item: exp.Expression) -> bool:
     """Whether an item of a SELECT has an aggregate that is its own, and no window function."""
     query = item.find_ancestor(exp.Select)
-    found: list[Any] = list(item.find_all(exp.AggFunc, exp.Anonymous))
-    for call in found:
+    calls: list[Any] = list(item.find_all(exp.AggFunc, exp.Anonymous))
+    for call in calls:
         inside_window = call.find_ancestor(exp.Window) is not None
         plain = isinstance(call, exp.AggFunc) or aggregates.is_aggregate(call)
         if call.find_ancestor(exp.Select) is query and plain and not inside_window:

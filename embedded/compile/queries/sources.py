@@ -64,8 +64,8 @@ class Sources:
         if isinstance(origin.this, exp.Table) and origin.this.name.upper() == "DUAL" and not joins:
             return ""
         first = self.tables(origin.this, scope)
-        if joins and not _hangs(origin.this) and str(joins[0].args.get("side") or "").upper() == "RIGHT":
-            # SQLite loses conditions beside a RIGHT JOIN in a UNION ALL; the same with the sides exchanged is right.
+        if joins and not _is_composite(origin.this) and str(joins[0].args.get("side") or "").upper() == "RIGHT":
+            # SQLite loses conditions next to a RIGHT JOIN in a UNION ALL; the same with the sides exchanged is right.
             joined = self._join(joins[0], scope, first)
             return f" FROM {joined}{self.joins(joins[1:], scope)}"
         return f" FROM {first}{self.joins(joins, scope)}"
@@ -98,7 +98,7 @@ class Sources:
         added = [source for source in scope.sources if source not in before]
         condition = self._join_condition(join, scope, before, added, natural)
         _widen(scope, before if side == "RIGHT" else added if side == "LEFT" else [])
-        ordered = kind == "STRAIGHT_JOIN"  # SQLite reads the tables of a CROSS JOIN in the order in which they stand
+        ordered = kind == "STRAIGHT_JOIN"  # SQLite reads the tables of a CROSS JOIN in the written order
         plain = " JOIN " if condition and not ordered else " CROSS JOIN " if kind else ", "
         word = f" {side} JOIN " if side else plain
         if side and not condition:
@@ -124,8 +124,8 @@ class Sources:
         return f" USING ({', '.join(quote(name) for name in names)})"
 
     def _merge(self, name: str, scope: Scope, before: list[Source], added: list[Source]) -> None:
-        left = next((found for found in (source.find(name) for source in before) if found), None)
-        right = next((found for found in (source.find(name) for source in added) if found), None)
+        left = next((column for column in (source.find(name) for source in before) if column), None)
+        right = next((column for column in (source.find(name) for source in added) if column), None)
         if left is None or right is None:
             raise SqlError(1054, f"Unknown column '{name}' in 'from clause'")
         scope.merged[name.lower()] = replace(left, sql=quote(name))
@@ -140,7 +140,7 @@ class Sources:
         if database is None:
             for names in reversed(self._common):
                 if name.lower() in names:
-                    self.compilation.effort.copy(self._weights.get(name.lower(), 0))
+                    self.compilation.budget.add_copied(self._weights.get(name.lower(), 0))
                     return f"{quote(name)} AS {quote(alias)}", derived_source(alias, names[name.lower()])
         if is_grant_table(database, name):
             return grant_source(name, alias)
@@ -222,18 +222,18 @@ class Sources:
             first = self.queries.query(body.this, scope)
             names[name.lower()] = _bare(listed, first.columns)
         outer, self.queries.recursive = self.queries.recursive, recursive
-        before = self.compilation.effort.copied
+        before = self.compilation.budget.copied
         try:
             selected = self.queries.query(body, scope)
         finally:
             self.queries.recursive = outer
         names[name.lower()] = _bare(listed, selected.columns)
-        self._weights[name.lower()] = len(selected.sql) + self.compilation.effort.copied - before
+        self._weights[name.lower()] = len(selected.sql) + self.compilation.budget.copied - before
         columns = listed or [column for column, _ in selected.columns]
         return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS ({selected.sql})"
 
 
-def _hangs(node: exp.Expression) -> bool:
+def _is_composite(node: exp.Expression) -> bool:
     """Whether a table reference is more than one table or derived table."""
     plain = isinstance(node, exp.Table) or bool(node.args.get("alias"))
     return not plain or bool(node.args.get("joins"))

@@ -1,9 +1,9 @@
-"""User variables that a query assigns in its select list, `@x := value`, carried out without any state in SQLite.
+"""User variables that a query assigns in its select list, `@x := value`, evaluated without any state in SQLite.
 
-MySQL works out the items of a row from left to right, so a later item that reads the variable means the value that an
-earlier one gave it: here the later item becomes an expression of that value. The session keeps the value of the last
-row, which the query yields besides its columns. What depends on an earlier row, on another clause, or on a branch that
-may leave the variable as it was, is refused.
+MySQL evaluates the items of a row from left to right, so a later item that reads the variable gets the value that an
+earlier one assigned: here the later item becomes an expression of that value. The session stores the value of the last
+row, which the query returns in addition to its columns. What depends on an earlier row, on another clause, or on a
+branch that may leave the variable as it was, is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def resolve(tree: exp.Expression, shape: str) -> Assigned:
     """Take the assignments out of a query's tree, in place.
 
     Raises:
-        UnsupportedSql: it cannot be carried out faithfully.
+        UnsupportedSql: it cannot be evaluated as MySQL does.
     """
     if tree.find(exp.PropertyEQ) is None:
         return Assigned()
@@ -59,10 +59,10 @@ class _Resolver:
             raise _refusal("other than a plain SELECT")
         if any(tree.args.get(part) for part in _REFUSED_PARTS):
             raise _refusal("with DISTINCT, GROUP BY, HAVING or WINDOW")
-        found = list(tree.find_all(exp.PropertyEQ))
-        if any(one.parent_select is not tree or one.find_ancestor(exp.Subquery) is not None for one in found):
+        assignments = list(tree.find_all(exp.PropertyEQ))
+        if any(one.parent_select is not tree or one.find_ancestor(exp.Subquery) is not None for one in assignments):
             raise _refusal("in a subquery")
-        self.assigned = frozenset(self._target(one) for one in found)
+        self.assigned = frozenset(self._target(one) for one in assignments)
         self._check_rest(tree)
         values: _Values = {}
         items: list[exp.Expr] = []
@@ -79,7 +79,7 @@ class _Resolver:
         return Assigned(names)
 
     def _check_rest(self, tree: exp.Select) -> None:
-        """Neither assignments nor reads of what is assigned stand outside the select list."""
+        """Neither assignments nor reads of assigned variables are outside the select list."""
         for key, part in tree.args.items():
             if key == "expressions":
                 continue
@@ -96,7 +96,7 @@ class _Resolver:
         return name
 
     def _name(self, node: exp.Expr) -> str | None:
-        """The user variable that a marker stands for."""
+        """The user variable of a marker."""
         slot = slot_of(node.name) if isinstance(node, exp.Literal) else None
         note = self.notes[slot] if slot is not None and slot < len(self.notes) else ""
         if not note.startswith("@@") or note.startswith("@@@"):
@@ -144,23 +144,23 @@ class _Resolver:
         return copy
 
     def _branched(self, node: exp.Expression, branches: _Branches, values: _Values) -> exp.Expression:
-        """A CASE or IF: after it, a variable that every branch has given a value is the same CASE of these values."""
+        """A CASE or IF: after it, a variable that every branch has assigned is the same CASE of these values."""
         if any(one.find(exp.PropertyEQ) for one in branches.conditions):
             raise _refusal("in a condition")
         subject = self._strip(branches.subject, values) if branches.subject is not None else None
         conditions = [self._strip(one, values) for one in branches.conditions]
         results, after = [], []
         for result in branches.results:
-            own = dict(values)
-            results.append(self._strip(result, own))
-            after.append(own)
+            branch = dict(values)
+            results.append(self._strip(result, branch))
+            after.append(branch)
         for name in self.assigned:
-            given = [own.get(name) for own in after]
-            if all(one is values.get(name) for one in given):
+            branch_values = [branch.get(name) for branch in after]
+            if all(one is values.get(name) for one in branch_values):
                 continue
-            if branches.open or any(one is None for one in given):
+            if branches.open or any(one is None for one in branch_values):
                 raise _refusal("in only one branch")
-            values[name] = _case(subject, conditions, [one.copy() for one in given if one is not None])
+            values[name] = _case(subject, conditions, [one.copy() for one in branch_values if one is not None])
         if branches.open:
             results.append(exp.null())
         return _case(subject, conditions, results)

@@ -1,5 +1,5 @@
 """The text of a statement before it is compiled.
 
-`literal_lifting` takes literals out and leaves the shape; `parse` gives the shape to sqlglot and keeps its trees;
-`tokens` and `keywords` serve statements that sqlglot does not read.
+`literal_lifting` removes literals and returns the shape; `parse` parses the shape with sqlglot and caches its trees;
+`tokens` and `keywords` are for statements that sqlglot does not parse.
 """

@@ -31,7 +31,7 @@ class ItemText:
         return [self.first_slot + i for i, note in enumerate(slot_notes(self.text)) if not note]
 
     def name(self, values: list[SqlValue]) -> str:
-        """The column's name as MariaDB gives it, which cuts it."""
+        """The column's name as MariaDB returns it, which truncates it."""
         return self._whole_name(values)[:NAME_MAX]
 
     def _whole_name(self, values: list[SqlValue]) -> str:

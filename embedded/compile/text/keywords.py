@@ -1,4 +1,4 @@
-"""Sets of words, written as one line of text; and the words that the language keeps for itself."""
+"""Sets of words, written as one line of text; and the reserved words of the language."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Lifting literals out of a statement, so that statements that differ only in values share one plan.
 
-`lift` turns a statement into its shape (the text with every literal replaced by a mark that tells its kind) and the
-values. The shape keys the plan cache; it is parsed only on a miss, with markers in the literals' places that the
-compiler finds again in the tree. Parameters of prepared statements are slots like any other.
+`lift` turns a statement into its shape (the text with every literal replaced by a mark for its kind) and the values.
+The shape keys the plan cache; it is parsed only on a miss, with markers in the literals' places that the compiler finds
+again in the tree. Parameters of prepared statements are slots like any other.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|(?>(?:_[A-Za-z0-9]++\s*+){1,4})))?"
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
 _INTRODUCED = re.compile(_INTRODUCER.removesuffix("?") + r"\Z", re.I)
-_INTRODUCER_MAX = 200  # characters of what stands before a long string
+_INTRODUCER_MAX = 200  # characters of the text before a long string
 _HEX = re.compile("[0-9a-fA-F]*+")
 _HEX_STRIDE = 1 << 20
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _INT64 = 1 << 63
-_EXACT_DIGITS = 15  # decimal digits that an 8-byte number keeps
+_EXACT_DIGITS = 15  # decimal digits that an 8-byte number can store
 _MAX_DEPTH = 4  # version comments inside version comments; real ones are never nested
 
 
 class _Written:
-    """A literal that remembers how it was written: result columns are named by the text of their expression."""
+    """A literal with its text as written: result columns are named by the text of their expression."""
 
     text: str
 
@@ -224,7 +224,7 @@ def lift(
 ) -> Lifted:
     """Shape and values of a statement. Without `params`, `?` become slots of unknown kind.
 
-    `variables` looks up `@name` and `@@name`, whose values become slots too; without it they are left alone.
+    `variables` looks up `@name` and `@@name`, whose values become slots too; without it they stay unchanged.
 
     Raises:
         SqlSyntaxError: an unclosed string, comment or quoted name.
@@ -234,8 +234,8 @@ def lift(
         raise syntax_error(sql[nul:])
     lifter = _Lifter(params, modes, variables)
     shape = lifter.lift(sql).strip().rstrip(";").rstrip()
-    if not shape.isascii() and (found := _UNDECODED.search(shape)):
-        byte = ord(found[0]) - 0xDC00
+    if not shape.isascii() and (match := _UNDECODED.search(shape)):
+        byte = ord(match[0]) - 0xDC00
         raise SqlError(1300, f"Invalid utf8mb4 character string: '\\x{byte:02X}' outside a string literal")
     if params is not None and lifter.used != len(params):
         raise SqlSyntaxError("Incorrect arguments to EXECUTE")
@@ -266,7 +266,7 @@ def mark_slots(shape: str, first: int = 0) -> str:
 
 
 def slot_of(text: str) -> int | None:
-    """The slot that a marker stands for; None for any other text."""
+    """The slot of a marker; None for any other text."""
     match = _MARKER.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -352,7 +352,7 @@ def number(text: str) -> tuple[str, SqlValue]:
 
 
 def _decimal_kind(value: Decimal) -> str:
-    """'d' and the decimals of what an 8-byte number keeps; 'w', digits and decimals (two places) of wider ones."""
+    """'d' and the decimals of what an 8-byte number can store; 'w', digits and decimals (two places) of wider ones."""
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     digits = max(len(value.as_tuple().digits), scale)
@@ -400,7 +400,7 @@ def _has_undecoded(value: str) -> bool:
 
 
 def unquote(body: str, quote: str, raw: bool = False) -> str:
-    """The text that a string literal's body stands for."""
+    """The text that a string literal's body represents."""
     if raw:
         return body.replace(quote * 2, quote)
     if "\\" not in body and quote * 2 not in body:
@@ -415,7 +415,7 @@ def _bits(text: str) -> bytes:
 
 
 def syntax_error(near: str, line: int = 1) -> SqlSyntaxError:
-    """MySQL's 1064, quoting what stands at the fault."""
+    """MySQL's 1064, quoting the text at the error."""
     return SqlSyntaxError(
         "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for "
         f"the right syntax to use near '{near[:80]}' at line {line}"

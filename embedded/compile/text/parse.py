@@ -1,7 +1,7 @@
 """From text to sqlglot's tree: the statement's head is read here, our functions are recognised, sqlglot parses.
 
-sqlglot turns many functions into nodes that forget how they were written, so every function that this dialect knows is
-renamed before parsing and comes out as a plain call with its arguments in order.
+sqlglot turns many functions into nodes that lose how they were written, so every function that this dialect knows is
+renamed before parsing and becomes a plain call with its arguments in order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INTO = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE|@|[`\w]+\s*(?:,|$|FROM\b))|\bI
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A statement's tree, and what its head said that sqlglot does not keep."""
+    """A statement's tree, and what of its head sqlglot drops."""
 
     tree: exp.Expression
     verb: str
@@ -106,12 +106,12 @@ def parse_expression(
 
 
 def mysql_text(tree: exp.Expression, values: Sequence[Any]) -> str:
-    """A piece of the tree in MySQL's words, as the data dictionary keeps it."""
+    """A part of the tree as MySQL's SQL, as the data dictionary stores it."""
     return fill_slots(re.sub(PREFIX, "", tree.sql(dialect="mysql"), flags=re.I), values)
 
 
 def _parenthesised(shape: str) -> str:
-    """The text with parentheses around assignments after THEN and ELSE, where sqlglot does not look for any."""
+    """The text with parentheses around assignments after THEN and ELSE, where sqlglot does not expect any."""
     inserts: list[tuple[int, str]] = []
     depth, before = 0, ""
     opened: list[int] = []
@@ -181,7 +181,7 @@ def _without_spaces(text: str, end: int) -> int:
 
 
 def _word_before(text: str, end: int) -> str:
-    """The word that ends there, in capitals; nothing where there is none, or none so short as ours."""
+    """The word that ends there, in capitals; empty where there is none, or it is longer than any of ours."""
     start = end
     while start > 0 and _WORD.match(text, start - 1) and end - start <= _WORD_MAX:
         start -= 1

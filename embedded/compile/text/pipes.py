@@ -1,8 +1,8 @@
 """`||` as the operator that joins strings: sql_mode PIPES_AS_CONCAT.
 
 The parser reads MySQL's `||` as OR, which binds loosest of all. With the mode it binds tighter than `*`. So before
-parsing it is written as `<->`, an operator of another dialect that MySQL does not have and that stands on the level of
-`*`; where the two would bind differently, parentheses are asked for.
+parsing it is written as `<->`, an operator of another dialect that MySQL does not have and that has the precedence of
+`*`; where the two would bind differently, an error asks for parentheses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PIPES = re.compile(r"(`(?:[^`]|``)*`)|\|\|")
 _REAL = re.compile(r"`(?:[^`]|``)*`|\b(REAL)\b", re.IGNORECASE)
 
 
-def joining(shape: str, modes: Modes) -> str:
+def with_concat_operator(shape: str, modes: Modes) -> str:
     """The shape of a statement as it is to be parsed under these modes.
 
     Raises:
@@ -32,10 +32,10 @@ def joining(shape: str, modes: Modes) -> str:
 
 
 def check_modes(shape: str, modes: Modes) -> None:
-    """What a definition keeps is read again in sessions with other modes.
+    """What a definition stores is parsed again in sessions with other modes.
 
     Raises:
-        UnsupportedSql: it has words that this session's modes give another meaning.
+        UnsupportedSql: it contains `||` or REAL, to which this session's modes give another meaning.
     """
     if modes.pipes_as_concat and any(match[1] is None for match in _PIPES.finditer(shape)):
         raise unsupported("|| in a definition with PIPES_AS_CONCAT", "use CONCAT() or OR")

@@ -95,7 +95,7 @@ class Tokens:
         return token.text
 
     def new_column(self) -> str:
-        """The name of a column that is made: a word of the language must stand in quotes."""
+        """The name of a column that is made: a keyword must be quoted."""
         if self.peek().kind == "word" and self.peek().upper in RESERVED:
             raise self.error()
         return self.name()
@@ -127,7 +127,7 @@ class Tokens:
         return self.string() if self.peek().kind == "slot" else self.name()
 
     def parenthesised(self) -> tuple[str, int]:
-        """What stands between the parentheses that come next: its shape, and the number of its first slot."""
+        """The text between the next parentheses: its shape, and the number of its first slot."""
         start = self.peek()
         self.expect("(")
         depth = 1

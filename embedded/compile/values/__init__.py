@@ -1,4 +1,4 @@
-"""Values: MySQL's types, and how SQLite keeps a value of each.
+"""Values: MySQL's types, and how SQLite stores a value of each.
 
 `types` are the types, `store` converts a value for a column, `temporal` and `wide_decimal` are the forms of dates and
 of long decimals.

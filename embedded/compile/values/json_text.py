@@ -10,7 +10,7 @@ class NumberTooBig(ValueError):
 
 
 def finite(number: str) -> float:
-    """A number with a point or an exponent; MySQL refuses what it would have to keep as infinity."""
+    """A number with a point or an exponent; MySQL refuses what it would have to store as infinity."""
     value = float(number)
     if isinf(value):
         raise NumberTooBig("Number too big to be stored in double.")

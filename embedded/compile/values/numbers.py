@@ -13,7 +13,7 @@ _POWER_DIGITS = 9  # of an exponent; Decimal refuses those of twenty
 
 
 def full_number(text: str) -> int | Decimal | None:
-    """The number that the whole text is; None if anything else stands in it."""
+    """The number that the whole text is; None if there is anything else in it."""
     if _WHOLE.fullmatch(text):
         return int(text)
     return Decimal(text.strip()) if _FULL.fullmatch(text) else None

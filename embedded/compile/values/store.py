@@ -1,4 +1,4 @@
-"""Values on their way into a column: strict mode's rules, MySQL's errors, SQLite's storage form.
+"""Values to be stored in a column: strict mode's rules, MySQL's errors, SQLite's storage form.
 
 A value either fits exactly as MySQL would store it, or is refused: nothing is ever cut silently.
 """
@@ -28,7 +28,7 @@ from embedded.compile.values.temporal import (
 from embedded.compile.values.types import Kind, SqlType
 from embedded.compile.values.wide_decimal import encode
 
-_WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost on the way
+_WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost in between
 _SHOWN = 64  # characters of a refused value that an error quotes
 
 

@@ -29,7 +29,7 @@ COLLATION_IDS = {
     "binary": 63,
 }
 BINARY_CHARSET = 63  # of numbers, times and bytes
-MAX_DECIMAL_DIGITS = 15  # what SQLite's 8-byte numbers keep exactly
+MAX_DECIMAL_DIGITS = 15  # what SQLite's 8-byte numbers store exactly
 
 NOT_NULL_FLAG, PRIMARY_FLAG, UNIQUE_FLAG, MULTIPLE_FLAG, BLOB_FLAG = 1, 2, 4, 8, 16
 UNSIGNED_FLAG, ZEROFILL_FLAG, BINARY_FLAG, ENUM_FLAG, AUTO_INCREMENT_FLAG = 32, 64, 128, 256, 512
@@ -42,7 +42,7 @@ class Kind(Enum):
     NULL = "null"
     INT = "int"
     DECIMAL = "decimal"
-    EXACT = "exact"  # DECIMAL of more digits than an 8-byte number keeps: sortable text, see `exact`
+    EXACT = "exact"  # DECIMAL of more digits than an 8-byte number can store: sortable text, see `exact`
     DOUBLE = "double"
     STRING = "string"
     ENUM = "enum"
@@ -54,7 +54,7 @@ class Kind(Enum):
     YEAR = "year"
     JSON = "json"
     BIT = "bit"
-    BITS = "bits"  # result of a bit operation: 64 bits without sign, held as SQLite's signed integer
+    BITS = "bits"  # result of a bit operation: 64 bits without sign, stored as SQLite's signed integer
     UNKNOWN = "unknown"  # a parameter whose value is not known yet
 
 
@@ -76,7 +76,8 @@ _TEXT_BYTES = {"tiny": 255, "": 65535, "medium": 16777215, "long": 4294967295}
 
 _COERCIBLE = "coercible "
 COERCIBLE_BIN = _COERCIBLE + "utf8mb4_bin"
-"""The collation of text that functions take out of JSON: by bytes beside a literal; a column's own goes before it."""
+"""The collation of text that functions take out of JSON: by bytes when compared with a literal; a column's own has
+precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class SqlType:
 
     @property
     def affinity(self) -> str:
-        """SQLite's column type: the declared name first, then what keeps SQLite from converting stored values."""
+        """SQLite's column type: the declared name first, then a suffix so that SQLite does not convert stored
+        values."""
         upper = self.name.upper()
         match self.kind:
             case Kind.INT | Kind.YEAR | Kind.BIT | Kind.BITS | Kind.TIME:
@@ -163,7 +165,7 @@ def is_binary_collation(name: str) -> bool:
 
 
 def joint_collation(*types: SqlType) -> str | None:
-    """The collation of a text made of these: byte by byte if one of them is. What is coercible gives way."""
+    """The collation of a text made of these: byte by byte if one of them is. A coercible one yields to the others."""
     named = [one.collation for one in types if one.collation is not None]
     names = [name for name in named if name != COERCIBLE_BIN] or named
     return next(filter(is_binary_collation, names), names[0] if names else None)

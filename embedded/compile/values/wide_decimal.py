@@ -1,8 +1,8 @@
 """DECIMAL of more than 15 digits: as text that sorts as the numbers do, so SQLite compares and indexes it without help.
 
-`p` or `n` for the sign, two digits for how many digits stand before the point, those digits, and after a point the
-decimals without trailing zeros. For negative numbers every digit is its complement, and `~` ends the text, so that
-more sorts as less.
+`p` or `n` for the sign, two digits for how many digits are before the point, those digits, and after a point the
+decimals without trailing zeros. For negative numbers every digit is its complement, and `~` ends the text, so that more
+sorts as less.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
 def encode(number: Decimal) -> str:
-    """The number as sortable text; equal numbers give equal text."""
+    """The number as sortable text; equal numbers have equal texts."""
     whole, _, fraction = f"{number.copy_abs():f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     body = f"{len(whole):02}{whole}.{fraction}"

@@ -1,9 +1,9 @@
 """Compaction of a topic, in SQL: of messages with the same value of a column the newest stays. Blocking; in a thread.
 
-It walks through the topic by offset. For each message it finds the oldest of the same value, by one entry of an index;
-an older one is deleted, and so are those of the same value beside it. So a message costs the same whatever the topic
-has. It goes no further than to where all offsets are settled, so nothing appears in what it has passed; than to the
-first message that is too young; and than to the first that a group is to be kept.
+It walks through the topic by offset. For each message it finds the oldest with the same value, by one entry of an
+index; an older one is deleted, and so are the others of the same value in the window. So a message costs the same
+whatever the size of the topic. The walk stops where offsets are not settled, so nothing can appear behind it; at the
+first message that is too young; and at the first that must be retained for a group.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topics import Settled
 from engine.store.gate import check_mark
-from engine.store.operations.kept_for_groups import NO_BOUND, first_kept, has_strangers, positions_of
+from engine.store.operations.retained_for_groups import NO_BOUND, first_retained, has_unknown_groups, positions_of
 from engine.store.statements.compaction import CompactionStatements
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
 
 
 class Compacting:
-    """The texts for one topic, and its groups for which it keeps messages. `positions`: None where there are none."""
+    """The statements for one topic, and its groups for which it retains messages. `positions`: None without any."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec, groups: Sequence[QueueSpec]) -> None:
         self.lag_ns = topic.options.compact_lag_ns
@@ -37,9 +37,9 @@ class Compacting:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`superseded`: older messages, each with the newest of the same value that was looked at. `place`: up to which id
-    messages were looked at. `more`: there are more."""
+class SupersededPage:
+    """`superseded`: older messages, each with the newest examined one of the same value. `place`: up to which id
+    messages were examined. `more`: there are more."""
 
     superseded: Mapping[int, int]
     place: int
@@ -48,19 +48,19 @@ class Found:
 
 def find_superseded(
     connection: StoreConnection, statements: Compacting, settled: Settled, place: int, limit: int
-) -> Found:
+) -> SupersededPage:
     """What the next messages beyond a place supersede. Outside any transaction: it locks nothing."""
     now_ns, last = map(int, connection.query(statements.log.now_and_last)[0])
     if place > last:  # the topic's end was deleted, or it is another topic of that name
         place = 0
     whole = last if statements.log.in_order else min(settled.offset, last)
-    end = min(whole, _last_old(connection, statements, now_ns), _first_kept(connection, statements, lock=False) - 1)
-    asked = statements.texts.in_window(now_ns, now_ns - statements.lag_ns, place, end, limit)
-    rows = connection.query(statements.texts.window, asked) if end > place else []
+    end = min(whole, _last_old(connection, statements, now_ns), _first_retained(connection, statements, lock=False) - 1)
+    params = statements.texts.in_window(now_ns, now_ns - statements.lag_ns, place, end, limit)
+    rows = connection.query(statements.texts.window, params) if end > place else []
     if len(rows) == limit:
         place = int(rows[-1][0])
-        return Found(superseded(rows), place, place < end)
-    return Found(superseded(rows), max(place, end), False)
+        return SupersededPage(superseded(rows), place, place < end)
+    return SupersededPage(superseded(rows), max(place, end), False)
 
 
 def _last_old(connection: StoreConnection, statements: Compacting, now_ns: int) -> int:
@@ -71,17 +71,17 @@ def _last_old(connection: StoreConnection, statements: Compacting, now_ns: int) 
     return NO_BOUND if first is None else int(first) - 1
 
 
-def _first_kept(connection: StoreConnection, statements: Compacting, *, lock: bool) -> int:
-    """The smallest id that is to be kept for a group."""
+def _first_retained(connection: StoreConnection, statements: Compacting, *, lock: bool) -> int:
+    """The smallest id that must be retained for a group."""
     positions = statements.positions
     if positions is None:
         return NO_BOUND
     read = positions_of(connection, positions.lock if lock else positions.read, statements.safe)
-    return first_kept(connection, statements.deleting, statements.safe, read)
+    return first_retained(connection, statements.deleting, statements.safe, read)
 
 
 def superseded(rows: Iterable[tuple[int, int | None]]) -> dict[int, int]:
-    """Of messages in order of id, each with the oldest of its value: the older ones, and the newest for each."""
+    """From messages in order of id, each with the oldest of its value: the older ones, and the newest for each."""
     of_value: dict[int, list[int]] = {}
     for id_, oldest in rows:
         if oldest is not None:
@@ -89,19 +89,19 @@ def superseded(rows: Iterable[tuple[int, int | None]]) -> dict[int, int]:
     return {id_: ids[-1] for ids in of_value.values() for id_ in ids if id_ < ids[-1]}
 
 
-def compact(connection: StoreConnection, statements: Compacting, found: Found) -> list[int]:
-    """Delete what was found, but for what is not there any more, or is locked, or whose newer message is; returns the
-    ids. Nothing, as long as there is a group that is not known here. Inside a transaction of its caller, which locks
-    these messages alone.
+def compact(connection: StoreConnection, statements: Compacting, page: SupersededPage) -> list[int]:
+    """Delete the superseded messages of a page, except those that are gone or locked, or whose newer message is;
+    returns the ids. Nothing is deleted while the topic has a group that is not known here. Inside a transaction of its
+    caller, which locks only these messages.
 
-    What is left out is found by a later walk.
+    A later walk finds what is left out.
     """
-    kept = _first_kept(connection, statements, lock=True)
-    if has_strangers(connection, statements.every_position, statements.topic, statements.known):
+    first_retained_id = _first_retained(connection, statements, lock=True)
+    if has_unknown_groups(connection, statements.every_position, statements.topic, statements.known):
         return []
-    asked = sorted({*found.superseded, *found.superseded.values()})
-    there = {int(row[0]) for row in connection.query(statements.texts.locked(len(asked)), asked)}
-    ids = [old for old, new in sorted(found.superseded.items()) if {old, new} <= there and old < kept]
+    ids_involved = sorted({*page.superseded, *page.superseded.values()})
+    there = {int(row[0]) for row in connection.query(statements.texts.locked(len(ids_involved)), ids_involved)}
+    ids = [old for old, new in sorted(page.superseded.items()) if {old, new} <= there and old < first_retained_id]
     if ids:
         check_mark(connection, statements.deleting.table)
         connection.execute(statements.deleting.delete(len(ids)), ids)

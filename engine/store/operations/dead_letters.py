@@ -1,11 +1,11 @@
 """Rejected messages in SQL: found, and moved into the dead-letter queue. Blocking; runs in a thread.
 
-A move is one transaction: the rows are locked, copied, and deleted, and what is locked by others is passed over. A
-crash leaves all of it or nothing, and two proxies never move the same message twice.
+A move is one transaction: the rows are locked, copied, and deleted, and rows that others have locked are skipped. It is
+atomic, and two proxies never move the same message twice.
 
-Ids may begin anew (DROP, TRUNCATE), and several queues may have one dead-letter queue. So a message whose id another
-dead letter has is given another one there, and keeps its own beside it. Where that dead letter is the message itself,
-it is not copied again.
+Ids may start again (DROP, TRUNCATE), and several queues may share one dead-letter queue. So a message whose id another
+dead letter has gets a new id there, and its own id is stored in another column. Where that dead letter is the message
+itself, it is not copied again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rejected(
 
 
 class _Finding:
-    """Ids found so far, up to a limit."""
+    """The ids so far, up to a limit."""
 
     def __init__(self, connection: StoreConnection, queue: QueueSpec, limit: int) -> None:
         self._connection, self._limit = connection, limit
@@ -61,14 +61,14 @@ class _Finding:
             self.ids += [from_text(id_kind(self._id), not_null(row[0])) for row in rows]
 
 
-def bury(
+def move_to_dead_letters(
     connection: StoreConnection,
     statements: DeadLetterStatements,
     queue: QueueSpec,
     dead: QueueSpec,
     ids: Sequence[MessageId],
 ) -> int:
-    """MessageStore.bury."""
+    """MessageStore.move_to_dead_letters."""
     id_ = id_column(queue)
     rows = connection.query_text(statements.lock(len(ids)), ids, (id_,))
     locked = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
@@ -79,7 +79,7 @@ def bury(
         raise BackendError("a column of the dead-letter queue cannot hold the message's value", 1366)
     if dead.options.dead_letter_of == queue.name.table:
         connection.execute(statements.forget_acked(dead, len(locked)), locked)
-    else:  # it is not ours alone, so nothing in it is touched
+    else:  # other queues use it too, so nothing in it is changed
         connection.query(statements.tables(dead)[1].proof)
     check_mark(connection, *statements.tables(dead))
     taken = _taken(connection, statements, dead, id_, locked)
@@ -111,7 +111,7 @@ def _taken(
 def _another(
     connection: StoreConnection, statements: DeadLetterStatements, dead: QueueSpec, id_: MessageId
 ) -> MessageId:
-    """An id that no dead letter has, in place of this one. Raises BackendError where there is none to be made."""
+    """An id that no dead letter has, in place of this one. Raises BackendError where none is possible."""
     column = id_column(dead)
     kind, has = id_kind(column), statements.has(dead)
     candidates: Iterator[MessageId]

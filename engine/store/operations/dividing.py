@@ -1,7 +1,7 @@
-"""Making a topic's partitions ahead of its ids, in SQL. Blocking; runs in a thread, outside any transaction.
+"""Creating a topic's partitions ahead of its ids, in SQL. Blocking; runs in a thread, outside any transaction.
 
-Under a lock on the table, which waits for each transaction that has touched it: so what seems empty is, and dividing it
-copies nothing.
+It locks the table, which waits for each transaction that has touched it: so a partition that seems empty is empty, and
+dividing it copies nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.model.topic_partitions import (
     read_partitions,
     wanted_width,
 )
-from engine.store.base import Divided
+from engine.store.base import DivideResult
 from engine.store.gate import check_mark
 from engine.store.statements.partitions import BY_ID, SHORT_WAIT, UNLOCK, WAIT_AS_BEFORE
 from engine.store.statements.topic_partitions import TopicPartitionStatements, next_id
@@ -37,7 +37,7 @@ ON_A_CLUSTER = "partition: not supported on a Galera cluster; messages are delet
 
 @contextmanager
 def locked(connection: StoreConnection, statements: TopicPartitionStatements) -> Iterator[None]:
-    """Have the table alone: nobody else reads or writes it. Raises LockWaitTimeout after a second, BackendError."""
+    """Lock the table against all other reads and writes. Raises LockWaitTimeout after a second, BackendError."""
     connection.execute(SHORT_WAIT)
     try:
         connection.execute(statements.lock)
@@ -51,8 +51,8 @@ def locked(connection: StoreConnection, statements: TopicPartitionStatements) ->
 
 def partitions_of(connection: StoreConnection, topic: QueueName) -> tuple[Partition, ...]:
     """The partitions of a topic; none where it is not partitioned by RANGE of its id."""
-    found = connection.query(BY_ID, (topic.database, topic.table))
-    return read_partitions([(name, bound) for name, bound, _ in found])
+    rows = connection.query(BY_ID, (topic.database, topic.table))
+    return read_partitions([(name, bound) for name, bound, _ in rows])
 
 
 def divide(
@@ -61,14 +61,14 @@ def divide(
     log: TopicStatements,
     retention: RetentionStatements,
     topic: TopicSpec,
-) -> Divided:
-    """Make partitions ahead, where they are needed.
+) -> DivideResult:
+    """Create partitions ahead, where they are needed.
 
     Raises:
-        BackendError: no right to it.
+        BackendError: the privilege is missing.
     """
     if connection.replicates:
-        return Divided(whole=False, width=0, problem=ON_A_CLUSTER)
+        return DivideResult(whole=False, width=0, problem=ON_A_CLUSTER)
     plan = _plan(connection, statements, log, retention, topic)
     if plan.wanted is not None:
         try:
@@ -78,13 +78,13 @@ def divide(
                     check_mark(connection, statements.table)
                     connection.execute(statements.divide(plan.wanted))
         except LockWaitTimeout:
-            return Divided(plan.whole, plan.width, plan.problem, waits=True)
-    return Divided(plan.whole, plan.width, plan.problem)
+            return DivideResult(plan.whole, plan.width, plan.problem, waits=True)
+    return DivideResult(plan.whole, plan.width, plan.problem)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """See Divided; `wanted`: what is to be made."""
+    """See DivideResult; `wanted`: the partitions to create."""
 
     whole: bool
     width: int
@@ -100,7 +100,7 @@ def _plan(
     topic: TopicSpec,
 ) -> _Plan:
     partitions = partitions_of(connection, topic.name)
-    # The ids that were given, not those that are there: what was deleted, or is not committed, has had one.
+    # The next id of the counter, not of the existing rows: deleted and uncommitted messages have taken ids too.
     following = next_id(str(connection.query(statements.definition)[0][1]))
     if not partitions:
         return _Plan(False, 0, problem=_not_partitioned(topic.name, following))
@@ -121,8 +121,8 @@ def _width(connection: StoreConnection, log: TopicStatements, topic: TopicSpec, 
     now_ns = int(connection.query(log.now)[0][0])
     first = connection.query(log.bounds)[0][0]
     since = connection.query(log.first_since, (now_ns - (topic.options.partition_ns or 0),))[0][0]
-    taken, held = (0 if id_ is None else max(0, following - int(id_)) for id_ in (since, first))
-    return wanted_width(taken, held)
+    taken, total = (0 if id_ is None else max(0, following - int(id_)) for id_ in (since, first))
+    return wanted_width(taken, total)
 
 
 def _not_partitioned(topic: QueueName, following: int) -> str:

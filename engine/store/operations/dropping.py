@@ -4,8 +4,8 @@ DROP PARTITION commits by itself, so what groups lose is counted in another tran
 group moves past the partition. So it is never counted twice, and a drop that does not come to it is made later. For the
 count to be right, nothing may come into the partition, and no group may be fed. The steps:
 
-1. `settle` locks the table, and unlocks it. The lock waits for each transaction that has touched the table, and who
-   took an id in the partition held the table until COMMIT. So no more messages come into it.
+1. `settle` locks the table, and unlocks it. The lock waits for each transaction that has touched the table, and a
+   transaction that took an id in the partition uses the table until COMMIT. So no more messages come into it.
 2. `count` counts what is in it, page by page. Nothing is locked.
 3. `Mover.move` locks the positions of the topic's groups, on a connection that does not touch the topic.
 4. `Dropper.drop` locks the table, on another one, and counts what each group had not read.
@@ -33,11 +33,11 @@ from engine.model.topic_partitions import (
     unread,
 )
 from engine.model.topics import GroupPosition
-from engine.store.base import Dropped
+from engine.store.base import DropResult
 from engine.store.gate import check_mark
 from engine.store.operations.dividing import locked, partitions_of
 from engine.store.operations.feed import position_of, write
-from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
+from engine.store.operations.retained_for_groups import first_retained, has_unknown_groups, positions_of
 from engine.store.operations.retention import last_excess
 from engine.store.statements.topic_partitions import (
     NO_SUCH_PARTITION,
@@ -69,8 +69,8 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A partition that may be dropped, as far as is known without a look at each message. `cutoff_ns`: what is as new
-    is to be kept; None: it may go whatever is in it."""
+    """A partition that may be dropped, as far as is known without reading each message. `cutoff_ns`: messages of that
+    time or later must stay; None: it may be dropped whatever it contains."""
 
     partition: Partition
     bound: int
@@ -79,21 +79,21 @@ class Candidate:
 
 @dataclass(slots=True)
 class Counting:
-    """What is counted in a partition into which no more messages come. `lost`: what each group had lost before. `kept`:
-    a time as new as the cutoff, of a message in it. `done`: all is counted."""
+    """The count of a partition into which no more messages come. `lost`: what each group had lost before.
+    `retained_ns`: the time of a message in it that must stay. `done`: all is counted."""
 
     candidate: Candidate
     lost: Mapping[QueueName, int]
     pages: list[CountedPage] = field(default_factory=list)
-    kept: int | None = None
+    retained_ns: int | None = None
     done: bool = False
 
     @property
     def messages(self) -> int:
         return sum(page.messages for page in self.pages)
 
-    def serves(self, candidate: Candidate, groups: Sequence[QueueSpec]) -> bool:
-        """Whether it may be gone on with, for what is known now."""
+    def can_continue(self, candidate: Candidate, groups: Sequence[QueueSpec]) -> bool:
+        """Whether counting may continue with this candidate and these groups."""
         mine, own = self.candidate, {group.name for group in groups}
         stricter = mine.cutoff_ns is not None or candidate.cutoff_ns is None
         return (
@@ -105,14 +105,14 @@ class Counting:
 
 
 def find(connection: StoreConnection, statements: Statements) -> Candidate | None:
-    """The topic's first partition, if it may perhaps be dropped: messages exist beyond it, no group asks for it, and it
-    is more than is kept, or old."""
+    """The topic's first partition, if it may perhaps be dropped: messages exist beyond it, no group needs it, and it is
+    beyond the retention by size or by age."""
     partitions = partitions_of(connection, statements.topic.name)
     now_ns, last = map(int, connection.query(statements.log.now_and_last)[0])
     if not partitions or (bound := partitions[0].bound) is None or last < bound:
         return None
     read = positions_of(connection, statements.positions.read, statements.groups)
-    if first_kept(connection, statements.retention, statements.groups, read) < bound:
+    if first_retained(connection, statements.retention, statements.groups, read) < bound:
         return None
     if last_excess(connection, statements.retention, statements.topic.options, last) >= bound - 1:
         return Candidate(partitions[0], bound, None)
@@ -127,10 +127,10 @@ def settle(connection: StoreConnection, statements: Statements, candidate: Candi
     """Wait until no more messages come into a partition.
 
     Raises:
-        LockWaitTimeout: others use the table for too long.
-        BackendError: no right to drop it.
+        LockWaitTimeout: other sessions use the table for too long.
+        BackendError: the privilege to drop it is missing.
     """
-    _insist_on_rights(connection, statements.partitions)
+    _require_rights(connection, statements.partitions)
     with locked(connection, statements.partitions):
         pass
     lost = {group.name: _lost(connection, statements.positions, group.name) for group in statements.groups}
@@ -138,7 +138,7 @@ def settle(connection: StoreConnection, statements: Statements, candidate: Candi
 
 
 def count(connection: StoreConnection, statements: TopicPartitionStatements, counting: Counting) -> Counting:
-    """Go on with counting, for about a second."""
+    """Continue counting, for about a second."""
     text, cutoff_ns = statements.page(counting.candidate.partition), counting.candidate.cutoff_ns
     for _ in range(_PAGES_AT_ONCE):
         after = counting.pages[-1].last if counting.pages else 0
@@ -147,7 +147,7 @@ def count(connection: StoreConnection, statements: TopicPartitionStatements, cou
             counting.done = True
             break
         if cutoff_ns is not None and int(newest) >= cutoff_ns:
-            counting.kept = int(newest)
+            counting.retained_ns = int(newest)
             break
         counting.pages.append(CountedPage(int(first), int(last), int(messages)))
     return counting
@@ -163,7 +163,7 @@ def _lost(connection: StoreConnection, positions: PositionStatements, group: Que
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What goes with a partition: how many messages, and of these how many each group had not read."""
+    """What is deleted with a partition: how many messages, and how many of these each group had not read."""
 
     messages: int
     lost: Mapping[QueueName, int]
@@ -171,30 +171,29 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What the two sides tell each other. `positions`: where the groups are, once they are locked; None: it is not to
-    be. `losses`: what is lost, once the table is locked; None: it is not to be. `moved`: whether the groups have been,
-    and that is committed."""
+    """The results that the two sides exchange. `positions`: of the groups, once they are locked; None: abort. `losses`:
+    what is lost, once the table is locked; None: abort. `moved`: whether the groups were moved and committed."""
 
     positions: Future[Mapping[QueueName, GroupPosition] | None] = field(default_factory=Future)
     losses: Future[Losses | None] = field(default_factory=Future)
     moved: Future[bool] = field(default_factory=Future)
 
     def give_up(self) -> None:
-        """Let neither side wait any longer."""
-        tell(self.positions, None)
-        tell(self.losses, None)
-        tell(self.moved, False)
+        """End the wait of both sides."""
+        resolve(self.positions, None)
+        resolve(self.losses, None)
+        resolve(self.moved, False)
 
 
-def tell(told: Future[T], value: T) -> None:
-    """Tell the other side, unless it was told before."""
+def resolve(future: Future[T], value: T) -> None:
+    """Set the result, unless it is set already."""
     with contextlib.suppress(InvalidStateError):
-        told.set_result(value)
+        future.set_result(value)
 
 
-def _heard(told: Future[T], seconds: float) -> T | None:
+def _result_of(future: Future[T], seconds: float) -> T | None:
     try:
-        return told.result(seconds)
+        return future.result(seconds)
     except TimeoutError:
         return None
 
@@ -215,12 +214,12 @@ class Mover:
         if handover.positions.done():  # the transaction was rolled back for another, and is made again
             raise LockWaitTimeout
         read = self._locked(connection)
-        tell(handover.positions, read)
-        losses = None if read is None else _heard(handover.losses, _FOR_LOSSES)
+        resolve(handover.positions, read)
+        losses = None if read is None else _result_of(handover.losses, _FOR_LOSSES)
         if (
             read is None
             or losses is None
-            or has_strangers(connection, self._statements.positions, self._statements.topic.name, read)
+            or has_unknown_groups(connection, self._statements.positions, self._statements.topic.name, read)
         ):
             return None
         positions, bound = self._statements.positions, self._counting.candidate.bound
@@ -232,17 +231,17 @@ class Mover:
         return losses
 
     def _locked(self, connection: StoreConnection) -> dict[QueueName, GroupPosition] | None:
-        """Where the groups are; None where the partition is to stay, or what is in it is to be counted anew."""
+        """The groups' positions; None where the partition must stay, or must be counted again."""
         positions, counting = self._statements.positions, self._counting
         read: dict[QueueName, GroupPosition] = {}
         for group in sorted(self._statements.groups, key=lambda group: group.name):
             rows = connection.query(positions.lock, (group.name.table,))
-            # Who deletes rows meanwhile, as another engine may, has counted them where a group had not read them.
+            # Another engine that deletes rows meanwhile counts those that a group had not read.
             if not rows or _lost(connection, positions, group.name) != counting.lost[group.name]:
                 return None
             read[group.name] = position_of(rows)
-        kept = first_kept(connection, self._statements.retention, self._statements.groups, read)
-        return read if kept >= counting.candidate.bound else None
+        first = first_retained(connection, self._statements.retention, self._statements.groups, read)
+        return read if first >= counting.candidate.bound else None
 
 
 class Dropper:
@@ -251,37 +250,37 @@ class Dropper:
     def __init__(self, statements: Statements, counting: Counting, handover: Handover) -> None:
         self._statements, self._counting, self._handover = statements, counting, handover
 
-    def drop(self, connection: StoreConnection) -> Dropped:
+    def drop(self, connection: StoreConnection) -> DropResult:
         """Drop the partition, once the groups are past it.
 
         Raises:
-            BackendError: no right to it, or the database failed. Perhaps the groups are past it, and what they lost is
+            BackendError: the privilege is missing, or the database failed. The groups may be past it, with their losses
                 counted.
         """
         handover = self._handover
         if handover.losses.done():  # an idle connection was cut, and this is made again
             raise LockWaitTimeout
         try:
-            read = _heard(handover.positions, _FOR_POSITIONS)
-            return Dropped() if read is None else self._lock_and_drop(connection, read)
+            read = _result_of(handover.positions, _FOR_POSITIONS)
+            return DropResult() if read is None else self._lock_and_drop(connection, read)
         except LockWaitTimeout:
-            return Dropped(waits=True)
+            return DropResult(waits=True)
         finally:
-            tell(handover.losses, None)
+            resolve(handover.losses, None)
 
-    def _lock_and_drop(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> Dropped:
+    def _lock_and_drop(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> DropResult:
         """Once the positions are locked."""
         with locked(connection, self._statements.partitions):
             check_mark(connection, self._statements.partitions.table)
             losses = self._losses(connection, read)
-            tell(self._handover.losses, losses)
-            if losses is None or not _heard(self._handover.moved, _FOR_COMMIT):
-                return Dropped()
+            resolve(self._handover.losses, losses)
+            if losses is None or not _result_of(self._handover.moved, _FOR_COMMIT):
+                return DropResult()
             connection.execute(self._statements.partitions.drop(self._counting.candidate.partition))
-            return Dropped(self._counting.candidate.partition.name, losses.messages, losses.lost)
+            return DropResult(self._counting.candidate.partition.name, losses.messages, losses.lost)
 
     def _losses(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> Losses | None:
-        """What is lost; None where the partition is no more the first."""
+        """What is lost; None where the partition is no longer the first."""
         pages, candidate = self._counting.pages, self._counting.candidate
         if partitions_of(connection, self._statements.topic.name)[:1] != (candidate.partition,):
             return None
@@ -291,24 +290,25 @@ class Dropper:
         }
         return Losses(self._counting.messages, lost)
 
-    def _unread(self, connection: StoreConnection, found: Unread) -> int:
-        counts = _ranged(connection, self._statements.partitions.count, found.ranges)
-        return found.counted + sum(int(number) for (number,) in counts)
+    def _unread(self, connection: StoreConnection, backlog: Unread) -> int:
+        counts = _ranged(connection, self._statements.partitions.count, backlog.ranges)
+        return backlog.counted + sum(int(number) for (number,) in counts)
 
 
 def _ranged(
     connection: StoreConnection, text: Callable[[int], str], ranges: Sequence[IdRange]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a statement that asks for ranges of ids, for all of these."""
+    """The rows of a statement that selects ranges of ids, for all of these."""
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(ranges), _RANGES_AT_ONCE):
-        asked = ranges[start : start + _RANGES_AT_ONCE]
-        rows += connection.query(text(len(asked)), [bound for one in asked for bound in (one.first, one.last)])
+        chunk = ranges[start : start + _RANGES_AT_ONCE]
+        rows += connection.query(text(len(chunk)), [bound for one in chunk for bound in (one.first, one.last)])
     return rows
 
 
-def _insist_on_rights(connection: StoreConnection, statements: TopicPartitionStatements) -> None:
-    """That partitions may be dropped: else groups would be moved past messages that stay. Raises BackendError."""
+def _require_rights(connection: StoreConnection, statements: TopicPartitionStatements) -> None:
+    """Require that partitions may be dropped: else groups would be moved past messages that stay. Raises
+    BackendError."""
     try:
         connection.execute(statements.may_drop)
     except BackendError as error:

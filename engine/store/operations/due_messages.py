@@ -1,10 +1,11 @@
-"""The look in SQL: what is due, in delivery order, and when the next message falls due. Blocking; runs in a thread.
+"""The poll in SQL: what is due, in delivery order, and when the next message becomes due. Blocking; runs in a thread.
 
-Read level by level of priority, because no database we serve skips within an index by itself: on (time_acked, priority,
-time_next) each level is one statement that reads only the rows it returns, however many are postponed or acked. Stops
-once it has enough; then `next_due_ns` covers the levels read, and whatever waits beyond them comes after them anyway.
-The first level is mostly the one it was last time, and few messages are due: so the first rows of that one are read in
-the same round trip that asks which it is. Only where they are not all there is to know of it, it is read as the others.
+It reads level by level of priority, because no supported database does a skip scan: on (time_acked, priority,
+time_next) each level is one statement that reads only the rows it returns, however many are postponed or acked. It
+stops when it has enough; then `next_due_ns` covers the levels read, and messages of later levels come after them
+anyway. The first level is mostly the same as last time, and few messages are due. So the first rows of that level are
+read in the same round trip that asks which level is first. It is only read like the others if those rows are not
+sufficient.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from engine.model.identity import from_text, id_kind
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS
-from engine.store.base import Held, Look
+from engine.store.base import LeasedMessage, PollResult
 from engine.store.statements.census import CensusStatements
 from engine.store.statements.queue import QueueStatements
 
 PRIORITY_LEVELS_MAX = 32
-"""Levels read one by one, about 0.2 ms each; beyond it the rest is read in one go, by a scan of the index."""
+"""Levels read one by one, about 0.2 ms each; the levels after these are read together, by a scan of the index."""
 
 PEEK_ROWS = 16
-"""What is read of the level that is guessed: enough for a few commits at a time, and quick where it was in vain."""
+"""Rows read of the guessed level: enough for a few commits at a time, and cheap where the guess is wrong."""
 
 _LONGLONG, _BINARY = 8, 63
 Row = tuple[TextValue, ...]
@@ -48,17 +49,17 @@ def not_null(value: TextValue) -> bytes:
 
 @dataclass(slots=True)
 class LevelGuess:
-    """The first level of a queue's last look, None where that found more than a peek would show.
+    """The first level of a queue's last poll, None where that had more rows than a peek returns.
 
-    A wrong guess costs a round trip, a peek in vain (a backlog) a tenth of a look; neither changes what is found.
+    A wrong guess costs a round trip, a useless peek (a backlog) a tenth of a poll; neither changes the result.
     """
 
     priority: int | None = None
 
 
-def look(
+def poll(
     connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int, guess: LevelGuess
-) -> Look:
+) -> PollResult:
     """See the module."""
     reading = _Reading(connection, statements, queue, limit)
     if queue.layout is Layout.LEGACY:
@@ -68,15 +69,15 @@ def look(
     return reading.result()
 
 
-def look_and_run(
+def poll_and_run(
     connection: StoreConnection,
     statements: QueueStatements,
     queue: QueueSpec,
     limit: int,
     guess: LevelGuess,
     also: Statement,
-) -> tuple[Look, Sequence[Row]]:
-    """The same of a queue with levels, and the rows of one more statement, which runs in the first round trip."""
+) -> tuple[PollResult, Sequence[Row]]:
+    """The same for a queue with levels, and the rows of one more statement, which runs in the first round trip."""
     reading = _Reading(connection, statements, queue, limit, also)
     reading.read_levels(guess)
     return reading.result(), reading.rows_of_also
@@ -84,14 +85,14 @@ def look_and_run(
 
 @dataclass(frozen=True, slots=True)
 class _Peeked:
-    """The first rows (id, priority, time_next) of the level guessed, and the level after it."""
+    """The first rows (id, priority, time_next) of the guessed level, and the level after it."""
 
     rows: Sequence[Row]
     next_priority: int | None
 
 
 class _Reading:
-    """One look under way."""
+    """One poll in progress."""
 
     def __init__(
         self,
@@ -112,14 +113,14 @@ class _Reading:
         self._keys: list[MessageKey] = []
         self._next_due_ns: int | None = None
 
-    def result(self) -> Look:
+    def result(self) -> PollResult:
         self._keys.sort(key=lambda key: (key.priority, key.due_ns))
         more = len(self._keys) > self._limit
-        return Look(self._now_ns, tuple(self._keys[: self._limit]), self._next_due_ns, more)
+        return PollResult(self._now_ns, tuple(self._keys[: self._limit]), self._next_due_ns, more)
 
     def read_unlevelled(self) -> None:
         self._now_ns = int(self._connection.query(self._statements.now)[0][0])
-        self._read(self._statements.look_legacy, ())
+        self._read(self._statements.poll_legacy, ())
 
     def read_levels(self, guess: LevelGuess) -> None:
         first = self._read_levels(guess.priority)
@@ -132,7 +133,7 @@ class _Reading:
         """Returns the first level, where there is one."""
         first, unprioritised, peeked = self._start(guess)
         if unprioritised:
-            self._read(self._statements.look_no_priority, ())
+            self._read(self._statements.poll_no_priority, ())
         # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
         enough = len(self._keys) + self._limit
         priority = first
@@ -141,16 +142,16 @@ class _Reading:
         for _ in range(PRIORITY_LEVELS_MAX):
             if priority is None or len(self._keys) > enough:
                 return first
-            priority = self._read(self._statements.look_priority, (priority,), next_level=(priority,))
+            priority = self._read(self._statements.poll_priority, (priority,), next_level=(priority,))
         if priority is not None and len(self._keys) <= enough:
-            self._read(self._statements.look_rest, (priority,))
+            self._read(self._statements.poll_rest, (priority,))
         return first
 
     def _start(self, guess: int | None) -> tuple[int | None, bool, _Peeked]:
-        """The first level, whether there are messages without one, and what is seen of the level guessed."""
-        statements = [Statement(self._statements.look_start, (guess,), (INTEGER,) * 4)]
+        """The first level, whether there are messages without one, and the first rows of the guessed level."""
+        statements = [Statement(self._statements.poll_start, (guess,), (INTEGER,) * 4)]
         if guess is not None:
-            statements.append(Statement(self._statements.look_peek, (guess, PEEK_ROWS), self._columns[1:]))
+            statements.append(Statement(self._statements.poll_peek, (guess, PEEK_ROWS), self._columns[1:]))
         (start,), *peeked = [answer.rows for answer in self._connection.run([*statements, *self._also])]
         if self._also:
             self.rows_of_also = peeked.pop()
@@ -160,7 +161,7 @@ class _Reading:
         return number(first), unprioritised != b"0", seen
 
     def _take_peeked(self, rows: Sequence[Row]) -> bool:
-        """Take in the first rows of a level, if they tell all that is due of it."""
+        """Add the first rows of a level, if they are all that is due in it."""
         later = [time_next for _, _, time_next in rows if time_next is not None and int(time_next) > self._now_ns]
         if not later and len(rows) == PEEK_ROWS:
             return False
@@ -171,8 +172,8 @@ class _Reading:
         return True
 
     def _read(self, sql: str, level: tuple[int, ...], next_level: tuple[int, ...] = ()) -> int | None:
-        """Take in one statement's keys; returns the next level, where the statement yields it."""
-        now, limit = self._now_ns, self._limit + 1  # one more tells whether more is due
+        """Add one statement's keys; returns the next level, where the statement yields it."""
+        now, limit = self._now_ns, self._limit + 1  # one more shows whether more is due
         params = (*level, limit, *level, now, limit, *next_level, *level, now)
         following: int | None = None
         for kind, id_, priority, time_next in self._connection.query_text(sql, params, self._columns):
@@ -198,13 +199,15 @@ def number(value: TextValue) -> int | None:
     return None if value is None else int(value)
 
 
-def held(connection: StoreConnection, statements: CensusStatements, queue: QueueSpec, limit: int) -> list[Held]:
-    """MessageStore.held."""
+def leased_messages(
+    connection: StoreConnection, statements: CensusStatements, queue: QueueSpec, limit: int
+) -> list[LeasedMessage]:
+    """MessageStore.leased_messages."""
     id_ = id_column(queue)
     rows = connection.query_text(statements.in_flight, (limit,), (INTEGER, id_, INTEGER, INTEGER, INTEGER))
-    found = []
+    messages = []
     for row in rows:
         now_ns, priority, epoch, until_ns = (int(not_null(row[index])) for index in (0, 2, 3, 4))
         left = (until_ns - now_ns) / NS_PER_SECOND
-        found.append(Held(from_text(id_kind(id_), not_null(row[1])), priority, epoch, until_ns, left))
-    return found
+        messages.append(LeasedMessage(from_text(id_kind(id_), not_null(row[1])), priority, epoch, until_ns, left))
+    return messages

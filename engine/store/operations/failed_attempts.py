@@ -1,7 +1,7 @@
-"""Failed attempts of messages that this transaction has locked, added to what their rows keep of them.
+"""Failed attempts of messages that this transaction has locked, added to the record in their rows.
 
-A NACK notes its attempt itself, in one UPDATE (rewriter.plans.failed_attempts). Here is what nobody reports: a lease
-that has run out, a receiver whose connection has ended. Blocking; runs in a thread.
+A NACK records its attempt itself, in one UPDATE (rewriter.plans.failed_attempts). This is for failures without a
+report: an expired lease, a receiver whose connection has ended. Blocking; runs in a thread.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def note(
     connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, failed: Mapping[MessageId, str]
 ) -> None:
     """Add to each message the object of its failure (engine.model.attempts.failure)."""
-    most = queue.attempts_kept
+    most = queue.attempts_stored
     if not failed or not most:
         return
-    id_, kept = id_column(queue), queue.column(ATTEMPTS_COLUMN)
-    assert kept is not None
+    id_, stored = id_column(queue), queue.column(ATTEMPTS_COLUMN)
+    assert stored is not None
     kind = id_kind(id_)
-    rows = connection.query_text(statements.failed_attempts(len(failed)), list(failed), (id_, kept))
+    rows = connection.query_text(statements.failed_attempts(len(failed)), list(failed), (id_, stored))
     before = {
         from_text(kind, not_null(row[0])): None if row[1] is None else row[1].decode("utf-8", "replace") for row in rows
     }

@@ -1,7 +1,7 @@
 """Feeding a consumer group, and moving it, in SQL. Blocking; runs in a thread, inside a transaction of its caller.
 
-A feeding locks the group's position, copies the next messages of the topic into the group's queue, and writes the new
-position. It holds as a whole or not at all, so no message is fed twice or left out, whatever dies in between.
+A feed locks the group's position, copies the next messages of the topic into the group's queue, and writes the new
+position. It is atomic, so no message is fed twice or left out, whatever fails in between.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
-    HELD_NS,
+    HOLE_RETRY_NS,
     IN_ORDER,
     Entry,
-    Fed,
+    FeedResult,
     GroupLag,
     GroupPosition,
     Hole,
     OpenTransactions,
+    SeekResult,
     Settled,
-    Sought,
     entries,
     read_holes,
     still_awaited,
     to_check,
 )
-from engine.store.base import Look
+from engine.store.base import PollResult
 from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
@@ -55,9 +55,9 @@ ON_A_CLUSTER = (
 )
 
 
-def insist_on_order(connection: StoreConnection, topic: TopicStatements) -> None:
-    """That a topic's offsets have an order here: its messages are numbered, or one server gives the ids, so that a hole
-    can be judged. Raises BackendError, 1235."""
+def require_order(connection: StoreConnection, topic: TopicStatements) -> None:
+    """Require that a topic's offsets have an order here: its messages are numbered, or one server assigns the ids, so
+    that a hole can be judged. Raises BackendError, 1235."""
     if (refused := unordered(connection, topic)) is not None:
         raise BackendError(refused, 1235, "42000")
 
@@ -82,7 +82,7 @@ def position_of(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
 
 def waits(connection: StoreConnection, statements: FeedStatements, group: QueueSpec) -> bool:
     """Whether there may be something to feed. Outside any transaction: it locks nothing."""
-    insist_on_order(connection, statements.topic)
+    require_order(connection, statements.topic)
     rows = connection.query(statements.waits, (group.name.table,))
     if not rows:
         raise LookupError("the group has no position")
@@ -90,10 +90,10 @@ def waits(connection: StoreConnection, statements: FeedStatements, group: QueueS
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a topic before it is read. `shown`: whether the open transactions are shown to us, so that a
-    hole in an old part of the topic need not be waited for. `settled`: which of its ids are. `checked_ns`: when the
-    holes of the group that reads were last compared with the open transactions."""
+class TopicState:
+    """What is known of a topic before it is read. `shown`: whether the engine may see the open transactions, so that
+    holes in an old part of the topic need no waiting. `settled`: its settled ids. `checked_ns`: when the holes of the
+    reading group were last compared with the open transactions."""
 
     shown: bool
     settled: Settled
@@ -101,23 +101,23 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """How much to feed: up to `limit` messages, less so many as are due in the group's queue, which are counted up to
-    `due_max` (None: they do not count)."""
+class FeedRequest:
+    """How much to feed: up to `limit` messages, minus those due in the group's queue, which are counted up to `due_max`
+    (None: they are not subtracted)."""
 
     limit: int
     due_max: int | None
-    known: Known
+    known: TopicState
 
 
-def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
-    """Feed a group, and give up those of its holes that nobody will fill."""
-    insist_on_order(connection, statements.topic)
+def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: FeedRequest) -> FeedResult:
+    """Feed a group."""
+    require_order(connection, statements.topic)
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
-    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and passes(page.late) else 0]
+    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and may_read_beyond(page.late) else 0]
     room = position.room(fresh, complete=page.complete)
-    held, fresh = room < len(fresh) and not page.late, fresh[:room]
+    blocked, fresh = room < len(fresh) and not page.late, fresh[:room]
     ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
     fed = position.fed(fresh, page.late, complete=page.complete)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
@@ -125,12 +125,12 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
         changes.append(Statement(statements.position.write, position_values(group.name, fed)))
     if changes:
         connection.run(changes, last=True)
-    more = (len(page.fresh) > len(fresh) and not held) or not passes(page.late)
-    return Fed(len(ids), more, to_check(fed.holes, wanted.known.checked_ns, page.now_ns), held)
+    more = (len(page.fresh) > len(fresh) and not blocked) or not may_read_beyond(page.late)
+    return FeedResult(len(ids), more, to_check(fed.holes, wanted.known.checked_ns, page.now_ns), blocked)
 
 
 def _examined(statements: FeedStatements, limit: int) -> int:
-    """How many messages are read, to feed so many: few of them may fit the group's filter."""
+    """How many messages to read in order to feed `limit`: few of them may match the group's filter."""
     return limit if statements.condition is None else max(limit, _EXAMINED_MIN)
 
 
@@ -145,18 +145,18 @@ def _fitting(connection: StoreConnection, statements: FeedStatements, ids: list[
 
 
 def _before(
-    connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted
+    connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: FeedRequest
 ) -> tuple[GroupPosition, int, LogIds]:
-    """The group's position, locked; how many messages are due in its queue; and what it has before it."""
+    """The group's position, locked; how many messages are due in its queue; and what it reads next."""
     key, topic = group.name.table, statements.topic
-    asked = [
+    batch = [
         Statement(statements.position.lock, (key,), (INTEGER, INTEGER, TEXT)),
         Statement(statements.beyond, (key, _examined(statements, wanted.limit) + 1), (INTEGER, INTEGER)),
         Statement(topic.now_and_last, (), (INTEGER, INTEGER)),
     ]
     if wanted.due_max is not None:
-        asked.append(Statement(statements.due, (wanted.due_max,), (INTEGER,)))
-    locked, beyond, ((now_ns, last),), *counted = [answer.rows for answer in connection.run(asked)]
+        batch.append(Statement(statements.due, (wanted.due_max,), (INTEGER,)))
+    locked, beyond, ((now_ns, last),), *counted = [answer.rows for answer in connection.run(batch)]
     position = position_of([tuple(not_null(value).decode() for value in row) for row in locked])
     rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
     late = visible(connection, topic, position.holes)
@@ -176,32 +176,32 @@ class LogIds:
 
 
 def page_of(
-    statements: TopicStatements, late: list[int], rows: list[tuple[int, int]], last: int, now_ns: int, known: Known
+    statements: TopicStatements, late: list[int], rows: list[tuple[int, int]], last: int, now_ns: int, known: TopicState
 ) -> LogIds:
-    """Of `late` ids, and the messages beyond an offset by their ids and times of creation; the topic ends at `last`."""
+    """From `late` ids, and the messages beyond an offset by id and time of creation; the topic ends at `last`."""
     fresh = entries(rows, last if known.shown else 0, now_ns)
     return LogIds(late, fresh, now_ns, _complete_below(statements, known.settled, rows, last))
 
 
 def _complete_below(statements: TopicStatements, settled: Settled, rows: Iterable[tuple[int, int]], last: int) -> int:
-    """Of messages by their ids and times of creation: below which id nothing that is missing comes any more."""
+    """From messages by their ids and times of creation: the id below which no missing id can appear any more."""
     return IN_ORDER if statements.in_order else settled.complete(rows, last)
 
 
-def passes(late: Sequence[int]) -> bool:
-    """Whether messages beyond the offset may be read: with as many late ids as are read at once there may be more, and
-    a message must not come before one that was committed when it was written."""
+def may_read_beyond(late: Sequence[int]) -> bool:
+    """Whether messages beyond the offset may be read. Not with LATE_MAX late ids: then there may be more, and a message
+    must not be delivered before one that was committed when it was written."""
     return len(late) < LATE_MAX
 
 
 def log_page(
-    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, known: Known
+    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, known: TopicState
 ) -> LogIds:
-    """What a reader that has read up to there has before it: up to `limit` messages beyond, and the late ones."""
-    insist_on_order(connection, statements)
+    """What a reader at that position reads next: up to `limit` messages beyond it, and the late ones."""
+    require_order(connection, statements)
     beyond = connection.query(statements.beyond, (position.offset, limit))
     rows = [(int(id_), int(created)) for id_, created in beyond]
-    # After these, each of which may have been written once one in a hole was committed: that comes before it then.
+    # After these: each may have been written after one in a hole was committed, and must then be delivered after it.
     late = visible(connection, statements, position.holes)
     now_ns, last = map(int, connection.query(statements.now_and_last)[0])
     return page_of(statements, late, rows, last, now_ns, known)
@@ -229,19 +229,19 @@ def visible(connection: StoreConnection, statements: TopicStatements, holes: Seq
     for start in range(0, len(holes), _RANGES_AT_ONCE):
         if len(ids) >= LATE_MAX:
             break
-        asked = holes[start : start + _RANGES_AT_ONCE]
-        bounds = [bound for hole in asked for bound in (hole.first, hole.last)]
-        ids += _ids(connection.query(statements.within(len(asked)), bounds))
+        chunk = holes[start : start + _RANGES_AT_ONCE]
+        bounds = [bound for hole in chunk for bound in (hole.first, hole.last)]
+        ids += _ids(connection.query(statements.within(len(chunk)), bounds))
     return sorted(ids)
 
 
-# --- holes that nobody will fill
+# --- holes that will not be filled
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """A list of the open transactions, and the database's time before it was read. `open` None: they are not shown to
-    us, and `hidden` says why. `old`: the list is not of now, and says nothing."""
+    """A list of the open transactions, and the database's time before it was read. `open` None: the engine may not see
+    them, and `hidden` is the reason. `old`: the list is outdated and not usable."""
 
     now_ns: int
     open: OpenTransactions | None
@@ -250,7 +250,7 @@ class Transactions:
 
 
 def transactions(connection: StoreConnection, statements: PositionStatements, now: str, number: int) -> Transactions:
-    """The open transactions, this one among them: it writes a row, and deletes it. `number`: a new one each time."""
+    """The open transactions, including this one: it writes a row, and deletes it. `number`: a new one each time."""
     witness = f" {number}"  # no table's name
     now_ns = int(connection.query(now)[0][0])
     connection.execute(statements.insert, (0, 0, "[]", witness))
@@ -264,13 +264,13 @@ def transactions(connection: StoreConnection, statements: PositionStatements, no
         connection.execute(statements.delete, (witness,))
     if not own:
         return Transactions(now_ns, None, old=True)
-    if first == last:  # our own, and nobody else's
+    if first == last:  # only this one
         return Transactions(now_ns, OpenTransactions())
     return Transactions(now_ns, OpenTransactions(int(first), int(last)))
 
 
 def close_holes(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, known: Transactions) -> None:
-    """Give up those holes of a group that nobody will fill."""
+    """Drop those holes of a group that no transaction can fill any more."""
     position = position_of(connection.query(statements.position.lock, (group.name.table,)))
     left = awaited(connection, statements.topic, position.holes, known)
     if left != position.holes:
@@ -280,9 +280,9 @@ def close_holes(connection: StoreConnection, statements: FeedStatements, group: 
 def awaited(
     connection: StoreConnection, statements: TopicStatements, holes: Sequence[Hole], known: Transactions
 ) -> tuple[Hole, ...]:
-    """The holes that are to be kept: somebody may fill them yet, or has just done so."""
+    """The holes that stay: an open transaction may still fill them, or has just done so."""
     left = tuple(holes) if known.old else still_awaited(holes, known.now_ns, known.open)
-    # After the list was read: who had ended by then has made visible what it wrote.
+    # After the list was read: a transaction that had ended by then has made its rows visible.
     return tuple(holes) if len(left) < len(holes) and visible(connection, statements, holes) else left
 
 
@@ -290,7 +290,7 @@ def awaited(
 
 
 def offset_of(connection: StoreConnection, statements: TopicStatements, start: StartAt) -> int:
-    """The offset up to which a reader that begins there counts as having read.
+    """The offset of the last message before `start`.
 
     Raises:
         InvalidOption: an offset beyond the end.
@@ -323,9 +323,9 @@ def first_since(connection: StoreConnection, statements: TopicStatements, time_n
 def position_at(
     connection: StoreConnection, statements: TopicStatements, start: StartAt, settled: Settled, highest: int = 0
 ) -> GroupPosition:
-    """The position of a group that begins there. At the end and at a time, messages of transactions that are open
-    count as new: the ids that are missing shortly before it are holes."""
-    insist_on_order(connection, statements)
+    """The position of a group that begins at `start`. At the end and at a time, messages of open transactions count as
+    new: the ids that are missing shortly before it are holes."""
+    require_order(connection, statements)
     offset = offset_of(connection, statements, start)
     position = GroupPosition(offset, max(offset, highest))
     if statements.in_order or start.start not in (Start.LATEST, Start.TIMESTAMP):
@@ -361,14 +361,14 @@ def begin_missing(connection: StoreConnection, statements: PositionStatements, g
 
 def seek(
     connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt, settled: Settled
-) -> Sought:
+) -> SeekResult:
     """Move a group: what it has in its queue is dropped, and it reads on from there."""
     before = position_of(connection.query(statements.position.lock, (group.name.table,)))
     position = position_at(connection, statements.topic, start, settled, before.highest)
     check_mark(connection, statements.group_table, statements.topic_table)
     dropped = connection.execute(statements.empty)
     write(connection, statements.position, group.name, position)
-    return Sought(position.offset, dropped)
+    return SeekResult(position.offset, dropped)
 
 
 def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, *, counted: bool) -> GroupLag:
@@ -406,14 +406,14 @@ def _unfiltered(connection: StoreConnection, statements: FeedStatements, positio
     return None
 
 
-def look_after(fed: Fed, look: Look) -> Look:
-    """A look at a group's queue, with what it says of the topic's messages that are still to be fed."""
-    return replace(look_again(fed, look), more=look.more or fed.more)
+def with_feed(fed: FeedResult, poll: PollResult) -> PollResult:
+    """The result of polling a group's queue; `more` includes messages of the topic that are not fed yet."""
+    return replace(with_hole_retry(fed, poll), more=poll.more or fed.more)
 
 
-def look_again(fed: Fed, look: Look) -> Look:
-    """A look at a group's queue; where the group's holes hold it, it is to be looked at again before long."""
-    if not fed.held:
-        return look
-    again_ns = look.now_ns + HELD_NS
-    return replace(look, next_due_ns=again_ns if look.next_due_ns is None else min(look.next_due_ns, again_ns))
+def with_hole_retry(fed: FeedResult, poll: PollResult) -> PollResult:
+    """The result of polling a group's queue; where the group's holes block it, the next poll is soon."""
+    if not fed.blocked:
+        return poll
+    again_ns = poll.now_ns + HOLE_RETRY_NS
+    return replace(poll, next_due_ns=again_ns if poll.next_due_ns is None else min(poll.next_due_ns, again_ns))

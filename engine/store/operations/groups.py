@@ -1,7 +1,7 @@
-"""Event groups in SQL, for the safety scan: groups that became done without anybody seeing to what is held for them.
+"""Event groups in SQL, for the safety scan: groups that became done without their parked messages being released.
 
-Acks around the proxy, and forms that it cannot read, end messages without a look at their group. Each group found is
-completed in a transaction of its own, which a thread runs on a connection that reads what is committed.
+Acks around the proxy, and statement forms that it cannot read, settle messages without a check of their group. Each
+such group is completed in a transaction of its own, which a thread runs on a READ COMMITTED connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.store.statements.groups import GroupStatements
 
 GROUPS_PAGE = 200
-"""Groups looked at in one go: each is one question by an index."""
+"""Groups checked together: each is one query by an index."""
 
 
 def read_page(connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: str) -> GroupPage:
@@ -28,14 +28,14 @@ def read_page(connection: StoreConnection, statements: GroupStatements, group: G
 def complete(
     connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str, find: FindQueue
 ) -> list[QueueName]:
-    """Make due what is held for a group that is done, in queues of its database; returns these queues. In one
-    transaction, with its rows locked before the last look at the group."""
-    held = connection.query(statements.held, (group.queue.table, value))
-    if not held or not _is_done(connection, statements, group, value):
+    """Make the messages that are parked for a done group due, in queues of its database; returns these queues. In one
+    transaction, with its rows locked before the last check of the group."""
+    parked = connection.query(statements.parked, (group.queue.table, value))
+    if not parked or not _is_done(connection, statements, group, value):
         return []
     sent: list[QueueName] = []
-    for database, table, id_ in held:
-        # Who may write in this table may be nobody in another database.
+    for database, table, id_ in parked:
+        # An account that may write to this table may have no privileges in another database.
         follow = find(QueueName(database, table)) if database == group.queue.database else None
         if follow is None:
             continue  # no queue at the moment; it may be one again
@@ -49,7 +49,7 @@ def _is_done(connection: StoreConnection, statements: GroupStatements, group: Gr
     bound = _value(group, value)
     if bound is None:
         return False
-    # A message moves between the two, either way, while we look: where it was first is asked again.
+    # A message may move between the two, in both directions, meanwhile: so the first one is checked twice.
     return not (
         connection.query(statements.open, (bound,))
         or _is_dead(connection, statements, group, bound)

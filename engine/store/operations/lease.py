@@ -1,8 +1,8 @@
 """Claim, release and purge in SQL. Each runs in a thread inside one transaction that its caller opened and commits.
 
-All three first select what they may change, locking it where others write too and passing over what is locked; then
-they change exactly that. So none of them ever waits for a client's transaction. A claim is two round trips: what it may
-lease; then the lease, the rows as they are after it, and the commit.
+All three first select the rows that they may change, lock them where other sessions write too, and skip locked ones;
+then they change exactly these. So none of them ever waits for a client's transaction. A claim is two round trips: the
+rows that it may lease; then the lease, the rows after it, and the commit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
 from engine.model.epochs import highest_epoch, is_spent, last_epoch, next_epoch
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
-from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, grown
+from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
-from engine.model.states import REJECTED_NS, due_again, goes_alone, is_beside, is_lease_end, lease_end
-from engine.store.base import Claim, ForeseenLease, LeaseStanding, LeaseUnknown, Release, holds
+from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
+from engine.store.base import Claim, ForeseenLease, LeaseState, LeaseUnknown, Release, lease_is_current
 from engine.store.gate import check_mark
 from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
@@ -31,21 +31,21 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
-    it. `times`: what its token is made of. `had`: who had a delivery of a message, by its epoch and token, where it is
-    known. `sharing`: how the messages will be held. `beside`: whether it is known of a delivery, by its token or else
-    the end of its lease, that its receiver came to hold others besides."""
+    """The terms of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest key applies
+    to all above it. `times`: the source of its token. `last_receiver`: of a delivery, by the message's id, epoch and
+    token, where known. `sharing`: how the receivers will share the messages. `alongside`: whether the receiver of a
+    delivery, named by its token or else the end of its lease, is known to have had other messages too."""
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
-    had: Callable[[MessageId, int, int], SubscribeRequest | None] = lambda id_, epoch, token: None
+    last_receiver: Callable[[MessageId, int, int], SubscribeRequest | None] = lambda id_, epoch, token: None
     sharing: Sharing = UNMARKED
-    beside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
+    alongside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
 
 
 class LockedRow(NamedTuple):
-    """A row that this transaction may lease, as it was before. `uncounted`: its last delivery was no attempt, and its
-    epoch stays."""
+    """A row that this transaction may lease, as before the lease. `uncounted`: its last delivery does not count as an
+    attempt, and its epoch stays."""
 
     id: MessageId
     priority: int
@@ -62,7 +62,7 @@ class LockedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """What a transaction has locked to lease it, and the database's time then; None where nothing was locked."""
+    """The rows that a transaction has locked to lease them, and the database's time; None where nothing was locked."""
 
     now_ns: int | None
     rows: Sequence[LockedRow]
@@ -82,11 +82,11 @@ def locked(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> Locked:
     """See `locking`."""
     kind = id_kind(id_column(queue))
     now_ns = int(not_null(rows[0][0])) if rows else None
-    found = []
+    leasable = []
     for row in rows:
         priority, epoch, due_ns, token = (int(not_null(value)) for value in row[2:6])
-        found.append(LockedRow(from_text(kind, not_null(row[1])), priority, epoch, due_ns, token))
-    return Locked(now_ns, found)
+        leasable.append(LockedRow(from_text(kind, not_null(row[1])), priority, epoch, due_ns, token))
+    return Locked(now_ns, leasable)
 
 
 def claim(
@@ -115,7 +115,7 @@ def claim_locked(
     """Lease what this transaction has locked."""
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns, rows, delays_ns = locked.now_ns, _parted(locked.rows, terms), terms.delays_ns
+    now_ns, rows, delays_ns = locked.now_ns, _claimable(locked.rows, terms), terms.delays_ns
     failed_attempts.note(connection, statements, queue, _expired(queue, rows, terms))
     spent = _spent(queue, rows)
     if spent:
@@ -124,15 +124,15 @@ def claim_locked(
     if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
     last, highest = max(delays_ns), highest_epoch(queue)
-    time_us, alone = terms.times.next(now_ns), terms.sharing.held_alone([row.id for row in rows])
-    tokens = {row.id: grown(row.token, time_us) if queue.has_tokens else NO_TOKEN for row in rows}
+    time_us, alone = terms.times.next(now_ns), terms.sharing.leased_alone([row.id for row in rows])
+    tokens = {row.id: next_token(row.token, time_us) if queue.has_tokens else NO_TOKEN for row in rows}
     ends = {
-        row.id: lease_end(now_ns + delays_ns[min(max(row.attempts, 0), last)], beside=row.id not in alone)
+        row.id: lease_end(now_ns + delays_ns[min(max(row.attempts, 0), last)], alongside=row.id not in alone)
         for row in rows
     }
     epochs = {row.id: row.epoch if row.uncounted else next_epoch(row.epoch, highest) for row in rows}
     try:
-        values = _lease(connection, statements, queue, rows, _Written(ends, time_us), commits)
+        values = _lease(connection, statements, queue, rows, _LeaseValues(ends, time_us), commits)
     except BackendUnavailable as error:
         leases = [Release(row.id, row.due_ns, ends[row.id], epochs[row.id], tokens[row.id]) for row in rows]
         raise LeaseUnknown(error, leases) from error
@@ -144,23 +144,23 @@ def claim_locked(
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
 
 
-def _parted(rows: Sequence[LockedRow], terms: Terms) -> Sequence[LockedRow]:
-    """Those that this claim is for, with what is known of their last deliveries."""
+def _claimable(rows: Sequence[LockedRow], terms: Terms) -> Sequence[LockedRow]:
+    """The rows that this claim is for, with what is known of their last deliveries."""
     sharing = terms.sharing
     if not sharing.marks:
         return rows
     return [
-        row._replace(uncounted=row.epoch > 0 and _was_beside(row, terms)) if goes_alone(row.due_ns) else row
+        row._replace(uncounted=row.epoch > 0 and _was_alongside(row, terms)) if goes_alone(row.due_ns) else row
         for row in rows
         if sharing.alone or not goes_alone(row.due_ns)
     ]
 
 
-def _was_beside(row: LockedRow, terms: Terms) -> bool:
-    """Whether its lease ran out while its receiver held others besides."""
+def _was_alongside(row: LockedRow, terms: Terms) -> bool:
+    """Whether its lease expired while its receiver had other messages too."""
     if not is_lease_end(row.due_ns):
         return False
-    return is_beside(row.due_ns) or terms.beside(row.id, row.epoch, row.token or row.due_ns)
+    return is_alongside(row.due_ns) or terms.alongside(row.id, row.epoch, row.token or row.due_ns)
 
 
 def claim_added(
@@ -173,22 +173,21 @@ def claim_added(
 ) -> Claim | None:
     """MessageStore.claim_added, in one round trip.
 
-    The end of the lease is written as the caller has foreseen it, for what the database makes of its own time would
-    have to be asked for first; the statement holds it against that time. As no other lease has this end, the rows that
-    have it afterwards are those that were leased here, unless they have ended since. `time_us`: what their tokens are
-    made of.
+    The end of the lease is the caller's estimate, because reading the database's time would take another round trip;
+    the statement checks the estimate against that time. No other lease has this end. So the rows that have it
+    afterwards are those leased here, unless they have been settled since. `time_us`: the source of their tokens.
     """
     if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
         return None
     until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
     written = (until_ns, *statements.token_times(time_us), *among)
-    asked = [Statement(connection.without_waiting + statements.lease_added(len(ids)), written)]
+    batch = [Statement(connection.without_waiting + statements.lease_added(len(ids)), written)]
     lock = "" if connection.without_waiting else statements.lock_added(len(ids))
     if lock:
-        asked.insert(0, Statement(lock, among, (id_column(queue),)))
-    asked.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
+        batch.insert(0, Statement(lock, among, (id_column(queue),)))
+    batch.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
     try:
-        *_, leased, read = connection.run(asked, last=True, alone=not lock)
+        *_, leased, read = connection.run(batch, last=True, alone=not lock)
     except BackendError as error:
         if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED:
             raise
@@ -215,25 +214,25 @@ def claim_added(
 
 
 def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:
-    """Those whose last lease has run out, and what is to be kept of that."""
-    if not queue.attempts_kept:
+    """The rows whose last lease has expired, with the failed attempt to store for each."""
+    if not queue.attempts_stored:
         return {}
     return {
-        row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.had(row.id, row.epoch, row.token))
+        row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.last_receiver(row.id, row.epoch, row.token))
         for row in rows
         if row.epoch > 0 and is_lease_end(row.due_ns) and not row.uncounted
     }
 
 
 def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
-    """Those that were delivered as often as they may be."""
+    """The rows that have used up their deliveries."""
     last = last_epoch(queue, queue.options.attempts_max)
     return [row.id for row in rows if row.attempts >= last] if last else []
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """What leases write: until when, and what their tokens are made of."""
+class _LeaseValues:
+    """The values that leases write: their ends, and the source of their tokens."""
 
     ends: Mapping[MessageId, int]
     time_us: int
@@ -244,25 +243,25 @@ def _lease(
     statements: QueueStatements,
     queue: QueueSpec,
     rows: Sequence[LockedRow],
-    written: _Written,
+    written: _LeaseValues,
     commits: bool,
 ) -> dict[MessageId, tuple[TextValue, ...]]:
-    """Mark locked rows leased; returns them as they then are.
+    """Lease locked rows; returns them as they are then.
 
-    Rows of one epoch end at one time: mostly all are one statement, and where some count and others do not, or some are
-    held alone, it is one for each kind.
+    Leases of one epoch have one end, so mostly one statement is enough. Where some rows count and others do not, or
+    some are leased alone, it is one statement for each kind.
     """
     kinds: dict[tuple[bool, bool], list[LockedRow]] = {}
     for row in rows:
-        kinds.setdefault((row.uncounted, is_beside(written.ends[row.id])), []).append(row)
-    asked = []
+        kinds.setdefault((row.uncounted, is_alongside(written.ends[row.id])), []).append(row)
+    batch = []
     for (uncounted, _), some in kinds.items():
         until_ns = {row.epoch: written.ends[row.id] for row in some}
         cases = [value for pair in until_ns.items() for value in pair]
         sql = statements.lease(len(until_ns), len(some), counted=not uncounted)
-        asked.append(Statement(sql, (*cases, *statements.token_times(written.time_us), *(row.id for row in some))))
+        batch.append(Statement(sql, (*cases, *statements.token_times(written.time_us), *(row.id for row in some))))
     ids = [row.id for row in rows]
-    *leased, read = connection.run((*asked, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
+    *leased, read = connection.run((*batch, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
     count = sum(answer.affected for answer in leased)
     assert count == len(ids), f"leased {count} of {len(ids)} locked rows"
     id_ = id_column(queue)
@@ -271,9 +270,9 @@ def _lease(
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
-    """How messages are made due again, see MessageStore.release. `gone`: the receiver whose end is a failure of these
-    messages."""
+class ReleaseTerms:
+    """How messages are made due again, see MessageStore.release. `gone`: the receiver whose end is a failed attempt of
+    these messages."""
 
     counted: bool
     alone: bool = False
@@ -285,7 +284,7 @@ def release(
     statements: QueueStatements,
     queue: QueueSpec,
     leases: Sequence[Release],
-    how: Return,
+    how: ReleaseTerms,
 ) -> int:
     """MessageStore.release."""
     chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
@@ -297,16 +296,16 @@ def _release_chunk(
     statements: QueueStatements,
     queue: QueueSpec,
     leases: Sequence[Release],
-    how: Return,
+    how: ReleaseTerms,
 ) -> int:
     gone, id_ = how.gone, id_column(queue)
     kind = id_kind(id_)
     wanted = {lease.id: lease for lease in leases}
-    asked = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
-    asked.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, *(INTEGER,) * 3)))
-    *moment, answer = connection.run(asked)
-    rows = {from_text(kind, not_null(row[0])): standing_of(row) for row in answer.rows}
-    same = [lease for id_, lease in wanted.items() if id_ in rows and holds(lease, rows[id_])]
+    batch = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
+    batch.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, *(INTEGER,) * 3)))
+    *moment, answer = connection.run(batch)
+    rows = {from_text(kind, not_null(row[0])): lease_state_of(row) for row in answer.rows}
+    same = [lease for id_, lease in wanted.items() if id_ in rows and lease_is_current(lease, rows[id_])]
     if not same:
         return 0
     if gone is not None:
@@ -325,9 +324,9 @@ def _release_chunk(
     return connection.execute(statements.release(len(same)), params)
 
 
-def standing_of(row: Sequence[TextValue]) -> LeaseStanding:
-    """How a message stands, of a row of the statements `releasable` and `unsettled`."""
-    return LeaseStanding(number(row[1]) or 0, number(row[2]), number(row[3]) or NO_TOKEN)
+def lease_state_of(row: Sequence[TextValue]) -> LeaseState:
+    """A message's state, from a row of the statements `releasable` and `unsettled`."""
+    return LeaseState(number(row[1]) or 0, number(row[2]), number(row[3]) or NO_TOKEN)
 
 
 def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:

@@ -1,8 +1,8 @@
-"""The claim of a queue with limits or an order_key, in SQL: one transaction, one after the other whoever claims.
+"""The claim of a queue with limits or an order_key, in SQL: one transaction; the claims of all proxies are serialised.
 
 It locks the queue's row of queuegate_limits, counts and chooses by what is committed, and leases as any claim does. So
-two proxies never count on the same free place, and what is counted is read off the messages themselves: a crash at any
-point leaves nothing to be mended.
+two proxies never use the same free slot. The counts come from the messages themselves: a crash at any point leaves
+nothing to repair.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
-from engine.store.base import Claim, Hold
+from engine.store.base import Claim, LimitWait
 from engine.store.limits import Rate
 from engine.store.operations import lease
 from engine.store.operations.order import KeyOrder
@@ -22,7 +22,7 @@ from engine.store.statements.order import OrderStatements
 from engine.store.statements.queue import QueueStatements
 
 _NO_SUCH_TABLE = 1146
-_ASK_MIN = 50  # messages asked about at once, whether they may go by their keys
+_CHUNK_MIN = 50  # messages asked about at once, whether they may go by their keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class LimitedStatements:
 
 
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
-    """Make the queue's row, and the table that holds it, where they are not. Who made the table does not matter."""
+    """Create the queue's row, and its table, where they are missing. It does not matter who created the table."""
     try:
         _add(connection, statements, queue)
     except BackendError as error:
@@ -62,7 +62,7 @@ def claim(
 
 
 def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> int:
-    """Lock the queue's row until the transaction ends; returns what its rate has come to."""
+    """Lock the queue's row until the transaction ends; returns the state of its rate limit."""
     rows = connection.query(statements.lock, (queue.name.table,))
     if not rows:
         raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
@@ -80,69 +80,71 @@ class _Claiming:
         self._now_ns = int(connection.query(statements.queue.now)[0][0])
         self._arrival_ns = arrival_ns
         self._rate = None if queue.options.max_rate is None else Rate.of(queue.options.max_rate)
-        self._places = self._free_places()
+        self._slots = self._free_slots()
 
     def claim(self, ids: Sequence[MessageId], terms: lease.Terms) -> Claim:
         count = self._allowed(len(ids))
-        chosen, held_back = self._choose(ids, count) if count else ([], list(ids))
-        first_end_ns = self._first_end_ns() if held_back else None  # now: nothing may follow the commit
+        chosen, deferred = self._choose(ids, count) if count else ([], list(ids))
+        first_end_ns = self._first_end_ns() if deferred else None  # now: nothing may follow the commit
         claimed = Claim(self._now_ns, ())
         if chosen:
             statements, commits = self._statements.queue, self._rate is None
             claimed = lease.claim(self._connection, statements, self._queue, chosen, terms, commits=commits)
             self._charge(len(claimed.messages))
-        if not held_back:
+        if not deferred:
             return claimed
         ends = [message.lease_until_ns for message in claimed.messages]
-        hold = self._hold(min((end for end in (*ends, first_end_ns) if end is not None), default=self._now_ns))
-        return replace(claimed, held_back=tuple(held_back), hold=hold)
+        limit_wait = self._limit_wait(
+            min((end for end in (*ends, first_end_ns) if end is not None), default=self._now_ns)
+        )
+        return replace(claimed, deferred=tuple(deferred), limit_wait=limit_wait)
 
-    def _free_places(self) -> int | None:
+    def _free_slots(self) -> int | None:
         most = self._queue.options.max_concurrency
         if most is None:
             return None
-        return most - int(self._connection.query(self._statements.limits.held, (most,))[0][0])
+        return most - int(self._connection.query(self._statements.limits.in_flight, (most,))[0][0])
 
     def _allowed(self, wanted: int) -> int:
-        if self._places is not None:
-            wanted = min(wanted, self._places)
+        if self._slots is not None:
+            wanted = min(wanted, self._slots)
         if self._rate is not None:
             wanted = min(wanted, self._rate.allowed(self._now_ns, self._arrival_ns))
         return wanted
 
     def _choose(self, ids: Sequence[MessageId], count: int) -> tuple[list[MessageId], list[MessageId]]:
-        """The first ids that may be claimed, and those for which there was no room. What may not go by its key is in
+        """The first ids that may be claimed, and those beyond the limits. Messages that their key blocks are in
         neither."""
         if self._statements.order is None:
             return list(ids[:count]), list(ids[count:])
         order = KeyOrder(self._connection, self._statements.order, self._queue)
         chosen: list[MessageId] = []
-        start, step = 0, max(count, _ASK_MIN)
+        start, step = 0, max(count, _CHUNK_MIN)
         while start < len(ids) and len(chosen) < count:
-            asked = ids[start : start + step]
-            free = {standing.id for standing in order.free(asked)}
-            chosen += [id_ for id_ in asked if id_ in free]
+            chunk = ids[start : start + step]
+            free = {position.id for position in order.free(chunk)}
+            chosen += [id_ for id_ in chunk if id_ in free]
             start += step
         return chosen[:count], [*chosen[count:], *ids[start:]]
 
     def _charge(self, count: int) -> None:
-        if self._places is not None:
-            self._places -= count
+        if self._slots is not None:
+            self._slots -= count
         if self._rate is not None:
             self._arrival_ns = self._rate.after(self._now_ns, self._arrival_ns, count)
             self._connection.execute(self._statements.limits.charge, (self._arrival_ns, self._queue.name.table))
 
-    def _hold(self, first_end_ns: int) -> Hold | None:
-        """Why nothing more may go now; None where something may."""
-        if self._places is not None and self._places <= 0:
-            return Hold(max(0, first_end_ns - self._now_ns), for_places=True)
+    def _limit_wait(self, first_end_ns: int) -> LimitWait | None:
+        """Why nothing more may be claimed now; None where something may."""
+        if self._slots is not None and self._slots <= 0:
+            return LimitWait(max(0, first_end_ns - self._now_ns), for_concurrency=True)
         if self._rate is not None and not self._rate.allowed(self._now_ns, self._arrival_ns):
-            return Hold(self._rate.wait_ns(self._now_ns, self._arrival_ns), for_places=False)
+            return LimitWait(self._rate.wait_ns(self._now_ns, self._arrival_ns), for_concurrency=False)
         return None
 
     def _first_end_ns(self) -> int | None:
-        """When the first lease ends of those that are out already."""
-        if self._places is None:
+        """When the first of the existing leases ends."""
+        if self._slots is None:
             return None
         end = self._connection.query(self._statements.limits.first_end)[0][0]
         return None if end is None else int(end)

@@ -1,8 +1,8 @@
-"""NextIds: which messages a look will probably find, so that it can lock them in the same round trip. Pure.
+"""NextIds: which messages a poll will probably return, so that it can lock them in the same round trip. Pure.
 
-Ids that a database numbers follow one another. So a queue whose messages come a few at a time, and are claimed as they
-come, mostly has the ids behind those of its last claim. A wrong guess costs the database a search by primary key; it
-never changes what is claimed, for only what a look found is.
+AUTO_INCREMENT ids are consecutive. So a queue whose messages come a few at a time, and are claimed as they come, mostly
+has the ids after those of its last claim. A wrong guess costs the database a search by primary key; it never changes
+what is claimed, because only what the poll returned is claimed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXPECTED_MAX = 4
 """Ids that are expected at once: a few messages of one commit, or of commits that came together."""
 
 MISSES_MAX = 8
-"""Looks in a row that found other ids, or none, after which nothing is expected until one would have been foreseen."""
+"""Polls in a row with other ids, or none, after which nothing is expected until a guess would have been right."""
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class NextIds:
             return range(0)
         return range(self._next, self._next + min(count, EXPECTED_MAX))
 
-    def found(self, ids: Sequence[MessageId]) -> None:
-        """These were to be claimed after a look; none, where nothing was due."""
+    def record(self, ids: Sequence[MessageId]) -> None:
+        """Record the ids to be claimed after a poll; none, where nothing was due."""
         numbers = [id_ for id_ in ids if isinstance(id_, int)]
         if self._next is not None:
             foreseen = numbers and all(self._next <= number < self._next + EXPECTED_MAX for number in numbers)
@@ -43,5 +43,5 @@ class NextIds:
             self._next = max(numbers) + 1
 
     def give_up(self) -> None:
-        """Nothing is to be expected from now on."""
+        """Expect nothing from now on."""
         self._useless = True

@@ -1,9 +1,9 @@
-"""The look and the choice in order of a key, in SQL. Blocking; runs in a thread.
+"""Polling and claiming in order of a key, in SQL. Blocking; runs in a thread.
 
-A look has two ways, and remembers which served it last. By due times: as any queue is looked at, and what may not go by
-its key is left out; right where most of what is due may go (many keys). By keys: from key to key along the index, one
-head each; right where few keys have many messages, of which one each may go. It is the way out, too, where the first
-messages due all come after others.
+A poll has two methods, and starts with the one that suited the queue last. By due times: poll as for any queue, and
+leave out the messages that their key blocks; good where most due messages may go (many keys). By keys: from key to key
+along the index, one head for each; good where few keys have many messages, of which one for each key may go. This is
+also the fallback where all of the first due messages are blocked.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Layout, MessageId, MessageKey, QueueSpec
 from engine.model.states import REJECTED_NS
-from engine.store.base import Look
+from engine.store.base import PollResult
 from engine.store.operations import due_messages
 from engine.store.operations.due_messages import INTEGER, PRIORITY_LEVELS_MAX, LevelGuess, id_column, not_null
 from engine.store.statements.order import OrderStatements
 from engine.store.statements.queue import QueueStatements
 
-FEW_STEPS = 32
-"""Steps from key to key, about 0.3 ms each, up to which going by keys is tried first."""
+STEPS_MAX = 32
+"""Steps from key to key, about 0.3 ms each, up to which polling by keys is tried first."""
 
 _STEP_MIN, _STEP_MAX = 16, 1024  # messages read in a step: more, the more keys a step has met
-_CHUNK = 500  # messages in one question, of about 5 us each
-_RESTS = 100  # looks by due times after going by keys has proved long
+_CHUNK = 500  # messages in one query, of about 5 us each
+_COOLDOWN = 100  # polls by due times after polling by keys took too many steps
 
 
 @dataclass(slots=True)
 class OrderMemory:
-    """Which way served a queue's last look. A wrong guess costs time; it never changes what is found."""
+    """The method that suited a queue's last poll. A wrong guess costs time; it never changes the result."""
 
     by_keys: bool = False
-    rests: int = 0
+    cooldown: int = 0
 
-    def behind(self, found: int, free: int) -> None:
-        """Of so many that a look by due times found, so many may go."""
-        self.rests = max(0, self.rests - 1)
-        self.by_keys = free * 4 < found and not self.rests
+    def observe(self, due: int, free: int) -> None:
+        """Of the `due` messages of a poll by due times, `free` may go."""
+        self.cooldown = max(0, self.cooldown - 1)
+        self.by_keys = free * 4 < due and not self.cooldown
 
-    def too_long(self) -> None:
+    def prefer_times(self) -> None:
         """There are many keys."""
-        self.by_keys, self.rests = False, _RESTS
+        self.by_keys, self.cooldown = False, _COOLDOWN
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPosition:
-    """Where a message stands in its key. `head` and `latest_ns` are None where it has no key."""
+    """A message, and the state of its key. `head` and `latest_ns` are None where it has no key."""
 
     id: MessageId
     priority: int
@@ -70,18 +70,18 @@ class KeyOrder:
 
     def free(self, ids: Sequence[MessageId]) -> list[KeyPosition]:
         """Those of the messages that may go now."""
-        asked = (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK))
-        return [standing for chunk in asked for standing in self._free(chunk)]
+        chunks = (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK))
+        return [position for chunk in chunks for position in self._free(chunk)]
 
     def _free(self, ids: Sequence[MessageId]) -> list[KeyPosition]:
-        first = [s for s in self._standings(ids) if s.due and (s.keyless or s.head == s.id)]
+        first = [s for s in self._positions(ids) if s.due and (s.keyless or s.head == s.id)]
         doubtful = [s for s in first if not s.keyless and s.latest_ns is not None and s.latest_ns > self.now_ns]
-        held = self._held(doubtful)
-        return [standing for standing in first if standing.id not in held]
+        blocked = self._blocked(doubtful)
+        return [position for position in first if position.id not in blocked]
 
-    def _standings(self, ids: Sequence[MessageId]) -> list[KeyPosition]:
+    def _positions(self, ids: Sequence[MessageId]) -> list[KeyPosition]:
         columns = (INTEGER, self._id, INTEGER, INTEGER, INTEGER, INTEGER, self._id, INTEGER)
-        rows = self._connection.query_text(self._statements.standing(len(ids)), ids, columns)
+        rows = self._connection.query_text(self._statements.key_positions(len(ids)), ids, columns)
         if rows:
             self.now_ns = int(not_null(rows[0][0]))
         return [
@@ -97,13 +97,16 @@ class KeyOrder:
             for _, id_, priority, due_ns, due, keyless, head, latest in rows
         ]
 
-    def _held(self, doubtful: Iterable[KeyPosition]) -> set[MessageId]:
+    def _blocked(self, doubtful: Iterable[KeyPosition]) -> set[MessageId]:
         """Those whose key has a message in flight."""
-        ids = [standing.id for standing in doubtful]
+        ids = [position.id for position in doubtful]
         if not ids:
             return set()
-        asked = [Statement(self._statements.held, () if self._statements.whole else (id_,), (INTEGER,)) for id_ in ids]
-        answers = self._connection.run(asked)
+        batch = [
+            Statement(self._statements.key_in_flight, () if self._statements.whole else (id_,), (INTEGER,))
+            for id_ in ids
+        ]
+        answers = self._connection.run(batch)
         return {id_ for id_, answer in zip(ids, answers, strict=True) if answer.rows[0][0] == b"1"}
 
     def heads(self, steps_max: int | None) -> list[MessageId] | None:
@@ -112,14 +115,14 @@ class KeyOrder:
             return self._step(self._statements.first_keys, (1,))[1]
         heads: dict[MessageId, None] = {}
         size, steps = _STEP_MIN, 1
-        ids, found = self._step(self._statements.first_keys, (size,))
+        ids, batch = self._step(self._statements.first_keys, (size,))
         while ids:
-            heads.update(dict.fromkeys(found))
+            heads.update(dict.fromkeys(batch))
             if steps == steps_max:
                 return None
             steps += 1
-            size = min(size * 2, _STEP_MAX) if len(found) * 2 > size else max(size // 2, _STEP_MIN)
-            ids, found = self._step(self._statements.next_keys, (ids[-1], size))
+            size = min(size * 2, _STEP_MAX) if len(batch) * 2 > size else max(size // 2, _STEP_MIN)
+            ids, batch = self._step(self._statements.next_keys, (ids[-1], size))
         return list(heads)
 
     def _step(self, sql: str, params: Sequence[MessageId]) -> tuple[list[MessageId], list[MessageId]]:
@@ -136,7 +139,7 @@ class KeyOrder:
         return [from_text(self._kind, not_null(row[0])) for row in rows]
 
     def next_due_ns(self) -> int | None:
-        """When the next message falls due, of whatever key."""
+        """When the next message becomes due, of any key."""
         statements, connection = self._statements, self._connection
         if self._queue.layout is Layout.LEGACY:
             return _least(connection.query(statements.next_due)[0])  # there are no priorities
@@ -150,7 +153,7 @@ class KeyOrder:
         return _least(times)
 
 
-def look(
+def poll(
     connection: StoreConnection,
     statements: QueueStatements,
     ordered: OrderStatements,
@@ -158,26 +161,28 @@ def look(
     limit: int,
     guess: LevelGuess,
     memory: OrderMemory,
-) -> Look:
-    """MessageStore.look of a queue with an order_key; see the module."""
+) -> PollResult:
+    """MessageStore.poll of a queue with an order_key; see the module."""
     order = KeyOrder(connection, ordered, queue)
     if memory.by_keys or ordered.whole:
-        found = _by_keys(connection, statements, order, limit, FEW_STEPS)
-        if found is not None:
-            return found
-        memory.too_long()
-    seen = due_messages.look(connection, statements, queue, limit, guess)
+        result = _by_keys(connection, statements, order, limit, STEPS_MAX)
+        if result is not None:
+            return result
+        memory.prefer_times()
+    seen = due_messages.poll(connection, statements, queue, limit, guess)
     free = in_order(connection, ordered, queue, seen)
-    memory.behind(len(seen.keys), len(free.keys))
+    memory.observe(len(seen.keys), len(free.keys))
     if free.keys or not seen.more:
         return free
-    found = _by_keys(connection, statements, order, limit, None)
-    assert found is not None
-    return found
+    result = _by_keys(connection, statements, order, limit, None)
+    assert result is not None
+    return result
 
 
-def in_order(connection: StoreConnection, statements: OrderStatements, queue: QueueSpec, seen: Look) -> Look:
-    """Of what was found due, what may go by its key."""
+def in_order(
+    connection: StoreConnection, statements: OrderStatements, queue: QueueSpec, seen: PollResult
+) -> PollResult:
+    """Of the due messages, those that their key allows."""
     if not seen.keys:
         return seen
     free = {position.id for position in KeyOrder(connection, statements, queue).free([key.id for key in seen.keys])}
@@ -186,18 +191,18 @@ def in_order(connection: StoreConnection, statements: OrderStatements, queue: Qu
 
 def _by_keys(
     connection: StoreConnection, statements: QueueStatements, order: KeyOrder, limit: int, steps_max: int | None
-) -> Look | None:
+) -> PollResult | None:
     now_ns = int(connection.query(statements.now)[0][0])
     next_due_ns = order.next_due_ns()
     heads = order.heads(steps_max)
     if heads is None:
         return None
-    standings = order.free([*heads, *order.keyless(limit + 1)])
+    positions = order.free([*heads, *order.keyless(limit + 1)])
     keys = sorted(
-        (MessageKey(standing.priority, standing.due_ns, standing.id) for standing in standings),
+        (MessageKey(position.priority, position.due_ns, position.id) for position in positions),
         key=lambda key: (key.priority, key.due_ns),
     )
-    return Look(now_ns, tuple(keys[:limit]), next_due_ns, len(keys) > limit)
+    return PollResult(now_ns, tuple(keys[:limit]), next_due_ns, len(keys) > limit)
 
 
 def _least(times: Iterable[int | None]) -> int | None:

@@ -1,13 +1,13 @@
 """Purging whole partitions: what is old enough of a table that is partitioned by RANGE of its id is dropped.
 
-Why by id: a unique key of a partitioned table must contain the partition's column, and a queue's id is unique by
-itself; so of all columns only the id can be it. Ids that ascend, as AUTO_INCREMENT gives them, are as good as time.
+Why by id: a unique key of a partitioned table must contain the partition's column, and a queue's id is a unique key; so
+only the id is possible. Ascending ids, as from AUTO_INCREMENT, are as good as time.
 
-A partition is dropped when every message in it is acked, old enough and, where that is asked for, archived, and when
-later messages exist beyond it: the one that is being filled stays. Whether it is so is looked at twice, the second time
-under a lock on the table, which waits for every transaction that has touched it; so no message that was un-acked, or
-written into it, in the same moment can be lost. What holds a partition back for ever is a message that is never acked:
-then what else is in that partition is deleted row by row.
+A partition is dropped when every message in it is acked, old enough and, where that is required, archived, and when
+later messages exist beyond it: the partition that is being filled stays. This is checked twice, the second time under a
+lock on the table, which waits for every transaction that has touched it; so no message that was un-acked, or written
+into it, at the same moment can be lost. A message that is never acked prevents the drop for ever: then the other
+messages of that partition are deleted row by row.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ def purge_partitions(
     connection: StoreConnection, statements: PartitionStatements, queue: QueueSpec
 ) -> PartitionPurge | None:
     """MessageStore.purge_partitions. Outside any transaction."""
-    found = connection.query(partitions.BY_ID, (queue.name.database, queue.name.table))
-    if not found:
+    partition_rows = connection.query(partitions.BY_ID, (queue.name.database, queue.name.table))
+    if not partition_rows:
         return None
     cutoff = _cutoff(connection, statements, queue)
-    messages, kept, refused = 0, [], ""
-    for name, bound, rows in found[:-1] if cutoff is not None else ():
+    messages, retained, refused = 0, [], ""
+    for name, bound, rows in partition_rows[:-1] if cutoff is not None else ():
         partition = _Partition(str(name), int(bound), int(rows or 0))
         if not connection.query(statements.followed, (partition.bound,)):
             break
         if connection.query(statements.young(partition.name), (cutoff,)):
             continue
         if connection.query(statements.unacked(partition.name)):
-            kept.append(partition.name)
+            retained.append(partition.name)
             continue
         try:
             if _drop(connection, statements, partition, cutoff or 0):
                 messages += partition.rows
         except BackendUnavailable:
             raise
-        except BackendError as error:  # no right to it: then row by row
+        except BackendError as error:  # the privilege is missing: then row by row
             refused = str(error)
-            kept.append(partition.name)
-    return PartitionPurge(messages, tuple(kept), cutoff or 0, refused)
+            retained.append(partition.name)
+    return PartitionPurge(messages, tuple(retained), cutoff or 0, refused)
 
 
 def purge_rows(
@@ -68,13 +68,13 @@ def purge_rows(
     statements: PartitionStatements,
     of_queue: QueueStatements,
     queue: QueueSpec,
-    found: PartitionPurge,
+    purged: PartitionPurge,
     limit: int,
 ) -> int:
     """Delete up to `limit` messages that are old enough in the partitions that cannot be dropped."""
     id_ = id_column(queue)
-    sql = statements.purgeable(found.kept, of_queue.skip_locked)
-    rows = connection.query_text(sql, (found.cutoff_ns, limit), (id_,))
+    sql = statements.purgeable(purged.retained, of_queue.skip_locked)
+    rows = connection.query_text(sql, (purged.cutoff_ns, limit), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
     return delete_acked(connection, of_queue, ids)
 
@@ -89,7 +89,7 @@ def _cutoff(connection: StoreConnection, statements: PartitionStatements, queue:
 
 
 def _drop(connection: StoreConnection, statements: PartitionStatements, partition: _Partition, cutoff: int) -> bool:
-    """Lock, look again, drop. False where something has changed, or the table is in use for too long."""
+    """Lock, check again, drop. False where something has changed, or the table is in use for too long."""
     connection.execute(partitions.SHORT_WAIT)
     try:
         connection.execute(statements.lock)

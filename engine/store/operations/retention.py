@@ -1,6 +1,6 @@
-"""What a topic no longer keeps, in SQL. Blocking; runs in a thread, inside a transaction of its caller.
+"""Retention of a topic, in SQL. Blocking; runs in a thread, inside a transaction of its caller.
 
-Whoever deletes messages has the positions of the topic's groups locked: so no group is fed meanwhile, and it is known
+The positions of the topic's groups are locked while messages are deleted: so no group is fed meanwhile, and it is known
 for each message which groups had not read it.
 """
 
@@ -12,9 +12,9 @@ from engine.backend.base import StoreConnection
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
-from engine.model.topics import Retained
+from engine.model.topics import RetentionResult
 from engine.store.gate import check_mark
-from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
+from engine.store.operations.retained_for_groups import first_retained, has_unknown_groups, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
 
 
@@ -27,20 +27,20 @@ def retain(
     groups: Sequence[QueueSpec],
     limit: int,
     grace: Grace = NO_GRACE,
-) -> Retained:
-    """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept. Nothing,
+) -> RetentionResult:
+    """Delete up to `limit` messages beyond the topic's retention, except those that a group needs. Nothing,
     as long as there is a group that `groups` lacks."""
     read = positions_of(connection, positions.lock, groups)
-    floor = first_kept(connection, statements, groups, read)
+    floor = first_retained(connection, statements, groups, read)
     ids = _excess(connection, statements, log, topic, floor, limit, grace)
-    if not ids or has_strangers(connection, positions, topic.name, read):
-        return Retained(0, False, {})
+    if not ids or has_unknown_groups(connection, positions, topic.name, read):
+        return RetentionResult(0, False, {})
     check_mark(connection, statements.table)
     deleted = connection.execute(statements.delete(len(ids)), ids)
     lost = {name: count for name, position in read.items() if (count := position.unread(ids))}
     for name, count in lost.items():
         connection.execute(positions.lose, (count, name.table))
-    return Retained(deleted, len(ids) == limit, lost)
+    return RetentionResult(deleted, len(ids) == limit, lost)
 
 
 def _excess(
@@ -52,7 +52,7 @@ def _excess(
     limit: int,
     grace: Grace,
 ) -> list[int]:
-    """Up to `limit` messages that are older than the topic keeps them, or more than it keeps, below `floor`."""
+    """Up to `limit` messages beyond the topic's retention by age or by size, below `floor`."""
     options = topic.options
     now_ns, last = map(int, connection.query(log.now_and_last)[0])
     ids: set[int] = set()
@@ -70,7 +70,7 @@ def _excess(
 def last_excess(connection: StoreConnection, statements: RetentionStatements, options: TopicOptions, last: int) -> int:
     """The id up to which messages are beyond `retain_rows` or `retain_bytes`, whatever their age; 0: none are. `last`:
     the topic's last id."""
-    kept = [] if options.retain_rows is None else [options.retain_rows]
+    sizes = [] if options.retain_rows is None else [options.retain_rows]
     if options.retain_bytes is not None and (size := connection.query(statements.size)[0][0]):
-        kept.append(int(options.retain_bytes / float(size)))
-    return max(0, last - min(kept)) if kept else 0
+        sizes.append(int(options.retain_bytes / float(size)))
+    return max(0, last - min(sizes)) if sizes else 0

@@ -1,8 +1,8 @@
 """A step of a scan in SQL: due messages for which a condition is true. Blocking; runs in a thread.
 
-Level by level of priority as in the look (engine.store.operations.due_messages), and within a level stretch by stretch
-(engine.statements. scan), each read up to `span` messages. Stops at the end of a full page, or after some levels, and
-says where to go on.
+Level by level of priority as in the poll (engine.store.operations.due_messages), and within a level range by range
+(engine.store.statements.scan), each read up to `span` messages. It stops at the end of a full page, or after some
+levels, and returns where to continue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.backend.base import Settings, Statement, StoreConnection
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import MessageId, MessageKey, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS
-from engine.store.base import Look, Page, Position, Scanned
+from engine.store.base import Page, PollResult, Position, ScanResult
 from engine.store.operations.due_messages import INTEGER, id_column, not_null
 from engine.store.statements.scan import ScanStatements
 
@@ -22,15 +22,15 @@ LEVELS_MAX = 8
 
 _EVER_NS = -(1 << 63)
 
-_Stretch = tuple[tuple[str, str], tuple[object, ...]]
+_Range = tuple[tuple[str, str], tuple[object, ...]]
 
 
-def scan(connection: StoreConnection, statements: ScanStatements, queue: QueueSpec, page: Page) -> Scanned:
-    """MessageStore.scan; the connection reads as the condition's settings say."""
+def scan(connection: StoreConnection, statements: ScanStatements, queue: QueueSpec, page: Page) -> ScanResult:
+    """MessageStore.scan; the connection already has the condition's settings."""
     step = _Step(connection, statements, queue, page)
     position = step.run()
     keys = tuple(sorted(step.keys, key=lambda key: (key.priority, key.due_ns)))
-    return Scanned(Look(step.now_ns, keys, step.next_due_ns, position is not None), position)
+    return ScanResult(PollResult(step.now_ns, keys, step.next_due_ns, position is not None), position)
 
 
 def fitting(
@@ -40,12 +40,12 @@ def fitting(
     id_ = id_column(queue)
     with connection.reading(settings):
         rows = connection.query_text(sql, ids, (id_,))
-    found = {from_text(id_kind(id_), not_null(row[0])) for row in rows}
-    return [one for one in ids if one in found]
+    matching = {from_text(id_kind(id_), not_null(row[0])) for row in rows}
+    return [one for one in ids if one in matching]
 
 
 class _Step:
-    """One step under way."""
+    """One step in progress."""
 
     def __init__(self, connection: StoreConnection, statements: ScanStatements, queue: QueueSpec, page: Page) -> None:
         self._connection, self._statements, self._page = connection, statements, page
@@ -56,7 +56,7 @@ class _Step:
         self.next_due_ns: int | None = None
 
     def run(self) -> Position | None:
-        """Returns where to go on."""
+        """Returns where to continue."""
         ((now_ns, first, unprioritised),) = self._connection.query_text(self._statements.start, (), (INTEGER,) * 3)
         self.now_ns = int(not_null(now_ns))
         first_level = _number(first)
@@ -77,10 +77,10 @@ class _Step:
 
     def _level(self, at: Position) -> tuple[Position | None, int | None]:
         """Read a level from a position on: the end of a full page, if one was; and the next level."""
-        stretches = self._stretches(at)
+        ranges = self._ranges(at)
         page = self._page
         batch = []
-        for (fits, end), params in stretches:
+        for (fits, end), params in ranges:
             batch.append(Statement(fits, (*params, page.span, page.limit), (self._id, INTEGER)))
             batch.append(Statement(end, (*params, page.span - 1), (self._id, INTEGER)))
         level = () if at.priority is None else (at.priority,)
@@ -95,7 +95,7 @@ class _Step:
                 return place, None
         return None, _number(following)
 
-    def _stretches(self, at: Position) -> list[_Stretch]:
+    def _ranges(self, at: Position) -> list[_Range]:
         texts, priority, now = self._statements, at.priority, self.now_ns
         level: tuple[object, ...] = () if priority is None else (priority,)
         since = _EVER_NS if self._page.floor_ns is None else self._page.floor_ns
@@ -112,7 +112,7 @@ class _Step:
     def _take(
         self, priority: int | None, fitting: Sequence[tuple[TextValue, ...]], ends: Sequence[tuple[TextValue, ...]]
     ) -> Position | None:
-        """Take in what fits; returns where the page ends, if before the end of the stretch."""
+        """Add the matches; returns where the page ends, if before the end of the range."""
         room = self._page.limit - len(self.keys)
         for id_, time_next in fitting[:room]:
             self.keys.append(MessageKey(priority or 0, int(time_next or 0), self._id_of(id_)))

@@ -10,10 +10,10 @@ COUNTED_MAX = 1_000_000
 """Index entries counted: a quarter of a second in MariaDB."""
 
 LOOKED_UP_MAX = 100_000
-"""Rows looked up beside the index, which is ten times as much work for each."""
+"""Rows looked up in addition to the index, which is ten times as much work for each."""
 
 _NO_TIME_NS = 1_000_000_000_000_000
-"""Below this (twelve days after the epoch) time_next is no time but a way to say: now."""
+"""Below this (twelve days after the epoch) time_next is not a time, but means: now."""
 
 
 class CensusStatements:
@@ -22,10 +22,10 @@ class CensusStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         table = dialect.gate.of(queue)
         now = dialect.now_ns
-        waits, held = f"time_next > {now} AND time_next < {REJECTED_NS}", leased(dialect.mark)
+        waits, marked = f"time_next > {now} AND time_next < {REJECTED_NS}", leased(dialect.mark)
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.unacked = (
-            f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {held}), SUM(time_next >= {REJECTED_NS}),"
+            f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {marked}), SUM(time_next >= {REJECTED_NS}),"
             f" MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
             f" FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
         )
@@ -33,7 +33,7 @@ class CensusStatements:
 
         self.later = (
             f"SELECT COUNT(*), SUM(epoch = 0) FROM (SELECT COALESCE(epoch, 0) AS epoch FROM {table}"
-            f" WHERE time_acked IS NULL AND {waits} AND NOT ({held}) LIMIT {LOOKED_UP_MAX}) AS later"
+            f" WHERE time_acked IS NULL AND {waits} AND NOT ({marked}) LIMIT {LOOKED_UP_MAX}) AS later"
         )
         """Messages that wait for their time, and how many of them were never delivered."""
 
@@ -47,4 +47,4 @@ class CensusStatements:
             f"SELECT {now}, id, {priority}, epoch, time_next FROM {table} WHERE {in_flight(now, dialect.mark)}"
             " ORDER BY time_next LIMIT ?"
         )
-        """The time, and what is out at receivers: id, priority, epoch, until when; the first to run out first."""
+        """The time, and the leased messages: id, priority, epoch, until when; the first to expire first."""

@@ -1,7 +1,7 @@
 """Every statement that moves rejected messages into a dead-letter queue. Values are bound, never spliced.
 
-Columns are matched by name: what only one of the two tables has is left out, or left to its default. The queue's own
-columns are set as those of a new message; three more say where it comes from, unless the queue has such columns itself.
+Columns are matched by name: columns of only one table are left out, or get their default. The queue's own columns are
+set as those of a new message; three more record where it comes from, unless the queue has such columns itself.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _BINARY = 63  # the character set of bytes
 _BYTES_OF_A_CHARACTER = 4  # a text's length is given in bytes of utf8mb4
 
 
-def _fits(own: ColumnMeta, kept: ColumnMeta) -> str | None:
-    """What must be true of a value of one column for another to hold it; None: nothing, they are of one kind.
+def _fits(own: ColumnMeta, target: ColumnMeta) -> str | None:
+    """What must be true of a value of one column so that another can store it; None: nothing, their types are alike.
 
     SQLite compares and measures in its own types, which are fewer.
     """
-    alike = (own.type, own.flags & _UNSIGNED, own.decimals) == (kept.type, kept.flags & _UNSIGNED, kept.decimals)
-    if alike and own.length <= kept.length:
+    alike = (own.type, own.flags & _UNSIGNED, own.decimals) == (target.type, target.flags & _UNSIGNED, target.decimals)
+    if alike and own.length <= target.length:
         return None
     value = quoted(own.name)
-    if integer_bounds(own) is not None and (bounds := integer_bounds(kept)) is not None:
+    if integer_bounds(own) is not None and (bounds := integer_bounds(target)) is not None:
         return f"typeof({value}) = 'integer' AND {value} BETWEEN {bounds[0]} AND {min(bounds[1], _BIGINT_MAX)}"
-    if own.type in _TEXT_TYPES and kept.type in _TEXT_TYPES and own.charset == kept.charset:
-        return f"length({value}) <= {kept.length // (1 if kept.charset == _BINARY else _BYTES_OF_A_CHARACTER)}"
+    if own.type in _TEXT_TYPES and target.type in _TEXT_TYPES and own.charset == target.charset:
+        return f"length({value}) <= {target.length // (1 if target.charset == _BINARY else _BYTES_OF_A_CHARACTER)}"
     return "0"
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A value that is bound, where another is SQL."""
+    """A bound value; others are SQL."""
 
     value: MessageId
 
@@ -51,7 +51,7 @@ _Value = str | _Bound
 
 
 def _attempts(dead: QueueSpec, epoch: str = "epoch") -> str:
-    """How often a message was delivered, as far as the column for it can say."""
+    """How often a message was delivered, within the range of the column."""
     column = dead.column("attempts")
     bounds = None if column is None else integer_bounds(column)
     most = _BIGINT_MAX if bounds is None else min(bounds[1], _BIGINT_MAX)
@@ -59,7 +59,7 @@ def _attempts(dead: QueueSpec, epoch: str = "epoch") -> str:
 
 
 class DeadLetterStatements:
-    """The texts for one queue. A level is a priority: each is found by the index on due messages."""
+    """The statements for one queue. A level is a priority: each is read by the index on due messages."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         self._dialect, self._queue = dialect, queue
@@ -79,20 +79,20 @@ class DeadLetterStatements:
         return self._table, self._dialect.gate.of(dead)
 
     def lock(self, count: int) -> str:
-        """Those of these ids that are rejected still, locked; what others hold is passed over."""
+        """Those of these ids that are still rejected, locked; rows that others have locked are skipped."""
         return (
             f"SELECT id FROM {self._table} WHERE +time_acked IS NULL AND time_next = {REJECTED_NS}"
             f" AND id IN ({placeholders(count)}){self._lock}"
         )
 
     def forget_acked(self, dead: QueueSpec, count: int) -> str:
-        """Dead letters of these ids that are done with: the ids have come back. After a seek the message itself has."""
+        """Acked dead letters with these ids: the ids are in use again. After a seek, by the same message."""
         done = "" if self._queue.options.topic is not None else "+time_acked IS NOT NULL AND "
         return self._dialect.gate.of(dead).delete(f"{done}id IN ({placeholders(count)})")
 
     def taken(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
-        """Of these ids, those that dead letters have, and whether such a one is the same message: moved before, where
-        the database could not take that back."""
+        """Of these ids, those that dead letters have, and whether that is the same message: one that was moved before,
+        where the database could not roll that back."""
         same = self._same(dead)
         return (
             f"SELECT d.id, {same} FROM {self._dialect.gate.of(dead).as_('d')}"
@@ -101,8 +101,8 @@ class DeadLetterStatements:
         ), (self._queue.name.table,) * same.count("?")
 
     def _same(self, dead: QueueSpec) -> str:
-        told, own = ("time_created", "attempts", "source"), self._queue.column
-        if own("attempts") or own("source") or not own("time_created") or not all(map(dead.column, told)):
+        needed, own = ("time_created", "attempts", "source"), self._queue.column
+        if own("attempts") or own("source") or not own("time_created") or not all(map(dead.column, needed)):
             return "0"
         return (  # one that is acked was another death of it
             "CASE WHEN d.time_acked IS NULL AND d.time_created = m.time_created AND d.source = ?"
@@ -122,7 +122,7 @@ class DeadLetterStatements:
         return self._copy(dead, self._values(dead), count)
 
     def copy_as(self, dead: QueueSpec, id_: MessageId, own: str) -> tuple[str, tuple[MessageId, ...]]:
-        """The same of one message, as a dead letter of that id, with its own id beside it."""
+        """The same for one message, as a dead letter of that id, with its own id in another column."""
         return self._copy(dead, self._values(dead, id_, own), 1)
 
     def _copy(self, dead: QueueSpec, values: Mapping[str, _Value], count: int) -> tuple[str, tuple[MessageId, ...]]:
@@ -134,15 +134,15 @@ class DeadLetterStatements:
         ), tuple(value.value for value in values.values() if isinstance(value, _Bound))
 
     def unfit(self, dead: QueueSpec, count: int) -> str | None:
-        """Which of these messages have values that the dead-letter queue's columns cannot hold; None: the database
-        looks to that itself, or the columns are alike."""
+        """Which of these messages have values that the dead-letter queue's columns cannot store; None: the database
+        checks that itself, or the columns are alike."""
         if self._dialect.checks_values:
             return None
-        pairs = [(own, kept) for kept in dead.columns if (own := self._queue.column(kept.name)) is not None]
+        pairs = [(own, target) for target in dead.columns if (own := self._queue.column(target.name)) is not None]
         tests = [
             f"({quoted(own.name)} IS NOT NULL AND NOT ({fits}))"
-            for own, kept in pairs
-            if kept.name.lower() not in dead.generated and (fits := _fits(own, kept)) is not None
+            for own, target in pairs
+            if target.name.lower() not in dead.generated and (fits := _fits(own, target)) is not None
         ]
         if not tests:
             return None
@@ -168,8 +168,8 @@ class DeadLetterStatements:
                 continue
             if name in fixed:
                 values[column.name] = fixed[name]
-            elif (kept := self._queue.column(name)) is not None:
-                values[column.name] = quoted(kept.name)
+            elif (own_column := self._queue.column(name)) is not None:
+                values[column.name] = quoted(own_column.name)
             elif name in added:
                 values[column.name] = added[name]
         return values

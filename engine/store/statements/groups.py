@@ -15,8 +15,8 @@ def table_of(database: str) -> str:
 
 
 def create_groups(database: str) -> str:
-    """The definition of the table, in MySQL's words. Values compare without case and accents, so that whatever the
-    column's own collation takes for the same is found; the column itself then decides."""
+    """The definition of the table, in MySQL's syntax. Values compare without case and accents, so that all values that
+    are equal by the column's own collation match; the column itself then decides."""
     exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
     return (
         f"CREATE TABLE IF NOT EXISTS {table_of(database)} ("
@@ -41,12 +41,13 @@ class GroupStatements:
         """Fails if the table is not there."""
 
         self.values = f"SELECT DISTINCT group_value {waiting} AND group_value > ? ORDER BY group_value LIMIT ?"
-        """Groups for which something is held, page by page."""
+        """Groups that have parked messages, page by page."""
 
-        self.held = (
+        self.parked = (
             f"SELECT follow_database, follow_table, follow_id {waiting} AND group_value = ? {dialect.skip_locked}"
         )
-        """What is held for a group. Locked by a client: it is ending messages of the group, and will see to it."""
+        """The messages that are parked for a group. Rows locked by a client are skipped: it is settling messages of the
+        group, and will complete the group."""
 
         self.forget = table.delete("follow_database = ? AND follow_table = ? AND follow_id = ?")
 
@@ -61,14 +62,14 @@ class GroupStatements:
         return f"SELECT 1 FROM {table} WHERE time_acked IS NULL AND {self._column} = ? LIMIT 1"
 
     def fire(self, follow: QueueSpec) -> str:
-        """Make a held message due, or scheduled as it says."""
+        """Make a parked message due, or scheduled by its time_scheduled."""
         table = self._dialect.gate.of(follow)
         due = due_sql(self._dialect.now_ns, follow)
         return f"UPDATE {table} SET time_next = {due} WHERE id = ? AND +time_acked IS NULL AND time_next = {PARKED_NS}"
 
 
 def due_sql(now_sql: str, follow: QueueSpec) -> str:
-    """When a message that was held is to be sent."""
+    """When a message that was parked is to be sent."""
     if follow.column("time_scheduled") is None:
         return now_sql
     return f"CASE WHEN time_scheduled > {now_sql} THEN time_scheduled ELSE {now_sql} END"

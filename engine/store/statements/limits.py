@@ -13,24 +13,24 @@ class LimitStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         database, table = quoted(queue.name.database), dialect.gate.of(queue)
         limits = dialect.gate.own(queue.name.database, "queuegate_limits")
-        held = in_flight(dialect.now_ns, dialect.mark)
+        condition = in_flight(dialect.now_ns, dialect.mark)
         self.make = dialect.make_limits.format(database=database)
-        """Makes the table of limits, if there is none."""
+        """Creates the table of limits, if there is none."""
 
         self.proof = limits.proof
-        """Comes before `add`."""
+        """Sent before `add`."""
 
         self.add = dialect.add_limits.format(database=database)
-        """Makes the queue's row in it, if there is none."""
+        """Creates the queue's row in it, if there is none."""
 
         self.lock = f"SELECT arrival_ns FROM {limits} WHERE queue_name = ? {dialect.lock}".rstrip()
-        """The queue's row, locked: whoever claims of this queue, in whatever process, waits here for the other."""
+        """The queue's row, locked: concurrent claims of this queue, in any process, wait here."""
 
         self.charge = f"UPDATE {limits} SET arrival_ns = ? WHERE queue_name = ?"
-        """What the rate has come to."""
+        """Store the state of the rate limit."""
 
-        self.held = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE {held} LIMIT ?) AS held"
+        self.in_flight = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE {condition} LIMIT ?) AS held"
         """How many messages are in flight, counted up to `?`."""
 
-        self.first_end = f"SELECT MIN(time_next) FROM {table} WHERE {held}"
+        self.first_end = f"SELECT MIN(time_next) FROM {table} WHERE {condition}"
         """When the first of their leases ends."""

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: the words of the dialect, and how marked tables are listed."""
+"""MySQL and MariaDB: the syntax of the dialect, and how marked tables are listed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WITHOUT_WAITING = (
     "SET @queuegate_lock_wait = @@lock_wait_timeout,"
     " SESSION lock_wait_timeout = IF(VERSION() LIKE '%MariaDB%', 0, 1)"  # MySQL knows nothing shorter than a second
 )
-"""Reading the catalog must not wait for a table that somebody holds: a dump being restored locks each for its time."""
+"""Reading the catalog must not wait for a locked table: a dump that is being restored locks each table for a while."""
 
 WITHOUT_WAITING_LONG = "SET @queuegate_lock_wait = @@lock_wait_timeout, SESSION lock_wait_timeout = 1"
 """A change of a table that waits for its users has everybody else wait behind it."""
@@ -110,7 +110,7 @@ def pause(seconds: float) -> None:
 
 
 def _wait_until_known(connection: StoreConnection, names: Sequence[QueueName]) -> None:
-    """A vtgate hears of a table some time after it was made, and knows none of that name until then."""
+    """A vtgate learns of a table some time after it was created, and reports it as missing until then."""
     for name in names:
         for _ in range(_KNOWN_TRIES):
             try:
@@ -138,17 +138,17 @@ def add_column(connection: StoreConnection, table: QueueName, definition: str) -
 
 
 def _definitions(connection: StoreConnection, names: Sequence[QueueName]) -> list[str | None]:
-    """The text of each table, which is read before all else: what changes after it is found by the next reading. None
-    where it is not known because this table, or another beside it, cannot be read now."""
+    """The definition of each table, which is read first: later changes are detected by the next read. None where it is
+    not known because this table, or another one of the batch, cannot be read now."""
     texts: list[str | None] = []
     for start in range(0, len(names), _TOGETHER):
-        asked = [Statement(f"SHOW CREATE TABLE {name.sql}") for name in names[start : start + _TOGETHER]]
+        batch = [Statement(f"SHOW CREATE TABLE {name.sql}") for name in names[start : start + _TOGETHER]]
         try:
-            texts += [_definition(answer) for answer in connection.run(asked)]
+            texts += [_definition(answer) for answer in connection.run(batch)]
         except BackendUnavailable:
             raise
         except BackendError:
-            texts += [None] * len(asked)
+            texts += [None] * len(batch)
     return texts
 
 

@@ -43,11 +43,11 @@ class OrderStatements:
             f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
         )
         keyless = "0" if self.whole else f"m.{k} IS NULL"
-        self._standing = (
+        self._key_position = (
             f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
             f" FROM {table.as_('m')} WHERE +m.time_acked IS NULL AND m.id IN"
         )
-        self.held = (
+        self.key_in_flight = (
             f"SELECT EXISTS (SELECT 1 FROM {table.forced(by_time)} WHERE {in_flight(now, dialect.mark)}{of_key})"
         )
         """Whether anything of the key of message `?` is in flight."""
@@ -77,10 +77,10 @@ class OrderStatements:
         self.first_level = f"SELECT MIN(priority) {waiting}"
         self.next_level = f"SELECT MIN(priority) {waiting} AND priority > ?"
 
-    def standing(self, count: int) -> str:
+    def key_positions(self, count: int) -> str:
         """Of these unacked messages: the time, id, priority, due time, whether due, whether without a key, the key's
         head, and the latest time_next of the key."""
-        return f"{self._standing} ({placeholders(count)})"
+        return f"{self._key_position} ({placeholders(count)})"
 
 
 def _due(alias: str, now: str) -> str:
@@ -88,7 +88,7 @@ def _due(alias: str, now: str) -> str:
 
 
 def _forced(dialect: Dialect, queue: QueueSpec, last: str) -> str:
-    """What makes a statement use the index on a key's messages by that column; nothing where there is no such index."""
+    """The hint for the index on a key's messages by that column; empty where there is no such index."""
     key = queue.options.order_key or ""
     columns = ("time_acked", last) if key == "*" else ("time_acked", key.lower(), last)
     for index in queue.indexes:

@@ -17,7 +17,7 @@ BY_ID = (
 """The partitions of a table that is partitioned so; none otherwise. The number of rows is the server's estimate."""
 
 SHORT_WAIT = "SET @queuegate_lock_wait = @@lock_wait_timeout, SESSION lock_wait_timeout = 1"
-"""Whoever comes while a lock on the table is waited for waits after it."""
+"""Other statements on the table queue behind a pending table lock."""
 
 WAIT_AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
 

@@ -21,7 +21,7 @@ MAKE_TABLE = (
 engine's at the server, each its number there, `@`, and its end's address."""
 
 ADD_SESSIONS = f"ALTER TABLE {_TABLE.target} ADD COLUMN sessions VARCHAR(4000) NOT NULL DEFAULT ''"
-"""To a table that an earlier version made. Its proxies name the columns that they write."""
+"""For a table that an earlier version created. Its proxies name the columns that they write."""
 
 SERVER = "SELECT CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 """Which server this is: only there do connection ids mean the same connections."""
@@ -29,13 +29,13 @@ SERVER = "SELECT CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 JOIN = (
     f"INSERT INTO {_TABLE.target} (proxy, worker, address, secret, server, time_seen) VALUES (?, ?, ?, ?, ?, {_NOW_NS})"
 )
-"""A new process; the server numbers them in the order in which they come."""
+"""A new process; the server numbers them in the order of arrival."""
 
 PROOF = _TABLE.proof
-"""Comes before JOIN and JOIN_AGAIN."""
+"""Sent before JOIN and JOIN_AGAIN."""
 
 JOINED = f"SELECT number FROM {_TABLE} WHERE secret = ?"
-"""The number of the process that has just joined; by its secret, which nobody else has."""
+"""The number of the process that has just joined; by its secret, which no other process has."""
 
 SEEN = f"UPDATE {_TABLE} SET time_seen = {_NOW_NS}, server = ? WHERE number = ? AND secret = ?"
 """It lives."""
@@ -72,7 +72,7 @@ FENCED = f"UPDATE {_TABLE} SET sessions = '' WHERE number = ? AND time_seen = ?"
 
 
 def left(count: int) -> str:
-    """Which of so many sessions are still there. Only those of our own account: anybody may have written the row."""
+    """Which of so many sessions still exist. Only those of the engine's own account: the row may be forged."""
     return (
         "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(USER(), '@', 1)"
         f" AND ID <> CONNECTION_ID() AND (ID, HOST) IN ({', '.join(['(?, ?)'] * count)})"

@@ -1,7 +1,7 @@
-"""Every statement the store runs on a queue's table, by name, the same for all dialects but for two words of theirs.
+"""Every statement the store runs on a queue's table, by name, the same for all dialects except two keywords.
 
 All that depends on the queue is the table's name and whether it has a priority column (Vitess's first layout has not:
-then everything has priority 0). Values are bound, never spliced. The look's statements are made for an index on
+then everything has priority 0). Values are bound, never spliced. The poll's statements are made for an index on
 (time_acked, priority, time_next [ASC or DESC]): each reads only the rows it returns, whatever else is in the table.
 Their parameters: level, limit; level, now, limit; level if the next priority is asked for; level, now.
 MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where ORDER BY ... LIMIT 1 may sort.
@@ -33,7 +33,7 @@ class QueueStatements:
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         self._columns = dialect.selected(queue.columns)
         self._next_epoch = next_epoch_sql(highest_epoch(queue))
-        # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
+        # The plus stops SQLite from reading the whole index of unacked messages with an id list; MySQL ignores it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
         self._token = token = TOKEN_COLUMN if queue.has_tokens else "0"
         self._new_token = f", {TOKEN_COLUMN} = {GROWN}" if queue.has_tokens else ""
@@ -44,25 +44,25 @@ class QueueStatements:
         """The database's time."""
 
         next_priority = f"(SELECT MIN(priority) {waiting} AND priority > ?)"
-        self.look_start = (
+        self.poll_start = (
             f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL),"
             f" {next_priority}"
         )
         """The time, the first priority in use, whether there are messages without one, and the priority after `?`."""
 
-        self.look_peek = f"SELECT id, priority, time_next {waiting} AND priority = ? ORDER BY time_next LIMIT ?"
+        self.poll_peek = f"SELECT id, priority, time_next {waiting} AND priority = ? ORDER BY time_next LIMIT ?"
         """The first messages of one priority, due or not: needs no time, and is a fifth of the work of the next."""
 
-        self.look_priority = self._level("priority = ?", "priority", next_priority)
+        self.poll_priority = self._level("priority = ?", "priority", next_priority)
         """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
 
-        self.look_no_priority = self._level("priority IS NULL", "0", "NULL")
+        self.poll_no_priority = self._level("priority IS NULL", "0", "NULL")
         """The same for messages whose priority is NULL, which counts as 0."""
 
-        self.look_rest = self._level("priority >= ?", "priority", "NULL", order="priority, time_next")
+        self.poll_rest = self._level("priority >= ?", "priority", "NULL", order="priority, time_next")
         """The same for all priorities from one on: for tables that use priority as something else than a few levels."""
 
-        self.look_legacy = self._level("1 = 1", "0", "NULL")
+        self.poll_legacy = self._level("1 = 1", "0", "NULL")
         """The same for a table without a priority column."""
 
         self.purgeable = (
@@ -107,7 +107,7 @@ class QueueStatements:
     def lease(self, epochs: int, count: int, *, counted: bool = True) -> str:
         """Lease rows that this transaction has locked; their new time_next by the epoch they had. Not `counted`: the
         delivery before was none. Parameters: epochs and times, `token_times`, ids."""
-        # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
+        # time_next is first: MySQL evaluates SET from left to right, and the CASE needs the old epoch.
         cases = "WHEN ? THEN ? " * epochs
         epoch = self._next_epoch if counted else "COALESCE(epoch, 0)"
         return (
@@ -116,7 +116,7 @@ class QueueStatements:
         )
 
     def token_times(self, time_us: int) -> tuple[int, ...]:
-        """The parameters of a lease that its token is made of; none where the table has no tokens."""
+        """The parameters of a lease for its token; none where the table has no tokens."""
         return (time_us,) * self._new_token.count("?")
 
     def lock_added(self, count: int) -> str:
@@ -154,8 +154,8 @@ class QueueStatements:
 
     def releasable(self, count: int) -> str:
         """Of these ids, the unacked ones with their lease; locked where others write too."""
-        standing = f"SELECT id, COALESCE(epoch, 0), time_next, {self._token}"
-        return f"{standing} {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
+        select = f"SELECT id, COALESCE(epoch, 0), time_next, {self._token}"
+        return f"{select} {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
 
     def release(self, count: int) -> str:
         """Make leased rows due again as before the lease, their tokens void; `?` is what to take off the epoch."""
@@ -166,11 +166,11 @@ class QueueStatements:
         )
 
     def failed_attempts(self, count: int) -> str:
-        """What is kept of the failed attempts of these messages."""
+        """The stored failed attempts of these messages."""
         return f"SELECT id, {ATTEMPTS_COLUMN} FROM {self.table} WHERE id IN ({placeholders(count)})"
 
     def note_failed(self, count: int) -> str:
-        """Keep that of rows that this transaction has locked."""
+        """Store them for rows that this transaction has locked."""
         cases = "WHEN ? THEN ? " * count
         return f"UPDATE {self.table} SET {ATTEMPTS_COLUMN} = CASE id {cases}END WHERE id IN ({placeholders(count)})"
 

@@ -15,21 +15,21 @@ from engine.model.schedules import (
 from engine.store.statements.dialect import Dialect
 
 WAITING_MAX = 10_000
-"""Schedules of a database that are kept in memory, the first to tick. The next ones are found by a later reading."""
+"""Schedules of a database in memory, the first to tick. Later reads load the next ones."""
 
 OVERDUE_MAX = 1000
-"""Schedules besides whose ticks were missed: so those keep no other out of memory, however many they are."""
+"""Additional schedules with missed ticks: so these never displace the others, however many there are."""
 
 _TEXT_MAX = 4096
 _LONGEST = {"name": 256, "row_values": VALUES_MAX_BYTES, "column_names": VALUES_MAX_BYTES}
-"""Bytes of a column that are read; a value that is longer counts as NULL. The table may be made by hand."""
+"""Bytes of a column that are read; a longer value counts as NULL. The table may be created manually."""
 
 LISTED_MAX = 10_000
 """Schedules of a database that are shown."""
 
 
 def create_schedules(database: str) -> str:
-    """The definition of the table, in MySQL's words. Names compare exactly."""
+    """The definition of the table, in MySQL's syntax. Names compare exactly."""
     exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     return (
         f"CREATE TABLE IF NOT EXISTS {schedules_table(database).sql} ("
@@ -80,15 +80,15 @@ class ScheduleStatements:
         self.note = f"UPDATE {table} SET problem = ? WHERE name = ? AND (problem IS NULL OR problem <> ?)"
 
         self.forget = table.delete("queue_name = ?")
-        """Those of a queue that is gone."""
+        """The schedules of a dropped queue."""
 
     def due(self, count: int) -> str:
-        """So many schedules by their names, with what their messages are made of, those that are due."""
+        """The due ones of so many schedules by name, with the content of their messages."""
         return (
             f"SELECT {_bounded(ALL_COLUMNS)} FROM {self._table} WHERE name IN ({', '.join('?' * count)})"
             f" AND paused = 0 AND next_tick <= {self._dialect.now_ns}"
         )
 
     def lock(self, count: int) -> str:
-        """Lock those that nobody has locked; a client may have."""
+        """Lock those that are not locked; a client may have locked some."""
         return f"SELECT name FROM {self._table} WHERE name IN ({', '.join('?' * count)}) {self._dialect.skip_locked}"

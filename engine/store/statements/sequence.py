@@ -1,4 +1,4 @@
-"""Every statement by which messages of a topic are given their sequence numbers. Values are bound, never spliced."""
+"""Every statement that assigns sequence numbers to messages of a topic. Values are bound, never spliced."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ON_UPDATE_NOW = 8192  # the protocol's flag of a column that an UPDATE sets to 
 
 
 class SequenceStatements:
-    """The texts for one topic with numbers. The last number given stands in the table of positions, in a row of the
-    topic's own: `key` is its name there. A group's row bears the name of the group's table, which is another one."""
+    """The statements for one topic with numbers. The last assigned number is in the table of positions, in a row of the
+    topic: `key` is its name there. A group's row has the name of the group's table, which differs."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
         self.table = dialect.gate.of(topic)
@@ -21,8 +21,8 @@ class SequenceStatements:
         self.key = topic.name.table
         unnumbered = f"FROM {numbers_of(dialect, topic)} WHERE {SEQUENCE_COLUMN} IS NULL"
         self.unnumbered = f"SELECT id {unnumbered} LIMIT ?"
-        """The first messages without a number: entries of the index on the numbers, in which they stand in the order of
-        their ids. The order is not asked for, because MariaDB would sort all that have no number."""
+        """The first messages without a number: entries of the index on the numbers, where they are in the order of
+        their ids. There is no ORDER BY, because MariaDB would sort all messages without a number."""
 
         self.last_unnumbered = f"SELECT MAX(id) {unnumbered}"
         """The last message without a number; NULL where all have one."""
@@ -35,10 +35,10 @@ class SequenceStatements:
 
     def free(self, count: int) -> str:
         """Those of so many messages that have no number and can be locked at once, locked."""
-        found = f"SELECT id FROM {self.table} WHERE id IN ({placeholders(count)}) AND {SEQUENCE_COLUMN} IS NULL"
-        return f"{found} {self._skip_locked}".rstrip()
+        select = f"SELECT id FROM {self.table} WHERE id IN ({placeholders(count)}) AND {SEQUENCE_COLUMN} IS NULL"
+        return f"{select} {self._skip_locked}".rstrip()
 
     def number(self, count: int) -> str:
-        """Give so many messages the next numbers. Parameters: the last number given, their ids in order, their ids."""
+        """Assign the next numbers. Parameters: the last assigned number, the ids in order, the ids again."""
         ids = placeholders(count)
         return f"UPDATE {self.table} SET {SEQUENCE_COLUMN} = ? + FIELD(id, {ids}){self._untouched} WHERE id IN ({ids})"

@@ -1,4 +1,4 @@
-"""SQLite: the words of the dialect, and how marked tables are listed.
+"""SQLite: the syntax of the dialect, and how marked tables are listed.
 
 SQLite keeps no table comments, so the embedded backend keeps them in a table of its own, queuegate_meta_tables (name,
 comment, definition). Its only database is called `main`. Times have milliseconds: SQLite 3.40 offers no finer clock.
@@ -36,7 +36,7 @@ MARKED_TABLES = (
     " GROUP BY tbl_name HAVING max(type = 'table')) AS s ON s.tbl_name = m.name"
     " WHERE instr(m.comment, ?) > 0 OR instr(m.comment, ?) = 1 OR instr(m.comment, ?) = 1 ORDER BY m.name"
 )
-"""Every table that exists and whose comment carries the mark, with all that it and its indexes are made of."""
+"""Every existing table whose comment has the mark, with its definition and its indexes."""
 
 KEY_COLUMNS = "SELECT lower(name) FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 """The primary key, which is no index where it is the rowid."""

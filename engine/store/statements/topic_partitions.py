@@ -20,9 +20,9 @@ _NEXT_ID = re.compile(r"\n\) ENGINE=\w+ (?:[^'\n]* )?AUTO_INCREMENT=(\d+)")
 
 
 def next_id(definition: str) -> int:
-    """The id that the next message gets, from what SHOW CREATE TABLE says."""
-    found = _NEXT_ID.search(definition)
-    return 1 if found is None else int(found[1])
+    """The id that the next message gets, from the output of SHOW CREATE TABLE."""
+    match = _NEXT_ID.search(definition)
+    return 1 if match is None else int(match[1])
 
 
 class TopicPartitionStatements:
@@ -33,7 +33,7 @@ class TopicPartitionStatements:
         self.definition = f"SHOW CREATE TABLE {table.target}"
         self.lock = f"LOCK TABLES {table.target} WRITE"
         self.may_drop = f"ALTER TABLE {table.target} DROP PARTITION {quoted('queuegate none')}"
-        """Fails with 1507, as there is no such partition, where the account may drop others."""
+        """Fails with 1507, because there is no such partition, if the account may drop partitions."""
 
     def divide(self, division: Division) -> str:
         """Make partitions."""

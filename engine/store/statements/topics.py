@@ -31,12 +31,12 @@ OPEN_TRANSACTIONS = (
     " SUM(trx_mysql_thread_id = CONNECTION_ID() AND LOCATE(?, trx_query) > 0)"
     f" FROM information_schema.INNODB_TRX WHERE CAST(trx_id AS UNSIGNED) BETWEEN 1 AND {_TRANSACTION_ID_MAX}"
 )
-"""The smallest and the largest number of the open transactions that have written something, and whether our own is one
-of them. Parameter: a number that no other statement has. Needs the PROCESS privilege.
+"""The smallest and the largest number of the open transactions that have written something, and whether this session's
+is one of them. Parameter: a number that no other statement has. Needs the PROCESS privilege.
 
-The server shows what it has collected before, as long as somebody asks more often than ten times a second: so the list
-may be old, and counts only where our own transaction is in it, with this very statement. An earlier transaction of the
-same connection may be in an old list, too."""
+The server caches the list while it is queried more often than ten times a second: so the list may be old, and is only
+valid if this session's transaction is in it, with exactly this statement. An earlier transaction of the same connection
+may be in an old list, too."""
 
 
 UNNUMBERED_COUNTED_MAX = 10_000
@@ -61,7 +61,7 @@ def numbers_of(dialect: Dialect, topic: TopicSpec) -> str:
 
 
 def create_positions(database: str) -> str:
-    """The definition of that table, in MySQL's words."""
+    """The definition of that table, in MySQL's syntax."""
     return (
         f"CREATE TABLE IF NOT EXISTS {QueueName(database, POSITIONS_TABLE).sql} ("
         "group_table VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
@@ -80,20 +80,20 @@ class PositionStatements:
 
         self.read = f"SELECT position, highest, holes FROM {table} WHERE group_table = ?"
         self.lock = f"{self.read} {dialect.lock}".rstrip()
-        """The same; whoever feeds this group, in whatever process, waits here for the other."""
+        """The same, locked; concurrent feeds of this group, in any process, wait here."""
 
         self.write = f"UPDATE {table} SET position = ?, highest = ?, holes = ? WHERE group_table = ?"
         self.delete = table.delete("group_table = ?")
         self.insert = f"INSERT INTO {table.target} (position, highest, holes, group_table) VALUES (?, ?, ?, ?)"
         self.lost = f"SELECT lost FROM {table} WHERE group_table = ?"
-        """How many messages were deleted by retention before the group had read them, since it was made."""
+        """How many messages retention deleted before the group had read them, since the group was created."""
 
         self.lose = f"UPDATE {table} SET lost = lost + ? WHERE group_table = ?"
         self.shared = bool(dialect.lock)
         """Whether other processes, too, may make groups."""
 
         self.all = f"SELECT group_table FROM {table}"
-        """Of which groups of the database there are positions; some of these groups may be gone."""
+        """The groups of the database that have positions; some of them may be dropped."""
 
 
 class TopicStatements:
@@ -143,7 +143,7 @@ class TopicStatements:
 
 
 class RetentionStatements:
-    """The texts for what a topic no longer keeps, by offsets: what has none yet is kept."""
+    """The statements for messages beyond a topic's retention, by offsets: messages without one are retained."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
         self._gate, self._offset, self._sequenced = dialect.gate, offset_column(topic), topic.sequenced
@@ -206,7 +206,7 @@ class FeedStatements:
         """The messages beyond the group's position, in order, up to so many."""
 
         waiting = f"FROM {self.group_table} WHERE time_acked IS NULL"
-        self.standing = (
+        self.queue_state = (
             f"SELECT (SELECT MIN(priority) {waiting}), (SELECT MAX(priority) {waiting}), (SELECT time_next {waiting}"
             f" AND priority = {FED_PRIORITY} ORDER BY time_next LIMIT 1), (SELECT MAX(id) FROM {self.group_table})"
         )
@@ -229,7 +229,7 @@ class FeedStatements:
     def copy(self, count: int) -> str:
         """Put messages into the group's queue. Parameters: the group's highest offset, their
         offsets."""
-        # Due by when they are fed, so that they come in the order of the offsets; what is scheduled comes at its time.
+        # Due from the time of the feed, so delivered in order of offsets; scheduled ones at their time.
         due = f"CASE WHEN t.time_scheduled > {self._now} THEN t.time_scheduled ELSE {self._now} END"
         absent = f" AND NOT EXISTS (SELECT 1 FROM {self.group_table.as_('g')} WHERE g.id = t.id)"
         return self._insert({"time_next": due}, count) + absent

@@ -1,9 +1,9 @@
-"""Every statement that the store runs for the kept history of topics. Values are bound, never spliced."""
+"""Every statement that the store runs for the stored history of topics. Values are bound, never spliced."""
 
 from __future__ import annotations
 
 from engine.model.queue import QueueName
-from engine.model.traced import TRACES_TABLE
+from engine.model.trace_event import TRACES_TABLE
 from engine.store.statements.dialect import Dialect
 
 COLUMNS = (
@@ -30,7 +30,7 @@ INSERTED_MAX = 200
 
 
 def create_traces(database: str) -> str:
-    """The definition of that table, in MySQL's words. The primary key serves whoever asks for one message; by_time
+    """The definition of that table, in MySQL's syntax. The primary key is for queries of one message; by_time
     serves the newest events of a queue, and cleaning."""
     text = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     return (
@@ -51,7 +51,7 @@ class TraceStatements:
     def __init__(self, dialect: Dialect, database: str) -> None:
         table, columns = dialect.gate.own(database, TRACES_TABLE), ", ".join(COLUMNS)
         self.proof = table.proof
-        """Comes before `insert`."""
+        """Sent before `insert`."""
 
         self._insert = f"INSERT INTO {table.target} ({columns}) VALUES "
         of_queue = f"FROM {table} WHERE queue_name = ?"

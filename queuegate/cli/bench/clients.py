@@ -1,6 +1,6 @@
 """What the clients of a benchmark do: insert for a time, receive and ack, or insert one by one at random moments.
 
-Each runs in a process of its own, with a connection of its own. Messages have numbers, by which they are known again.
+Each runs in a process of its own, with a connection of its own. Messages have numbers, by which they are recognised.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from queuegate.cli.bench.figures import Load, Told
+from queuegate.cli.bench.figures import ClientResult, Load
 from queuegate.cli.connecting import Link
-from queuegate.cli.names import GivenName
+from queuegate.cli.names import QueueRef
 from rewriter.text.literals import string_literal
 
 EMPTY_SECONDS = 1.0
-"""How long a consumer waits for something due. Whoever has waited so long in vain knows that the queue is empty: a
-commit is told at once."""
+"""How long a consumer waits for something due. After so long in vain the queue is empty: a
+commit is reported at once."""
 
 _OF_ONE_PRODUCER = 1 << 32
 """Numbers for each producer: more than one can send in the longest time that may be asked for."""
@@ -28,11 +28,11 @@ _OF_ONE_PRODUCER = 1 << 32
 class Producer:
     """Inserts batches as fast as it can. `number`: which of the producers it is."""
 
-    queue: GivenName
+    queue: QueueRef
     load: Load
     number: int
 
-    def run(self, link: Link) -> Told:
+    def run(self, link: Link) -> ClientResult:
         """For the time of the part. Raises ConsoleError."""
         body = _body(self.load.size, self.number)
         numbers = array("q")
@@ -43,20 +43,20 @@ class Producer:
             link.change(_insert(self.queue, batch, body))
             now, next_number = time.monotonic(), batch.stop
             numbers.extend(batch)
-        return Told(numbers, began, now, _busy(used, began))
+        return ClientResult(numbers, began, now, _busy(used, began))
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Receives and acks batches. `seconds`: at most so long. It ends sooner where nothing comes any more, unless it
+    """Receives and acks batches. `seconds`: at most so long. It ends sooner where nothing arrives any more, unless it
     `stays`."""
 
-    queue: GivenName
+    queue: QueueRef
     load: Load
     seconds: float
     stays: bool = False
 
-    def run(self, link: Link) -> Told:
+    def run(self, link: Link) -> ClientResult:
         """Raises ConsoleError."""
         receive = f"SELECT id, n, body FROM STREAM {self.queue.sql} LIMIT {self.load.batch} WAIT {EMPTY_SECONDS}"
         numbers, times = array("q"), array("d")
@@ -64,26 +64,26 @@ class Consumer:
         used, last, empty = time.process_time(), began, False
         while not empty and time.monotonic() < began + self.seconds:
             rows = link.tuples(receive)
-            came = time.monotonic()
+            arrived = time.monotonic()
             if rows:
                 link.change(f"ACK {self.queue.sql} {', '.join(str(int(row[0])) for row in rows)}")
                 last = time.monotonic()
                 numbers.extend(int(row[1]) for row in rows)
-                times.extend([came] * len(rows))
+                times.extend([arrived] * len(rows))
             empty = not rows and not self.stays
         waited = empty or (self.stays and time.monotonic() - last >= EMPTY_SECONDS)
-        return Told(numbers, began, last, _busy(used, began), done=times, waited_in_vain=waited)
+        return ClientResult(numbers, began, last, _busy(used, began), done=times, waited_in_vain=waited)
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Inserts messages one by one at random moments: its share of the rate on average, in step with nothing."""
 
-    queue: GivenName
+    queue: QueueRef
     load: Load
     number: int
 
-    def run(self, link: Link) -> Told:
+    def run(self, link: Link) -> ClientResult:
         """For the time of the part. Raises ConsoleError."""
         body = _body(self.load.size, self.number)
         chance = random.Random(self.number)
@@ -103,21 +103,21 @@ class Sender:
             done.append(time.monotonic())
             next_number += 1
             due += chance.expovariate(each)
-        return Told(numbers, began, began + self.load.seconds, _busy(used, began), sent, done)
+        return ClientResult(numbers, began, began + self.load.seconds, _busy(used, began), sent, done)
 
 
 Client = Producer | Consumer | Sender
 
 
-def _insert(queue: GivenName, numbers: range, body: str) -> str:
+def _insert(queue: QueueRef, numbers: range, body: str) -> str:
     return f"INSERT INTO {queue.sql} (n, body) VALUES " + ", ".join(f"({number}, {body})" for number in numbers)
 
 
 def _body(size: int, seed: int) -> str:
-    """A literal of so many letters, in no order, so that nobody packs it small."""
+    """A literal of so many letters, in no order, so that no one packs it small."""
     return string_literal("".join(random.Random(seed).choices(string.ascii_letters, k=size)))
 
 
 def _busy(used_before: float, began: float) -> float:
-    passed = time.monotonic() - began
-    return (time.process_time() - used_before) / passed if passed > 0 else 0.0
+    elapsed = time.monotonic() - began
+    return (time.process_time() - used_before) / elapsed if elapsed > 0 else 0.0

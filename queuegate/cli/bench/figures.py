@@ -1,4 +1,4 @@
-"""What a benchmark found: rates, latencies, and what was lost or came twice; as lines and as an object. Pure."""
+"""The results of a benchmark: rates, latencies, and what was lost or came twice; as lines and as an object. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClientResult:
     """What one client has done in one part. Times are seconds of the machine's monotonic clock.
 
     `numbers`: of a producer, the messages that it committed; of a consumer, those that it received and acked, one for
@@ -58,19 +58,20 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What was committed and did not come, and what came more than once."""
+class DeliveryErrors:
+    """What was committed and did not arrive, and what arrived more than once."""
 
     lost: int
     twice: int
 
-    def __add__(self, other: Account) -> Account:
-        return Account(self.lost + other.lost, self.twice + other.twice)
+    def __add__(self, other: DeliveryErrors) -> DeliveryErrors:
+        return DeliveryErrors(self.lost + other.lost, self.twice + other.twice)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """All that a benchmark says. Latencies are in seconds, in no order. `left`: messages that there was no time for."""
+class BenchResult:
+    """All results of a benchmark. Latencies are in seconds, in no order. `left`: messages that there was no time
+    for."""
 
     inserts: Speed
     receives: Speed
@@ -78,45 +79,47 @@ class Found:
     one_by_one: Speed
     from_commit: Sequence[float]
     from_send: Sequence[float]
-    account: Account
+    delivery_errors: DeliveryErrors
 
 
-def speed(clients: Sequence[Told]) -> Speed:
+def speed(clients: Sequence[ClientResult]) -> Speed:
     """Of clients that worked at the same time."""
     messages = sum(len(client.numbers) for client in clients)
     first, last = min(client.first for client in clients), max(client.last for client in clients)
     return Speed(messages, last - first, max(client.busy for client in clients))
 
 
-def account(producers: Sequence[Told], consumers: Sequence[Told], unsettled: int) -> Account:
-    """Each message by its number. `unsettled`: messages that the table holds without an ack, after the end.
+def delivery_errors(
+    producers: Sequence[ClientResult], consumers: Sequence[ClientResult], unsettled: int
+) -> DeliveryErrors:
+    """Each message by its number. `unsettled`: messages in the table without an ack, after the end.
 
     They are not lost where the time was over. Where all consumers ended because nothing came, they should have come.
     """
     committed = {number for client in producers for number in client.numbers}
     deliveries = [number for client in consumers for number in client.numbers]
-    came = set(deliveries)
+    arrived = set(deliveries)
     excused = 0 if all(client.waited_in_vain for client in consumers) else unsettled
-    missing = len(committed - came)
-    return Account(max(0, missing - excused), len(deliveries) - len(came))
+    missing = len(committed - arrived)
+    return DeliveryErrors(max(0, missing - excused), len(deliveries) - len(arrived))
 
 
-def latencies(producers: Sequence[Told], consumers: Sequence[Told]) -> tuple[list[float], list[float]]:
+def latencies(producers: Sequence[ClientResult], consumers: Sequence[ClientResult]) -> tuple[list[float], list[float]]:
     """Seconds from the return of the INSERT to the row at its receiver, and from the sending of the INSERT.
 
     A row may arrive before the INSERT has returned: the first is 0 then. Of a message that came twice the first time
     counts.
     """
-    came: dict[int, float] = {}
+    arrived: dict[int, float] = {}
     for client in consumers:
         for number, at in zip(client.numbers, client.done, strict=True):
-            came[number] = min(at, came.get(number, at))
+            arrived[number] = min(at, arrived.get(number, at))
     from_commit, from_send = [], []
     for client in producers:
         for number, sent, committed in zip(client.numbers, client.sent, client.done, strict=True):
-            if number in came:
-                from_commit.append(max(0.0, came[number] - committed))
-                from_send.append(came[number] - sent)
+            if number in arrived:
+                from_commit.append(max(0.0, arrived[number] - committed))
+                from_send.append(arrived[number] - sent)
     return from_commit, from_send
 
 
@@ -136,7 +139,7 @@ def spread_ms(seconds: Sequence[float]) -> dict[str, float | None]:
     return {name: round(value * 1000, 3) for name, value in zip(names, values, strict=True)}
 
 
-def found_object(found: Found, load: Load, place: Mapping[str, str]) -> dict[str, Any]:
+def result_object(result: BenchResult, load: Load, place: Mapping[str, str]) -> dict[str, Any]:
     """For JSON. The names are stable: programs read them."""
     return {
         **place,
@@ -148,15 +151,15 @@ def found_object(found: Found, load: Load, place: Mapping[str, str]) -> dict[str
             "size_bytes": load.size,
             "rate": load.rate,
         },
-        "inserts": _speed_object(found.inserts),
-        "receives": {**_speed_object(found.receives), "left": found.left},
+        "inserts": _speed_object(result.inserts),
+        "receives": {**_speed_object(result.receives), "left": result.left},
         "latency": {
-            **_speed_object(found.one_by_one),
-            "commit_to_delivery_ms": spread_ms(found.from_commit),
-            "send_to_delivery_ms": spread_ms(found.from_send),
+            **_speed_object(result.one_by_one),
+            "commit_to_delivery_ms": spread_ms(result.from_commit),
+            "send_to_delivery_ms": spread_ms(result.from_send),
         },
-        "lost": found.account.lost,
-        "twice": found.account.twice,
+        "lost": result.delivery_errors.lost,
+        "twice": result.delivery_errors.twice,
     }
 
 
@@ -169,25 +172,25 @@ def _speed_object(of: Speed) -> dict[str, Any]:
     }
 
 
-def found_lines(found: Found, load: Load, place: Mapping[str, str]) -> list[str]:
+def result_lines(result: BenchResult, load: Load, place: Mapping[str, str]) -> list[str]:
     """For people."""
     clients = f"{_many(load.producers, 'producer')}, {_many(load.consumers, 'consumer')}"
     body = f"batches of {load.batch}, {_many(load.size, 'byte')}"
     lines = [f"{place['proxy']}, database {place['database']}: {clients}, {body}", ""]
-    lines.append(_speed_line("inserted", found.inserts))
-    left = f", {found.left} left for want of time" if found.left else ""
-    lines.append(_speed_line("received and acked", found.receives) + left)
+    lines.append(_speed_line("inserted", result.inserts))
+    left = f", {result.left} not received before the end" if result.left else ""
+    lines.append(_speed_line("received and acked", result.receives) + left)
     lines.append("")
-    for title, values in (("commit to delivery", found.from_commit), ("send to delivery", found.from_send)):
+    for title, values in (("commit to delivery", result.from_commit), ("send to delivery", result.from_send)):
         spread = "  ".join(
             f"{name} {'-' if value is None else f'{value:.1f} ms'}" for name, value in spread_ms(values).items()
         )
         lines.append(f"{title:<20}{spread}")
-    lines.append(f"{'':<20}{found.one_by_one.messages} messages one by one, {found.one_by_one.per_second:.1f}/s")
-    lines += ["", f"{'lost':<20}{found.account.lost}", f"{'came twice':<20}{found.account.twice}"]
+    lines.append(f"{'':<20}{result.one_by_one.messages} messages one by one, {result.one_by_one.per_second:.1f}/s")
+    lines += ["", f"{'lost':<20}{result.delivery_errors.lost}", f"{'came twice':<20}{result.delivery_errors.twice}"]
     bounded = [
         f"The {who} were busy themselves ({of.busiest:.0%} of a processor): {what} of them may show a higher rate."
-        for who, what, of in (("producers", "more", found.inserts), ("consumers", "more", found.receives))
+        for who, what, of in (("producers", "more", result.inserts), ("consumers", "more", result.receives))
         if of.busiest >= _BUSY
     ]
     return [*lines, *([""] if bounded else []), *bounded]

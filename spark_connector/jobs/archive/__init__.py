@@ -1,4 +1,5 @@
 """archive: acked messages to Parquet, by day of their ack, so that the proxy may purge them.
 
-`job` is the job; `queue` is the queue's side of it, `folder` the archive's; `intervals` and `slices` divide the work.
+`job` is the job; `queue` has the statements on the queue, `folder` the archive's folder; `intervals` and `slices`
+divide the work.
 """

@@ -1,13 +1,13 @@
-"""The folder of a queue's archive, and what in it counts.
+"""The folder of a queue's archive and its content.
 
-    _queue.json                                        whose archive it is
-    interval=<after>-<until>/day=2026-11-20/part-...   what counts: an interval is there as a whole or not at all
-    _staging/<run>/interval=<after>-<until>/day=...    what a run writes; readers pass over names that begin with _
+    _queue.json                                        the archive's queue
+    interval=<after>-<until>/day=2026-11-20/part-...   published: an interval is complete or does not exist
+    _staging/<run>/interval=<after>-<until>/day=...    staged by a run; readers skip names that begin with _
 
-Each run stages in a folder of its own: tasks of a driver that was killed may write on for a while, and what they write
-must not get among what another run has verified. An interval is renamed from staging when it is verified; no file that
-counts is changed or deleted afterwards. So `spark.read.parquet(folder)` sees each archived message once at any time,
-also beside a run and after one was killed.
+Each run stages in its own folder: tasks of a killed driver may write for some time, and their files must not mix with
+the verified files of another run. An interval is renamed from staging when it is verified; published files are never
+changed or deleted. So `spark.read.parquet(folder)` contains each archived message once at any time, also during a run
+and after a run was killed.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ class ArchiveFolder:
         self._run = uuid.uuid4().hex
 
     def claim(self, database: str, queue: str) -> None:
-        """Makes the folder this queue's archive, or finds that it is."""
+        """Makes the folder this queue's archive, or checks that it is."""
         self.folder.make()
         ours = {"database": database, "queue": queue}
         if not self.folder.exists(IDENTITY):
-            if strangers := [name for name in self.folder.names() if not name.startswith(("_", "."))]:
-                raise JobError(f"{self.folder.path} holds {strangers[0]} and is no archive: give an empty folder")
+            if others := [name for name in self.folder.names() if not name.startswith(("_", "."))]:
+                raise JobError(f"{self.folder.path} holds {others[0]} and is no archive: give an empty folder")
             self.folder.write(IDENTITY, json.dumps({"v": 1, **ours}))
-        found = json.loads(self.folder.read(IDENTITY))
-        if {key: found.get(key) for key in ours} != ours:
+        identity = json.loads(self.folder.read(IDENTITY))
+        if {key: identity.get(key) for key in ours} != ours:
             raise JobError(
-                f"{self.folder.path} is the archive of queue {found.get('queue')} of database {found.get('database')}, "
-                f"not of {queue} of {database}: give each queue a folder of its own"
+                f"{self.folder.path} is the archive of queue {identity.get('queue')} of database "
+                f"{identity.get('database')}, not of {queue} of {database}: give each queue a folder of its own"
             )
 
     def is_archive(self) -> bool:
         """Whether an archive job has written here."""
         return self.folder.exists(IDENTITY)
 
-    def insist(self) -> None:
-        """That it is an archive at all."""
+    def check_is_archive(self) -> None:
+        """Checks that it is an archive."""
         if not self.is_archive():
             raise JobError(f"{self.folder.path} is no archive of a queue: it has no {IDENTITY}")
 
     def published(self) -> list[Interval]:
-        """The intervals that readers see."""
+        """The published intervals."""
         return named(self.folder.names())
 
     def clean(self, archived_until: int) -> None:
-        """Removes what runs that failed left behind.
+        """Removes the files of failed runs.
 
-        Where a rename is a copy (object stores), one that was broken off leaves parts in both places: what is published
-        and not counted goes as well then, first, so that being broken off here leads back here.
+        Where a rename is a copy (object stores), an interrupted one leaves files in both places: then published files
+        that are not counted are removed too, and first, so that an interruption here is repaired by the next run.
         """
         for run in self.folder.names(STAGING):
             for interval in named(self.folder.names(STAGING, run)):
@@ -79,7 +79,7 @@ class ArchiveFolder:
 
     @contextmanager
     def staged(self, interval: Interval) -> Iterator[str]:
-        """Where to write an interval; removed where that fails."""
+        """The folder to write an interval to; removed if that fails."""
         try:
             yield self.folder.of(STAGING, self._run, interval.name)
         except BaseException:
@@ -90,10 +90,10 @@ class ArchiveFolder:
         try:
             self.folder.remove(STAGING, self._run)
         except Exception:
-            pass  # Spark is gone, or the file system: the next run removes it; what was wrong at first is worth telling
+            pass  # Spark or the file system is gone: the next run removes it; the first error is the one to report
 
     def publish(self, interval: Interval) -> None:
-        """From now on readers see what was staged of the interval."""
+        """Publishes the staged interval: from now on readers see it."""
         if self.folder.exists(interval.name):
             raise JobError(f"{self.folder.of(interval.name)} is there already: another run archives this queue")
         self.folder.move(f"{STAGING}/{self._run}/{interval.name}", interval.name)

@@ -1,6 +1,6 @@
-"""Intervals of time that an archive is made of, and the slices that tasks read. Pure.
+"""The time intervals of an archive, and the slices that tasks read. Pure.
 
-Times are unix nanoseconds; an interval is open at its beginning and closed at its end, as `archived_until` is.
+Times are unix nanoseconds; an interval excludes its start and includes its end, as `archived_until` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Interval:
 
     @property
     def value(self) -> str:
-        """What readers of the archive see in the column `interval`."""
+        """The value in the archive's column `interval`."""
         return f"{self.after}-{self.until}"
 
     @property
@@ -36,7 +36,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Slice:
-    """What one task reads: an interval, and about how many messages are in it."""
+    """What one task reads: an interval, and about how many messages it has."""
 
     interval: Interval
     count: int
@@ -44,14 +44,14 @@ class Slice:
 
 def named(names: Iterable[str]) -> list[Interval]:
     """The intervals among the names of an archive's folders, in order."""
-    found = (_NAME.fullmatch(name) for name in names)
-    return sorted(Interval(int(match[1]), int(match[2])) for match in found if match)
+    matches = (_NAME.fullmatch(name) for name in names)
+    return sorted(Interval(int(match[1]), int(match[2])) for match in matches if match)
 
 
 def uncounted(published: Sequence[Interval], archived_until: int, where: str) -> list[Interval]:
-    """The intervals that were published by runs which ended before they could say so, in order.
+    """The published intervals that are not counted in `archived_until`, because their run ended before, in order.
 
-    Raises JobError where they do not follow on `archived_until`: to go on would archive messages twice.
+    Raises JobError if they do not continue from `archived_until`: messages would be archived twice.
     """
     later = [interval for interval in published if interval.until > archived_until]
     at = archived_until
@@ -68,22 +68,23 @@ def uncounted(published: Sequence[Interval], archived_until: int, where: str) ->
 def slices(buckets: Sequence[tuple[int, int]], interval: Interval, size: int) -> list[Slice]:
     """The interval cut into slices of about `size` messages, none across midnight (UTC) unless it is nearly empty.
 
-    `buckets`: the minutes (number of, since 1970) in which messages were acked, in order, and how many. The slices
-    cover the whole interval, also where nothing was counted.
+    `buckets`: the minutes (since 1970) in which messages were acked, in order, and how many. The slices cover the whole
+    interval, also its parts without counts.
     """
-    found: list[Slice] = []
+    result: list[Slice] = []
     begin, count, last = interval.after, 0, interval.after
     for until, more in _pieces(buckets, size):
         if count and begin < last < interval.until and (count + more > size or _day(until) != _day(last)):
-            found.append(Slice(Interval(begin, last), count))
+            result.append(Slice(Interval(begin, last), count))
             begin, count = last, 0
         count += more
         last = until
-    return [*found, Slice(Interval(begin, interval.until), count)]
+    return [*result, Slice(Interval(begin, interval.until), count)]
 
 
 def _pieces(buckets: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """The last nanosecond of each minute and its count; a minute of many more than `size` in equal parts of time."""
+    """The last nanosecond of each minute and its count; a minute with many more than `size` is divided into equal parts
+    of time."""
     for minute, count in buckets:
         parts = max(1, -(-count // size))
         for part in range(1, parts + 1):
@@ -98,7 +99,7 @@ def _day(time_ns: int) -> int:
 
 
 def grouped(of: Sequence[Slice], most: int) -> list[list[Slice]]:
-    """The slices in groups of at most `most` messages, at least one slice each: what is archived as a whole."""
+    """The slices in groups of at most `most` messages, at least one slice each: each group is archived as a whole."""
     groups: list[list[Slice]] = []
     count = 0
     for part in of:

@@ -1,8 +1,8 @@
 """archive: acked messages to Parquet, by day of their ack, so that the proxy may purge them.
 
-The order of steps is what keeps each message once (docs/archive.md, docs/spark-jobs.md): an interval is counted under
-locks, written aside, read back and compared, made visible by one rename, and only then said to be archived. A run that
-dies at any point is made good by the next one: what is aside is thrown away, what is visible is said to be archived.
+The order of steps ensures that each message is archived once (docs/archive.md, docs/spark-jobs.md): an interval is
+counted under locks, staged, read back and compared, published by one rename, and only then recorded as archived. If a
+run dies at any point, the next one repairs it: staged files are removed, published intervals are recorded as archived.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from spark_connector.jobs.archive.slices import frame_of
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
-from spark_connector.options import Address, place
+from spark_connector.options import Address, queue_address
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 MARGIN_SECONDS = 600.0
-"""Longer than a statement waits for a lock, and than clients' clocks are wrong that set time_acked themselves."""
+"""Longer than the lock timeout of a statement, and than the clock skew of clients that set time_acked themselves."""
 WAIT_SECONDS = 600.0
 ROWS_PER_FILE = 100_000
 ROWS_PER_INTERVAL = 5_000_000
-"""An interval is archived as a whole or not at all: a run of many hours that fails loses no more than this."""
+"""An interval is archived as a whole or not at all: a long run that fails loses at most this."""
 
 
 @dataclass(frozen=True)
 class Archived:
-    """What a run has done. Times in unix nanoseconds."""
+    """The result of a run. Times in unix nanoseconds."""
 
     queue: str
     path: str
-    after: int  # what was archived before it
-    until: int  # what is archived now
-    messages: int  # that this run has archived
-    recovered: tuple[str, ...]  # intervals that a run before had published and not counted
+    after: int  # archived up to here before
+    until: int  # archived up to here now
+    messages: int  # archived by this run
+    recovered: tuple[str, ...]  # intervals that an earlier run had published but not counted
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What the steps of a run share."""
+    """The state shared by the steps of a run."""
 
     spark: SparkSession
     console: Console
@@ -72,13 +72,13 @@ def archive(
 ) -> Archived:
     """Archives what was acked up to `margin_seconds` ago and is not archived yet, into the folder `path`.
 
-    `options`: those of the connector that name the proxy and the queue. Raises ConnectorError.
+    `options`: the connector's options for the proxy and the queue. Raises ConnectorError.
     """
-    at = place(options)
+    at = queue_address(options)
     with Client(at.address) as client:
         folder = ArchiveFolder(spark, path)
         run = _Run(spark, console, at.address, ArchivedQueue(client, at.queue), folder, wait_seconds)
-        _insist_on_names(run.source.queue)
+        _check_names(run.source.queue)
         folder.claim(at.address.database, run.source.queue.name)
         after, recovered = _recover(run)
         whole = Interval(after, max(after, run.source.now_ns() - round(margin_seconds * 1e9)))
@@ -89,8 +89,8 @@ def archive(
         return Archived(at.queue, folder.folder.path, after, whole.until, messages, recovered)
 
 
-def _insist_on_names(queue: Queue) -> None:
-    """The archive's own columns must not be the queue's: the one would hide the other."""
+def _check_names(queue: Queue) -> None:
+    """Checks that the queue has no columns with the names of the archive's own columns."""
     for name in (DAY, INTERVAL):
         if queue.has(name):
             raise JobError(
@@ -100,26 +100,26 @@ def _insist_on_names(queue: Queue) -> None:
 
 
 def _recover(run: _Run) -> tuple[int, tuple[str, ...]]:
-    """Makes good what runs before this one left: how far the archive has come, and what that was found out from."""
+    """Repairs the state after failed runs: up to when the queue is archived, and the recovered intervals."""
     until = run.source.archived_until()
     run.folder.clean(until)
     left = uncounted(run.folder.published(), until, run.folder.folder.path)
     for interval in left:
         run.source.advance(interval)
-        run.console.say(f"{interval.name} was archived by a run that ended before it said so: it counts now")
+        run.console.write_line(f"{interval.name} was archived by a run that ended before it said so: it counts now")
     return (left[-1].until if left else until), tuple(interval.name for interval in left)
 
 
 def _archive(run: _Run, parts: Sequence[Slice]) -> int:
-    """One interval, from its count to its being said; how many messages it holds."""
+    """Archives one interval, from counting to recording; how many messages it has."""
     interval = Interval(parts[0].interval.after, parts[-1].interval.until)
     tally = _count(run, interval)
     if tally.count:
-        _insist_on_types(run)
+        _check_types(run)
         with run.folder.staged(interval) as target:
             written = _write(run, parts, target, tally.count)
             _verify(run, interval, target, tally, written)
-            run.source.insist_alone()
+            run.source.check_lock()
             run.folder.publish(interval)
     run.source.advance(interval)
     return tally.count
@@ -133,13 +133,13 @@ def _count(run: _Run, interval: Interval) -> Tally:
     return tally
 
 
-def _insist_on_types(run: _Run) -> None:
-    """What is archived already must be readable together with what comes: a column keeps its type."""
+def _check_types(run: _Run) -> None:
+    """Checks that columns have the same types as in the archive, so that all files can be read together."""
     if not (published := run.folder.published()):
         return
-    known = dict(run.folder.read(published[-1:]).dtypes)
+    types = dict(run.folder.read(published[-1:]).dtypes)
     for column in run.source.queue.columns:
-        if (was := known.get(column.name)) is not None and was != (now := spark_type(column)):
+        if (was := types.get(column.name)) is not None and was != (now := spark_type(column)):
             raise JobError(
                 f"column {column.name} of queue {run.source.queue.name} is {now} and was {was} when it was last "
                 f"archived in {run.folder.folder.path}: archive into a new folder"
@@ -147,7 +147,7 @@ def _insist_on_types(run: _Run) -> None:
 
 
 def _write(run: _Run, parts: Sequence[Slice], target: str, total: int) -> int:
-    """Writes the messages of the slices; the sum of their rows' hashes, as they went by."""
+    """Writes the messages of the slices; the sum of their rows' hashes, computed while writing."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
@@ -162,7 +162,7 @@ def _write(run: _Run, parts: Sequence[Slice], target: str, total: int) -> int:
 
 
 def _verify(run: _Run, interval: Interval, target: str, tally: Tally, hashes: int) -> None:
-    """That what can be read back is what the database counted and what went by: ids and times, and every value."""
+    """Checks the files that were written: ids and times against the database's tally, all values against the hashes."""
     from pyspark.sql import functions as F
 
     with run.console.phase("reading back") as phase, watched(run.spark, phase):
@@ -186,7 +186,7 @@ def _day() -> Column:
 
 
 def _checksum(rows: DataFrame) -> Column:
-    """The same sum as the database's, of what was read."""
+    """The same checksum as the database's, of the rows read back."""
     from pyspark.sql import functions as F
 
     binary = dict(rows.dtypes)["id"] == "binary"

@@ -1,4 +1,4 @@
-"""Which columns are a queue's own and which its users': what of a message makes another like it."""
+"""Which columns are the queue's own and which are the user's: the columns to copy into a new message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_ARCHIVES = frozenset({DAY, INTERVAL})
 
 
 def content(names: Iterable[str]) -> list[str]:
-    """The columns that a new message takes from an old one: its priority, and all that its queue's user declared."""
+    """The columns that a new message copies from an old one: priority, and all columns of the user."""
     return [name for name in names if name.lower() not in _IDENTITY | _FAILURE | _OF_ARCHIVES]
 
 

@@ -1,4 +1,4 @@
-"""The queue's side of archiving: what docs/archive.md asks of a job, statement by statement."""
+"""The statements on the queue for archiving, as required by docs/archive.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 import pymysql
 
 from spark_connector.client.columns import spark_type
-from spark_connector.client.connection import LOCK_WAIT, Client, number, placed, told
+from spark_connector.client.connection import LOCK_WAIT, Client, escaped, number, to_connector_error
 from spark_connector.client.queue import Queue, describe
 from spark_connector.jobs.archive.intervals import BUCKET_NS, Interval
 from spark_connector.jobs.failures import JobError
@@ -23,27 +23,27 @@ _WITHIN = "time_acked > %s AND time_acked <= %s"
 
 @dataclass(frozen=True)
 class Tally:
-    """What an interval holds: how many messages, and the sum of the CRC-32 of `id:time_acked` of each."""
+    """The count of an interval's messages, and the sum of the CRC-32 of `id:time_acked` of each."""
 
     count: int
     checksum: int
 
 
 class ArchivedQueue:
-    """A queue whose acked messages are archived, on a connection of its own. One archive job at a time has it.
+    """A queue whose acked messages are archived, on its own connection. A lock allows one archive job at a time.
 
-    The lock is the connection's: where that is lost, the next statement fails, and the run with it.
+    The lock belongs to the connection: if that is lost, the next statement fails, and the run with it.
     """
 
     def __init__(self, client: Client, name: str) -> None:
         self._client = client
         self.queue: Queue = describe(client, name)
-        self._insist()
+        self._check_queue()
         self._lock = f"queuegate_archive.{client.address.database}.{name}"[:64]
         if client.value("SELECT GET_LOCK(%s, 0)", (self._lock,)) != 1:
             raise JobError(f"another job archives queue {name} at this moment: wait until it has ended")
 
-    def _insist(self) -> None:
+    def _check_queue(self) -> None:
         if self.queue.is_topic or self.queue.topic is not None:
             raise JobError(
                 f"{self.queue.name} has no acked messages to archive: what is in a topic stays until it is deleted;"
@@ -57,13 +57,13 @@ class ArchivedQueue:
         for name in ("id", "time_acked"):
             self.queue.column(name)
 
-    def insist_alone(self) -> None:
-        """That the lock is still ours. Raises JobError."""
+    def check_lock(self) -> None:
+        """Checks that this connection still has the lock. Raises JobError."""
         if not self._client.value("SELECT IS_USED_LOCK(%s) = CONNECTION_ID()", (self._lock,)):
             raise JobError(f"the lock on the archive of queue {self.queue.name} was lost: run the job again")
 
     def archived_until(self) -> int:
-        """How far the archive has come, unix nanoseconds; 0 at its beginning."""
+        """The time up to which the queue is archived, unix nanoseconds; 0 at first."""
         self._client.execute(MAKE_TABLE)
         self._client.execute(
             "INSERT IGNORE INTO queuegate_archive (queue, archived_until) VALUES (%s, 0)", (self.queue.name,)
@@ -77,19 +77,19 @@ class ArchivedQueue:
         return self._client.now_ns()
 
     def buckets(self, interval: Interval) -> list[tuple[int, int]]:
-        """Messages by the minute of their ack, as far as they can be seen without waiting for anybody."""
+        """Messages by the minute of their ack, as far as visible without waiting for locks."""
         rows = self._client.rows(
-            f"SELECT time_acked DIV {BUCKET_NS} AS minute, COUNT(*) FROM {placed(self.queue.name)} WHERE {_WITHIN} "
+            f"SELECT time_acked DIV {BUCKET_NS} AS minute, COUNT(*) FROM {escaped(self.queue.name)} WHERE {_WITHIN} "
             "GROUP BY minute ORDER BY minute",
             (interval.after, interval.until),
         )
         return [(int(minute), int(count)) for minute, count in rows]
 
-    def tally(self, interval: Interval, go_on: Callable[[], bool]) -> Tally:
-        """What is in the interval, once every transaction that has acked in it is over.
+    def tally(self, interval: Interval, keep_waiting: Callable[[], bool]) -> Tally:
+        """The tally of the interval, once every transaction that has acked in it has ended.
 
-        A locking read waits for whoever has changed a row. Each lock timeout of the database is waited through for as
-        long as `go_on` says so. Raises JobError.
+        A locking read waits for transactions that have changed a row. After a lock timeout it is repeated as long as
+        `keep_waiting` returns true. Raises JobError.
         """
         while True:
             try:
@@ -97,21 +97,21 @@ class ArchivedQueue:
                 return Tally(int(count), int(Decimal(checksum or 0)))
             except pymysql.Error as error:
                 if number(error) != LOCK_WAIT:
-                    raise told(error, self._client.address) from error
-                if not go_on():
+                    raise to_connector_error(error, self._client.address) from error
+                if not keep_waiting():
                     raise JobError(
                         f"an open transaction holds acked messages of queue {self.queue.name}: nothing is archived "
                         "before it ends. Look at SHOW PROCESSLIST, or give a longer --wait"
                     ) from error
 
     def _tally_sql(self) -> str:
-        table, text = placed(self.queue.name), "CONCAT(id, ':', time_acked)"
+        table, text = escaped(self.queue.name), "CONCAT(id, ':', time_acked)"
         if spark_type(self.queue.column("id")) != "binary":
             text = f"CONVERT({text} USING utf8mb4)"
         return f"SELECT COUNT(*), SUM(CRC32({text})) FROM {table} WHERE {_WITHIN} LOCK IN SHARE MODE"
 
     def advance(self, interval: Interval) -> None:
-        """Says that the interval is archived: from now on the proxy may purge it. Raises JobError."""
+        """Records that the interval is archived: from now on the proxy may purge it. Raises JobError."""
         changed = self._client.execute(
             "UPDATE queuegate_archive SET archived_until = %s WHERE queue = %s AND archived_until = %s",
             (interval.until, self.queue.name, interval.after),

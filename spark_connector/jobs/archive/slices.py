@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from spark_connector.client.columns import Field, ddl, fields
-from spark_connector.client.connection import Client, placed, told
+from spark_connector.client.connection import Client, escaped, to_connector_error
 from spark_connector.client.queue import Queue
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.console import Phase
@@ -26,42 +26,45 @@ FETCH_ROWS = 10_000
 def frame_of(
     spark: SparkSession, address: Address, queue: Queue, intervals: Sequence[Interval], phase: Phase
 ) -> DataFrame:
-    """All columns of the messages that were acked in the intervals, each read by a task of its own.
+    """All columns of the messages that were acked in the intervals, each read by its own task.
 
-    Rows count for the phase's line as their tasks end.
+    The phase's count is updated when tasks end.
     """
-    wanted = fields(queue.columns)
+    wanted_fields = fields(queue.columns)
     counter = spark.sparkContext.accumulator(0)
     phase.live = lambda: int(counter.value)
     numbers = spark.range(0, len(intervals), 1, len(intervals))
-    return numbers.mapInArrow(reader(address, queue, wanted, tuple(intervals), counter), ddl(wanted))
+    return numbers.mapInArrow(reader(address, queue, wanted_fields, tuple(intervals), counter), ddl(wanted_fields))
 
 
 def reader(
     address: Address,
     queue: Queue,
-    wanted: Sequence[Field],
+    wanted_fields: Sequence[Field],
     intervals: Sequence[Interval],
     counter: Accumulator[int],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs in the tasks: the numbers of intervals in, their messages out."""
-    sql = f"SELECT {select_list(queue, wanted)} FROM {placed(queue.name)} WHERE time_acked > %s AND time_acked <= %s"
+    """The function that runs in the tasks: from the numbers of intervals to their messages."""
+    columns, table = select_list(queue, wanted_fields), escaped(queue.name)
+    sql = f"SELECT {columns} FROM {table} WHERE time_acked > %s AND time_acked <= %s"
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 bounds = (intervals[number].after, intervals[number].until)
-                for found in _rows(address, sql, bounds, wanted):
-                    counter.add(found.num_rows)
-                    yield found
+                for rows in _rows(address, sql, bounds, wanted_fields):
+                    counter.add(rows.num_rows)
+                    yield rows
 
     return read
 
 
-def _rows(address: Address, sql: str, bounds: tuple[int, int], wanted: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-    """Raises ConnectionFailed, ConnectorError: errors of pymysql do not cross Spark's processes in one piece."""
+def _rows(
+    address: Address, sql: str, bounds: tuple[int, int], wanted_fields: Sequence[Field]
+) -> Iterator[pa.RecordBatch]:
+    """Raises ConnectionFailed, ConnectorError: errors of pymysql cannot be pickled between Spark's processes."""
     with Client(address) as client:
         try:
-            yield from batches(client, sql, bounds, wanted, FETCH_ROWS)
+            yield from batches(client, sql, bounds, wanted_fields, FETCH_ROWS)
         except pymysql.Error as error:
-            raise told(error, address) from error
+            raise to_connector_error(error, address) from error

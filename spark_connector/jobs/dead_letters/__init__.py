@@ -1,1 +1,1 @@
-"""dead-letters: what is in a dead-letter queue and why. `job` reads, `analysis` says what to do about it."""
+"""dead-letters: the content of a dead-letter queue, and the reasons. `job` reads it, `analysis` makes suggestions."""

@@ -1,4 +1,4 @@
-"""What an analysis of dead letters says, and what it suggests: plain values and text, no Spark."""
+"""The result of an analysis of dead letters, and suggestions: plain values and text, no Spark."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from spark_connector.jobs.report.values import Counted, lines
 
 AGES: Mapping[str, int] = {"under an hour": 3600, "under a day": 86_400, "under a week": 604_800}
 OLDER = "older"
-_PASSING = re.compile(
+_TRANSIENT = re.compile(
     r"time[d ]?-?\s?out|deadlock|lock wait|connect|unavailable|temporar|throttl|rate.?limit|too many|broken pipe|reset"
     r"|\b(?:429|50[0234])\b",
     re.IGNORECASE,
 )
-"""Errors of a kind that is often over by now."""
+"""Errors that are often transient."""
 _LITERAL_MAX = 120  # of an error in a suggested statement; longer ones are matched by their beginning
 _SHAPE_MAX, _DEPTH_MAX = 240, 3
 
 
 @dataclass(frozen=True)
 class Values:
-    """A column's most frequent values, and how many different ones there are, about."""
+    """A column's most frequent values, and about how many distinct ones it has."""
 
     column: str
     distinct: int
     common: tuple[Counted, ...]
-    shapes: tuple[Counted, ...]  # of its JSON, where it holds any
+    shapes: tuple[Counted, ...]  # of its JSON values, if it has any
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """What is in a dead-letter queue, unacked. Ages in seconds."""
+    """The unacked messages of a dead-letter queue. Ages in seconds."""
 
     queue: str
     count: int
@@ -51,7 +51,7 @@ class DeadLetters:
 
 
 def shape_of(text: str | None) -> str | None:
-    """What a JSON object or array is made of, `{id: number, lines: [{sku: string}]}`; None for anything else."""
+    """The structure of a JSON object or array, `{id: number, lines: [{sku: string}]}`; None for anything else."""
     if text is None or text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -76,18 +76,18 @@ _KINDS: Mapping[type, str] = {bool: "boolean", int: "number", float: "number", s
 
 def suggestions(queue: str, errors: Sequence[Counted], without: int) -> tuple[str, ...]:
     """A statement for each kind of error; `without`: messages that have none."""
-    found = []
+    statements = []
     for error in errors:
-        if _PASSING.search(error.value):
+        if _TRANSIENT.search(error.value):
             hint = f"-- {error.count:,} messages; this kind of error passes: put them back"
-            found.append(f"REDRIVE {quoted(queue)} WHERE {_matching(error.value)}; {hint}")
+            statements.append(f"REDRIVE {quoted(queue)} WHERE {_matching(error.value)}; {hint}")
         else:
             hint = f"-- {error.count:,} messages; look at some first, then REDRIVE or ACK with the same WHERE"
-            found.append(f"SELECT * FROM {quoted(queue)} WHERE {_matching(error.value)} LIMIT 5; {hint}")
+            statements.append(f"SELECT * FROM {quoted(queue)} WHERE {_matching(error.value)} LIMIT 5; {hint}")
     if without:
         hint = f"-- {without:,} messages that nobody gave a reason for: receivers died, or were slower than ack_wait"
-        found.append(f"SELECT * FROM {quoted(queue)} WHERE last_error IS NULL LIMIT 5; {hint}")
-    return tuple(found)
+        statements.append(f"SELECT * FROM {quoted(queue)} WHERE last_error IS NULL LIMIT 5; {hint}")
+    return tuple(statements)
 
 
 def _matching(error: str) -> str:
@@ -103,14 +103,14 @@ def _literal(text: str) -> str:
     return f"'{text}'"
 
 
-def as_data(found: DeadLetters) -> dict[str, Any]:
-    """The analysis as JSON has it."""
-    return asdict(found)
+def as_data(result: DeadLetters) -> dict[str, Any]:
+    """The analysis as data for JSON."""
+    return asdict(result)
 
 
-def text(found: DeadLetters) -> str:
+def text(result: DeadLetters) -> str:
     """The analysis for a terminal."""
-    return "\n".join(_all(found))
+    return "\n".join(_all(result))
 
 
 def _all(of: DeadLetters) -> Iterator[str]:

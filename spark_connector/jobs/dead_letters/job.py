@@ -1,4 +1,4 @@
-"""dead-letters: what is in a dead-letter queue and why, what to do about it, and a copy of it where that is wanted."""
+"""dead-letters: the content of a dead-letter queue, the reasons, suggestions, and optionally an export."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from spark_connector.jobs.archive.own_columns import declared
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.dead_letters.analysis import AGES, OLDER, DeadLetters, Values, shape_of, suggestions
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.files import insist_on_new, write_whole
+from spark_connector.jobs.files import require_new_folder, write_whole
 from spark_connector.jobs.report.values import NS, Counted, histogram
 from spark_connector.jobs.sessions import watched
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _TOP = 10
 _COMMON = 5
-_SHOWN_LENGTH = 200  # of a value: more says nothing in a table
+_SHOWN_LENGTH = 200  # of a value in a table
 
 
 def dead_letters(
     spark: SparkSession, options: Mapping[str, str], *, export: str | None = None, console: Console = SILENT
 ) -> DeadLetters:
-    """Analyses the unacked messages of a dead-letter queue, or of the one that belongs to the queue that was named.
+    """Analyses the unacked messages of a dead-letter queue, or of the dead-letter queue of the named queue.
 
-    `export`: a folder that is not there yet, to which they are written as Parquet. Raises ConnectorError.
+    `export`: a new folder, to which they are written as Parquet. Raises ConnectorError.
     """
-    at = place(options)
+    at = queue_address(options)
     if export is not None:
-        insist_on_new(spark, export)  # before all the work
+        require_new_folder(spark, export)  # before all the work
     with Client(at.address) as client:
         queue = _dead_letter_queue(client, at.queue)
         now = client.now_ns()
@@ -43,14 +43,14 @@ def dead_letters(
     rows = spark.read.format("queuegate").options(**others, queue=queue.name).load().persist()
     try:
         with console.phase("looking") as phase, watched(spark, phase):
-            found = _analysed(rows, queue, now)
-            phase.count = found.count
+            result = _analysed(rows, queue, now)
+            phase.count = result.count
         if export is None:
-            return found
+            return result
         with console.phase("exporting") as phase, watched(spark, phase):
             exported = write_whole(spark, rows, export)
-            phase.count = found.count
-        return DeadLetters(**{**vars(found), "exported": exported})
+            phase.count = result.count
+        return DeadLetters(**{**vars(result), "exported": exported})
     finally:
         rows.unpersist()
 
@@ -66,12 +66,12 @@ def _dead_letter_queue(client: Client, name: str) -> Queue:
         return queue
     dead = dead_letter_name(name, queue.options)
     try:
-        found = describe(client, dead)
+        dead_queue = describe(client, dead)
     except QueueError as error:
         raise JobError(f"queue {name} has no dead letters: its dead-letter queue {dead} does not exist yet") from error
-    if not found.has("last_error") or not found.has("attempts"):
+    if not dead_queue.has("last_error") or not dead_queue.has("attempts"):
         raise JobError(f"queue {dead} lacks the columns of a dead-letter queue (attempts, last_error)")
-    return found
+    return dead_queue
 
 
 def _analysed(rows: DataFrame, queue: Queue, now: int) -> DeadLetters:
@@ -117,7 +117,7 @@ def _values(rows: DataFrame, name: str) -> Values:
 
 
 def _common(rows: DataFrame, value: Column, most: int) -> tuple[Counted, ...]:
-    """The most frequent values, but for NULL."""
+    """The most frequent values, without NULL."""
     from pyspark.sql import functions as F
 
     groups = rows.select(value.alias("value")).where(F.col("value").isNotNull()).groupBy("value").count()

@@ -1,4 +1,4 @@
-"""report: how a database's queues are, and one of them in detail.
+"""report: the state of a database's queues, and one of them in detail.
 
-`frames` reckons, `values` holds what a report says, `text` and `page` show it; `job` puts them together.
+`frames` computes it, `values` has the report's data classes, `text` and `page` show it; `job` combines them.
 """

@@ -1,4 +1,4 @@
-"""What a report is reckoned from: the rows of a queue and of its archive, as one DataFrame, or those of a topic."""
+"""Computes a report from the rows of a queue and of its archive, as one DataFrame, or from those of a topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_connector.jobs.report.values import (
     NS,
     PERCENTILES,
     STATES,
-    Known,
+    Coverage,
     Latency,
     QueueReport,
     TopicReport,
@@ -34,26 +34,26 @@ _COLUMNS: Mapping[str, str] = {
     "epoch": "bigint", "last_error": "string",
 }  # fmt: skip
 TABLE, ARCHIVE = "its table", "its archive"
-_BOTH = "both"  # a row of the table that counts as one of the archive
-_PARKED = 2**63 - 2  # time_next of what is set aside, by the proxy or by hand, is this or later
-_ACCURACY = 10_000  # percentiles are exact to a ten-thousandth of the rank
+_BOTH = "both"  # a row of the table that is also in the archive
+_PARKED = 2**63 - 2  # time_next of a parked message, by the proxy or by hand, is this or later
+_ACCURACY = 10_000  # accuracy of percentiles: a ten-thousandth of the rank
 _FAILURES_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows, and where they are from."""
+    """Rows, and the name of their source."""
 
     name: str
     rows: DataFrame
 
 
 def live(spark: SparkSession, options: Mapping[str, str], queue: Queue, archived: Sequence[Interval]) -> Source:
-    """The queue's table; of its rows those are marked that are in the archive's intervals too."""
+    """The queue's table; rows that are also in the archive's intervals are marked."""
     from pyspark.sql import functions as F
 
-    there = [name for name in _COLUMNS if queue.has(name)]
-    schema = ", ".join(f"{name} {_COLUMNS[name]}" for name in there)
+    existing = [name for name in _COLUMNS if queue.has(name)]
+    schema = ", ".join(f"{name} {_COLUMNS[name]}" for name in existing)
     rows = spark.read.format("queuegate").schema(schema).options(**options, includeAcked="true").load()
     twice = F.lit(False)
     for interval in _joined(archived):
@@ -69,35 +69,38 @@ def archived(folder: ArchiveFolder, intervals: Sequence[Interval]) -> Source:
 
 
 def _joined(intervals: Sequence[Interval]) -> list[Interval]:
-    """Intervals that follow on one another as one: an archive has thousands."""
-    found: list[Interval] = []
+    """Adjacent intervals merged into one: an archive has thousands."""
+    joined: list[Interval] = []
     for interval in sorted(intervals):
-        if found and found[-1].until == interval.after:
-            found[-1] = Interval(found[-1].after, interval.until)
+        if joined and joined[-1].until == interval.after:
+            joined[-1] = Interval(joined[-1].after, interval.until)
         else:
-            found.append(interval)
-    return found
+            joined.append(interval)
+    return joined
 
 
 def _narrow(rows: DataFrame, place: Column) -> DataFrame:
-    """The columns that a report needs; those that the queue's layout has not are NULL."""
+    """The columns that a report needs; missing ones are NULL."""
     from pyspark.sql import functions as F
 
-    there = {name.lower() for name in rows.columns}
-    columns = [(F.col(n) if n in there else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()]
+    existing = {name.lower() for name in rows.columns}
+    columns = [(F.col(n) if n in existing else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()]
     return rows.select(*columns, place.alias("place"))
 
 
-def reckon(queue: str, sources: Sequence[Source], dead: int, now_ns: int, known: Known, wish: str) -> QueueReport:
-    """All of a queue's numbers. `now_ns`: the database's clock; `known`: see there, but for the very first message."""
+def compute(
+    queue: str, sources: Sequence[Source], dead: int, now_ns: int, known: Coverage, requested: str
+) -> QueueReport:
+    """All of a queue's numbers. `now_ns`: the database's clock; `known`: see Coverage; the first message is not
+    considered yet."""
     from pyspark.sql import functions as F
 
     rows = reduce(lambda a, b: a.unionByName(b), (source.rows for source in sources)).persist()
     try:
         whole = _whole(rows, now_ns)
         first, last = whole["first"] or 0, whole["last"] or 0
-        known = Known(max(known.since, first), known.until)
-        bucket = bucket_for(known.since if known.since <= last else first, last, wish)
+        known = Coverage(max(known.since, first), known.until)
+        bucket = bucket_for(known.since if known.since <= last else first, last, requested)
         once = rows.where(F.col("place") != _BOTH)
         names = [source.name for source in sources]
         states = (*(STATES if TABLE in names else ()), *((ARCHIVED,) if ARCHIVE in names else ()))
@@ -118,19 +121,21 @@ def reckon(queue: str, sources: Sequence[Source], dead: int, now_ns: int, known:
         rows.unpersist()
 
 
-def reckon_topic(spark: SparkSession, options: Mapping[str, str], name: str, now_ns: int, wish: str) -> TopicReport:
-    """All of a topic's numbers. What was deleted of it is not known."""
+def compute_topic(
+    spark: SparkSession, options: Mapping[str, str], name: str, now_ns: int, requested: str
+) -> TopicReport:
+    """All of a topic's numbers. Deleted messages are not included."""
     from pyspark.sql import functions as F
 
     reader = spark.read.format("queuegate").schema("id bigint, time_created bigint").options(**options)
     rows = reader.load().persist()
     try:
         id_, created = F.col("id"), F.col("time_created")
-        found = rows.agg(F.count(F.lit(1)), F.min(id_), F.max(id_), F.min(created), F.max(created)).first()
-        assert found is not None
-        count, first_id, last_id, first, last = found
-        bucket = bucket_for(first or 0, last or 0, wish)
-        known = Known(first or 0, now_ns)
+        totals = rows.agg(F.count(F.lit(1)), F.min(id_), F.max(id_), F.min(created), F.max(created)).first()
+        assert totals is not None
+        count, first_id, last_id, first, last = totals
+        bucket = bucket_for(first or 0, last or 0, requested)
+        known = Coverage(first or 0, now_ns)
         by_time = rates(_by_time(rows, "time_created", bucket), {}, bucket, known)
         oldest = None if first is None else max(0.0, (now_ns - first) / NS)
         return TopicReport(name, int(count), first_id, last_id, oldest, bucket, by_time, known)
@@ -139,14 +144,14 @@ def reckon_topic(spark: SparkSession, options: Mapping[str, str], name: str, now
 
 
 def _whole(rows: DataFrame, now_ns: int) -> Row:
-    """One pass: counts by state, the oldest, the span of time, the percentiles."""
+    """One pass: counts by state, the oldest, the time span, the percentiles."""
     from pyspark.sql import functions as F
 
     states = _states(now_ns)
     in_archive = F.col("place") == ARCHIVE
     counts = [F.count_if(condition & ~in_archive).alias(state) for state, condition in states.items()]
     latencies = [part for since, start in _STARTS.items() for part in _latency(since, start)]
-    found = rows.agg(
+    totals = rows.agg(
         *counts,
         F.count_if(in_archive).alias(ARCHIVED),
         F.min(F.when(states["ready"] & (F.col("time_next") > 0), F.col("time_next"))).alias("oldest"),
@@ -154,12 +159,12 @@ def _whole(rows: DataFrame, now_ns: int) -> Row:
         F.max(F.greatest("time_created", "time_acked")).alias("last"),
         *latencies,
     ).first()
-    assert found is not None
-    return found
+    assert totals is not None
+    return totals
 
 
 def _states(now_ns: int) -> dict[str, Column]:
-    """The states as docs/sql.md tells them apart: by the row alone."""
+    """Conditions for the states as in docs/sql.md: by the row alone."""
     from pyspark.sql import functions as F
 
     next_, acked = F.col("time_next"), F.col("time_acked").isNotNull()
@@ -193,12 +198,12 @@ def _latency(since: str, start: str) -> list[Column]:
 
 
 def _latencies(whole: Row) -> tuple[Latency, ...]:
-    found = []
+    latencies = []
     for since in ("due", "enqueued"):
         if whole[f"{since}_count"]:
             p50, p90, p99 = whole[f"{since}_percentiles"]
-            found.append(Latency(since, whole[f"{since}_count"], p50, p90, p99, whole[f"{since}_longest"]))
-    return tuple(found)
+            latencies.append(Latency(since, whole[f"{since}_count"], p50, p90, p99, whole[f"{since}_longest"]))
+    return tuple(latencies)
 
 
 def _groups(rows: DataFrame, column: str) -> dict[Any, int]:

@@ -1,5 +1,5 @@
-"""report: how a database's queues and groups are, and a queue in detail, from its table, its archive, or from both; or
-a topic."""
+"""report: the state of a database's queues and groups, and details of a queue, from its table, its archive, or both, or
+of a topic."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from spark_connector.jobs.archive.folder import ArchiveFolder
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.report.frames import archived, live, reckon, reckon_topic
-from spark_connector.jobs.report.values import NS, TOP, GroupLine, Known, QueueLine, QueueReport, Report
+from spark_connector.jobs.report.frames import archived, compute, compute_topic, live
+from spark_connector.jobs.report.values import NS, TOP, Coverage, GroupSummary, QueueReport, QueueSummary, Report
 from spark_connector.jobs.sessions import watched
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ _QUEUES = """
 SELECT queue, ready, in_flight, retrying, scheduled, acked, dead, oldest_ready_age, counted FROM queuegate.queues
 WHERE db = DATABASE() ORDER BY ready + in_flight + retrying + scheduled DESC, queue"""
 _GROUPS = "SHOW GROUPS"
-_ANY = "-"  # where no queue is asked for: the options want one
+_ANY = "-"  # a placeholder if no queue is named: the options require one
 
 
 def report(
@@ -40,14 +40,16 @@ def report(
     """The report on the database's queues and groups, and in detail on the queue or topic that `options` name, if any.
 
     `archive`: the folder of that queue's archive; `only_archive`: leave its table out. `per`: minute, hour, day or
-    auto, what the rates are per. Raises ConnectorError.
+    auto: the bucket of rates. Raises ConnectorError.
     """
     named = any(name.lower() in ("queue", "path", "topic", "subscribe") for name in options)
-    at = place(options if named else {**options, "queue": _ANY})
+    at = queue_address(options if named else {**options, "queue": _ANY})
     with Client(at.address) as client:
         now = client.now_ns()
-        queues = tuple(map(_line, client.rows(_QUEUES)))
-        groups = tuple(_group(row) for row in client.named(_GROUPS) if row["database"] == at.address.database)
+        queues = tuple(map(_queue_summary, client.rows(_QUEUES)))
+        groups = tuple(
+            _group_summary(row) for row in client.dict_rows(_GROUPS) if row["database"] == at.address.database
+        )
         queue = describe(client, at.queue) if named else None
     if queue is None and archive is not None:
         raise JobError("an archive is one queue's: name the queue too")
@@ -57,36 +59,36 @@ def report(
         if archive is not None:
             raise JobError(f"topic {queue.name} has no archive: what is in a topic stays until it is deleted")
         with console.phase("reckoning") as phase, watched(spark, phase):
-            topic = reckon_topic(spark, options, queue.name, now, per)
+            topic = compute_topic(spark, options, queue.name, now, per)
             phase.count = topic.messages
         of_topic = tuple(group for group in groups if group.topic == queue.name)
         return Report(now, at.address.database, queues[:TOP], None, of_topic, topic)
-    dead = next((line.dead for line in queues if line.queue == queue.name), 0)
+    dead = next((each.dead for each in queues if each.queue == queue.name), 0)
     detail = _detail(spark, options, queue, archive, only_archive, dead, now, per, console)
-    return Report(now, at.address.database, tuple(_agreeing(line, detail) for line in queues[:TOP]), detail, groups)
+    return Report(now, at.address.database, tuple(_consistent(each, detail) for each in queues[:TOP]), detail, groups)
 
 
-def _line(row: Row) -> QueueLine:
+def _queue_summary(row: Row) -> QueueSummary:
     queue, *counts, age, counted = row
     ready, in_flight, retrying, scheduled, acked, dead = map(int, counts)
     oldest = None if age is None else float(age)
-    return QueueLine(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
+    return QueueSummary(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
 
 
-def _group(row: Mapping[str, Any]) -> GroupLine:
+def _group_summary(row: Mapping[str, Any]) -> GroupSummary:
     numbers = ("offset", "unread", "lost", "ready", "waiting", "in_flight", "dead")
     offset, unread, lost, ready, waiting, in_flight, dead = (int(row[name] or 0) for name in numbers)
     names = (str(row["topic"]), str(row["group"]), str(row["queue"]))
-    return GroupLine(*names, offset, unread, lost, ready, waiting, in_flight, dead, row["counted"] == "exact")
+    return GroupSummary(*names, offset, unread, lost, ready, waiting, in_flight, dead, row["counted"] == "exact")
 
 
-def _agreeing(line: QueueLine, detail: QueueReport) -> QueueLine:
-    """The line of the queue that is reported in detail: counted at another moment, it would contradict."""
-    if line.queue != detail.queue or "acked" not in detail.states:
-        return line
+def _consistent(summary: QueueSummary, detail: QueueReport) -> QueueSummary:
+    """Replaces the summary of the detailed queue: counts of two moments would contradict each other."""
+    if summary.queue != detail.queue or "acked" not in detail.states:
+        return summary
     of = detail.states
     return replace(
-        line, ready=of["ready"], in_flight=of["in_flight"], retrying=of["retrying"], scheduled=of["scheduled"],
+        summary, ready=of["ready"], in_flight=of["in_flight"], retrying=of["retrying"], scheduled=of["scheduled"],
         acked=of["acked"], oldest_ready=detail.oldest_due, exact=True,
     )  # fmt: skip
 
@@ -104,7 +106,7 @@ def _detail(
 ) -> QueueReport:
     folder = ArchiveFolder(spark, archive) if archive is not None else None
     if folder is not None:
-        folder.insist()
+        folder.check_is_archive()
     intervals = folder.published() if folder is not None else []
     sources = [] if only_archive else [live(spark, options, queue, intervals)]
     if folder is not None and intervals:
@@ -112,15 +114,15 @@ def _detail(
     if not sources:
         raise JobError("there is nothing to report on: the archive is empty, or none was given")
     with console.phase("reckoning") as phase, watched(spark, phase):
-        known = _known(queue, intervals, now, only_archive=only_archive)
-        found = reckon(queue.name, sources, dead, now, known, per)
-        phase.count = sum(found.states.values())
-    return found
+        coverage = _coverage(queue, intervals, now, only_archive=only_archive)
+        result = compute(queue.name, sources, dead, now, coverage, per)
+        phase.count = sum(result.states.values())
+    return result
 
 
-def _known(queue: Queue, intervals: Sequence[Interval], now: int, *, only_archive: bool) -> Known:
-    """Messages that were acked before it began may be purged; what is archived stays."""
+def _coverage(queue: Queue, intervals: Sequence[Interval], now: int, *, only_archive: bool) -> Coverage:
+    """The covered time: messages acked before it may be purged; archived ones stay."""
     if intervals:
-        return Known(intervals[0].after, intervals[-1].until if only_archive else now)
-    kept = float(queue.options.get("vt_purge_after", PURGE_AFTER))
-    return Known(now - int(kept * NS), now)
+        return Coverage(intervals[0].after, intervals[-1].until if only_archive else now)
+    purge_after = float(queue.options.get("vt_purge_after", PURGE_AFTER))
+    return Coverage(now - int(purge_after * NS), now)

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: numbers, plots as inline SVG, and the tables behind them."""
+"""A report as one self-contained HTML file: numbers, plots as inline SVG, and tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spark_connector.jobs.report.text import (
     GROUP_COLUMNS,
     QUEUE_COLUMNS,
     attempts_name,
+    coverage_note,
     duration,
     group_cells,
-    known_note,
     moment,
     queue_cells,
     queues_note,
@@ -31,7 +31,7 @@ _ROUND_TIMES = (
     (3600, "1 h"), (36_000, "10 h"), (86_400, "1 d"), (864_000, "10 d"), (8_640_000, "100 d"),
 )  # fmt: skip
 _RATES_AS_BARS = 30
-_PLOTTED_MIN = 2  # complete ones: fewer show nothing
+_PLOTTED_MIN = 2  # complete ones: fewer are not useful
 _BARS_MAX = 12  # queues in the plot of backlogs
 _STYLE = """
 :root { color-scheme: light; }
@@ -56,7 +56,7 @@ p.note { color: #6b7280; font-size: 13px; margin: 8px 0 0; }
 
 
 def page(report: Report) -> str:
-    """The page. Raises JobError where the library of the plots is not installed."""
+    """The page. Raises JobError if the plot library is not installed."""
     of_topic = _topic(report.topic) if report.topic else ()
     body = "".join((_head(report), *(_queue(report.queue) if report.queue else ()), *of_topic, _queues(report)))
     title = escape(_title(report))
@@ -124,7 +124,7 @@ def _card(title: str, inner: str, kind: str = "") -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        made = (f"<{tag}{' class=n' if place else ''}>{escape(cell)}</{tag}>" for place, cell in enumerate(cells))
+        made = (f"<{tag}{' class=n' if index else ''}>{escape(cell)}</{tag}>" for index, cell in enumerate(cells))
         return f"<tr>{''.join(made)}</tr>"
 
     return f"<table>{row(head, 'th')}{''.join(row(cells, 'td') for cells in rows)}</table>"
@@ -139,7 +139,7 @@ def _latency_table(of: QueueReport) -> str:
 
 
 def _latency_plot(of: QueueReport) -> str:
-    """On a logarithmic axis of our own, labelled in round times: the longest is often a thousand times the median."""
+    """On a custom logarithmic axis, labelled in round times: the longest is often a thousand times the median."""
     if not of.latencies:
         return ""
     series = {x.since: [_power(y) for y in (x.p50, x.p90, x.p99, x.longest)] for x in of.latencies}
@@ -166,24 +166,24 @@ def _power(seconds: float) -> float:
 
 
 def _rates(of: QueueReport | TopicReport) -> str:
-    """The plot, without what is incomplete if enough is left: it would look like a collapse."""
+    """The plot, without incomplete buckets if there are enough others: they would look like a drop."""
     shown = [rate for rate in of.rates if rate.complete]
     others = [rate for rate in of.rates if not rate.complete]
     if len(shown) < _PLOTTED_MIN:
-        note = f"Not all of these are complete: {known_note(of)}." if others else ""
+        note = f"Not all of these are complete: {coverage_note(of)}." if others else ""
         shown = list(of.rates)
     else:
         enqueued, acked = sum(rate.enqueued for rate in others), sum(rate.acked for rate in others)
         counted = f"{enqueued:,} enqueued, {acked:,} acked" if isinstance(of, QueueReport) else f"{enqueued:,} written"
         which = f"an incomplete {of.bucket} is" if len(others) == 1 else f"{len(others)} incomplete {of.bucket}s are"
-        which = f"{which} left out ({counted}): {known_note(of)}."
+        which = f"{which} left out ({counted}): {coverage_note(of)}."
         note = which[0].upper() + which[1:] if others else ""
     plot = _rates_plot(shown, of.bucket, with_acks=isinstance(of, QueueReport))
     return plot + (f'<p class="note">{escape(note)}</p>' if note else "")
 
 
 def _rates_plot(rates: Sequence[Rate], bucket: str, *, with_acks: bool) -> str:
-    """Few as bars: a line between two minutes would say what nobody knows."""
+    """Few buckets are bars: a line would suggest values between two buckets."""
     frame: dict[str, Any] = {"include_x_axis": True, "margin_right": 50}
     if len(rates) <= _RATES_AS_BARS:
         chart = _chart("Bar", (_BLUE, _GREEN), 1080, 300, **frame)
@@ -209,7 +209,7 @@ def _attempts_plot(of: QueueReport) -> str:
 
 
 def _backlog_plot(report: Report) -> str:
-    shown = [line for line in report.queues if line.waiting][:_BARS_MAX]
+    shown = [summary for summary in report.queues if summary.waiting][:_BARS_MAX]
     chart = _chart(
         "HorizontalStackedBar", (_BLUE, _GREEN, _ORANGE, "#9ca3af"), 1080, 90 + 34 * len(shown), margin_right=50
     )
@@ -220,7 +220,7 @@ def _backlog_plot(report: Report) -> str:
 
 
 def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opacity: str = ".85", **more: Any) -> Any:
-    """A chart of pygal, without its scripts: a page of ours asks nobody for anything."""
+    """A chart of pygal, without its scripts: the page loads nothing from other servers."""
     pygal, style_of = _library()
     font = "system-ui, Segoe UI, Roboto, sans-serif"
     style = style_of(
@@ -238,7 +238,7 @@ def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opaci
 
 
 def _library() -> tuple[Any, Any]:
-    """pygal and its styles, without the importer that it hangs into Python for old plug-ins: imports warn of it."""
+    """pygal and its styles. Its import hook for old plug-ins is removed, because it causes warnings."""
     try:
         import pygal
         from pygal.style import Style
@@ -253,5 +253,5 @@ def _number(value: float | None) -> str:
 
 
 def _svg(chart: Any) -> str:
-    """The plot itself, without the script that pygal puts in for its own: nothing on the page runs."""
+    """The plot, without the script that pygal adds: nothing on the page is executed."""
     return re.sub(r"<script.*?</script>", "", str(chart.render(is_unicode=True)), flags=re.DOTALL)

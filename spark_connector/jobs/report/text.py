@@ -1,4 +1,4 @@
-"""A report as text for a terminal, and how times and durations are written there and on the page."""
+"""A report as text for a terminal, and the formatting of times and durations for it and the page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spark_connector.jobs.report.values import (
     ATTEMPTS_SHOWN,
     NS,
     Counted,
-    GroupLine,
-    QueueLine,
+    GroupSummary,
     QueueReport,
+    QueueSummary,
     Report,
     TopicReport,
     lines,
@@ -23,7 +23,7 @@ GROUP_COLUMNS = ("topic", "group", "offset", "unread", "lost", "ready", "waiting
 
 
 def duration(seconds: float | None) -> str:
-    """A duration as people say it: 12 ms, 3.4 s, 5 m 20 s, 2 h 3 m, 4 d 1 h."""
+    """A readable duration: 12 ms, 3.4 s, 5 m 20 s, 2 h 3 m, 4 d 1 h."""
     if seconds is None:
         return "-"
     if seconds < 1:
@@ -38,7 +38,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(time_ns: int, bucket: str = "minute") -> str:
-    """A time in UTC, as exactly as its bucket is."""
+    """A time in UTC, with the precision of its bucket."""
     at = datetime.fromtimestamp(time_ns / NS, UTC)
     return at.strftime("%Y-%m-%d" if bucket == "day" else "%Y-%m-%d %H:%M")
 
@@ -49,12 +49,12 @@ def exactly(time_ns: int) -> str:
 
 
 def attempts_name(attempts: int) -> str:
-    """As the histogram calls it."""
+    """The label in the histogram."""
     return f"{attempts} and more" if attempts >= ATTEMPTS_SHOWN else str(attempts)
 
 
 def text(report: Report) -> str:
-    """All of it."""
+    """The whole report."""
     return "\n".join(_all(report))
 
 
@@ -74,32 +74,32 @@ def _all(report: Report) -> Iterator[str]:
         yield from _topic(report.topic)
 
 
-def queue_cells(line: QueueLine) -> list[str]:
-    """A queue's row in the table of all of them."""
+def queue_cells(line: QueueSummary) -> list[str]:
+    """A queue's row in the table of queues."""
     counts = (line.ready, line.in_flight, line.retrying, line.scheduled, line.acked, line.dead)
     return [line.queue if line.exact else f"{line.queue} *", *(f"{n:,}" for n in counts), duration(line.oldest_ready)]
 
 
-def group_cells(line: GroupLine) -> list[str]:
-    """A consumer group's row in the table of all of them."""
+def group_cells(line: GroupSummary) -> list[str]:
+    """A consumer group's row in the table of groups."""
     counts = (line.offset, line.unread, line.lost, line.ready, line.waiting, line.in_flight, line.dead)
     return [line.topic, line.group if line.exact else f"{line.group} *", *(f"{n:,}" for n in counts)]
 
 
 def topic_numbers(of: TopicReport) -> list[tuple[str, str]]:
-    """What a topic keeps, by name."""
+    """A topic's numbers, by name."""
     ids = "-" if of.first_id is None else f"{of.first_id:,} to {of.last_id or 0:,}"
     return [("messages", f"{of.messages:,}"), ("ids", ids), ("oldest", duration(of.oldest))]
 
 
 def queues_note(report: Report) -> Iterator[str]:
-    """What the star in these tables means, where there is one."""
-    if not all([*(line.exact for line in report.queues), *(line.exact for line in report.groups)]):
+    """The explanation of the star in these tables, if there is one."""
+    if not all([*(summary.exact for summary in report.queues), *(summary.exact for summary in report.groups)]):
         yield "* at least: of each state a million messages are counted, no more"
 
 
-def known_note(of: QueueReport | TopicReport) -> str:
-    """What is said of rates over a stretch of time that is not wholly known."""
+def coverage_note(of: QueueReport | TopicReport) -> str:
+    """The note on rates of buckets that are not completely covered."""
     return f"all messages are known from {exactly(of.known.since)} to {exactly(of.known.until)} UTC only"
 
 
@@ -129,7 +129,7 @@ def _queue(of: QueueReport) -> Iterator[str]:
     )
     yield from lines([[f"per {of.bucket} (UTC)", "enqueued", "acked"], *of_rates], [False, True, True])
     if not all(rate.complete for rate in shown):
-        yield f"* incomplete: {known_note(of)}"
+        yield f"* incomplete: {coverage_note(of)}"
 
 
 def _topic(of: TopicReport) -> Iterator[str]:
@@ -141,11 +141,11 @@ def _topic(of: TopicReport) -> Iterator[str]:
     rates = ([moment(r.start, of.bucket) + ("" if r.complete else " *"), f"{r.enqueued:,}"] for r in shown)
     yield from lines([[f"per {of.bucket} (UTC)", "written"], *rates], [False, True])
     if not all(rate.complete for rate in shown):
-        yield f"* incomplete: {known_note(of)}"
+        yield f"* incomplete: {coverage_note(of)}"
 
 
 def counted(name: str, values: tuple[Counted, ...]) -> list[str]:
-    """A table of values and how often they are."""
+    """A table of values and their counts."""
     return lines([[name, "messages"], *([_short(v.value), f"{v.count:,}"] for v in values)], [False, True])
 
 

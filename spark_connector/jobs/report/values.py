@@ -1,4 +1,5 @@
-"""What a report says, as plain values: no Spark, no text, no page. Times in unix nanoseconds, durations in seconds."""
+"""The data of a report, as plain values: no Spark, no text, no page. Times in unix nanoseconds, durations in
+seconds."""
 
 from __future__ import annotations
 
@@ -8,19 +9,19 @@ from typing import Any, Literal
 
 NS = 10**9
 STATES = ("ready", "in_flight", "retrying", "scheduled", "parked", "acked")
-"""Of messages in the table, as SHOW QUEUE STATUS calls them and counts them."""
+"""States of messages in the table, as in SHOW QUEUE STATUS."""
 ARCHIVED = "archived"
-"""Of messages in the archive; one that is not purged yet is acked in the table as well."""
+"""State of messages in the archive; one that is not purged yet is also acked in the table."""
 TOP = 20  # queues that a report lists
 PERCENTILES = (50, 90, 99)
 BUCKETS: Mapping[str, int] = {"minute": 60, "hour": 3600, "day": 86_400}
-_POINTS_MAX = 120  # more than that no line of a plot shows
+_POINTS_MAX = 120  # maximum points of a plot
 ATTEMPTS_SHOWN = 10  # deliveries of more are counted together
 
 
 @dataclass(frozen=True)
-class QueueLine:
-    """A queue among the others of its database, as SHOW QUEUE STATUS counts it."""
+class QueueSummary:
+    """A queue in the list of its database, with the counts of SHOW QUEUE STATUS."""
 
     queue: str
     ready: int
@@ -30,17 +31,17 @@ class QueueLine:
     acked: int
     dead: int  # in its dead-letter queue
     oldest_ready: float | None  # seconds that the oldest due message has waited
-    exact: bool = True  # False: of some state there may be more, the proxy does not count further
+    exact: bool = True  # False: some counts are lower bounds, where the proxy stops counting
 
     @property
     def waiting(self) -> int:
-        """All that is in the table and not acked, but for what is set aside."""
+        """Unacked messages in the table, except parked ones."""
         return self.ready + self.in_flight + self.retrying + self.scheduled
 
 
 @dataclass(frozen=True)
-class GroupLine:
-    """A consumer group among the others of its database, as SHOW GROUPS counts it."""
+class GroupSummary:
+    """A consumer group in the list of its database, with the counts of SHOW GROUPS."""
 
     topic: str
     group: str
@@ -52,12 +53,12 @@ class GroupLine:
     waiting: int
     in_flight: int
     dead: int
-    exact: bool = True  # False: of some there may be more
+    exact: bool = True  # False: some counts are lower bounds
 
 
 @dataclass(frozen=True)
 class Latency:
-    """How long messages took to their ack, from a moment that `since` names."""
+    """The time until the ack of messages, from the moment in `since`."""
 
     since: Literal["due", "enqueued"]
     count: int
@@ -69,29 +70,29 @@ class Latency:
 
 @dataclass(frozen=True)
 class Rate:
-    """What happened in one stretch of time."""
+    """The counts of one bucket of time."""
 
     start: int
     enqueued: int
     acked: int
-    complete: bool = True  # False: it reaches out of the time of which all messages are known
+    complete: bool = True  # False: it is not completely within the covered time
 
 
 @dataclass(frozen=True)
-class Known:
-    """The time of which all messages are known: those before it may be purged, and after it there will be more."""
+class Coverage:
+    """The time for which all messages are known: earlier ones may be purged, later ones are still to come."""
 
     since: int
     until: int
 
     def covers(self, start: int, size: int) -> bool:
-        """Whether that stretch is in it."""
+        """Whether the bucket is completely covered."""
         return self.since <= start and start + size <= self.until
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A value, and how many messages have it."""
+    """A value, and its number of messages."""
 
     value: str
     count: int
@@ -107,16 +108,16 @@ class QueueReport:
     dead: int
     oldest_due: float | None
     latencies: tuple[Latency, ...]
-    attempts: tuple[tuple[int, int], ...]  # deliveries, and how many messages had so many
-    failures: tuple[Counted, ...]  # messages by what NACK or REJECT last gave as a reason
+    attempts: tuple[tuple[int, int], ...]  # number of deliveries, and number of messages with it
+    failures: tuple[Counted, ...]  # messages by their last reason from NACK or REJECT
     bucket: str
     rates: tuple[Rate, ...]
-    known: Known
+    known: Coverage
 
 
 @dataclass(frozen=True)
 class TopicReport:
-    """One topic: what it keeps, and what was written when."""
+    """One topic: its messages, and the rates of writes."""
 
     topic: str
     messages: int
@@ -125,7 +126,7 @@ class TopicReport:
     oldest: float | None  # seconds since the oldest message was written
     bucket: str
     rates: tuple[Rate, ...]  # nothing is acked
-    known: Known
+    known: Coverage
 
 
 @dataclass(frozen=True)
@@ -134,22 +135,22 @@ class Report:
 
     at: int
     database: str
-    queues: tuple[QueueLine, ...]
+    queues: tuple[QueueSummary, ...]
     queue: QueueReport | None
-    groups: tuple[GroupLine, ...] = ()
+    groups: tuple[GroupSummary, ...] = ()
     topic: TopicReport | None = None
 
 
-def bucket_for(first: int, last: int, wish: str = "auto") -> str:
-    """The stretch of time that a rate is over: what was wished for, else the smallest that gives a readable plot."""
-    if wish != "auto":
-        return wish
+def bucket_for(first: int, last: int, requested: str = "auto") -> str:
+    """The bucket of rates: the requested one, or the smallest that gives a readable plot."""
+    if requested != "auto":
+        return requested
     seconds = max(0, last - first) / NS
     return next((name for name, size in BUCKETS.items() if seconds / size <= _POINTS_MAX), "day")
 
 
-def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str, known: Known) -> tuple[Rate, ...]:
-    """Counts by number of bucket, with those in between in which nothing happened; the latest where they are many."""
+def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str, known: Coverage) -> tuple[Rate, ...]:
+    """Rates by bucket number, including empty buckets in between; only the latest if there are many."""
     numbers = enqueued.keys() | acked.keys()
     if not numbers:
         return ()
@@ -163,7 +164,7 @@ def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str, kn
 
 
 def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Attempts from 0 on without gaps; the last stands for as many and more."""
+    """Attempts from 0 on without gaps; the last one includes all higher counts."""
     shown: dict[int, int] = {}
     for attempts, count in counts.items():
         key = min(max(attempts, 0), ATTEMPTS_SHOWN)
@@ -172,7 +173,7 @@ def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def as_data(report: Report) -> dict[str, Any]:
-    """The report as JSON has it."""
+    """The report as data for JSON."""
     return asdict(report)
 
 
@@ -189,10 +190,10 @@ class Measure:
 
 def measures(report: Report) -> Iterator[Measure]:
     """The report as rows."""
-    for line in report.queues:
+    for summary in report.queues:
         for name in ("ready", "in_flight", "retrying", "scheduled", "acked", "dead", "oldest_ready"):
-            value = getattr(line, name)
-            yield Measure("queues", line.queue, name, report.at, None if value is None else float(value))
+            value = getattr(summary, name)
+            yield Measure("queues", summary.queue, name, report.at, None if value is None else float(value))
     for group in report.groups:
         for name in ("offset", "unread", "lost", "ready", "waiting", "in_flight", "dead"):
             yield Measure("groups", group.queue, name, report.at, float(getattr(group, name)))
@@ -236,12 +237,12 @@ def top(counts: Mapping[str, int], most: int) -> tuple[Counted, ...]:
 
 
 def lines(values: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """A table as text: the first row is its head; `right`: which columns are numbers."""
-    widths = [max(len(row[place]) for row in values) for place in range(len(right))]
-    made = [
+    """A table as text: the first row is its header; `right`: which columns are numbers."""
+    widths = [max(len(row[index]) for row in values) for index in range(len(right))]
+    rendered = [
         "  ".join(
             cell.rjust(width) if r else cell.ljust(width) for cell, width, r in zip(row, widths, right, strict=True)
         )
         for row in values
     ]
-    return [made[0].rstrip(), "  ".join("-" * width for width in widths), *(line.rstrip() for line in made[1:])]
+    return [rendered[0].rstrip(), "  ".join("-" * width for width in widths), *(line.rstrip() for line in rendered[1:])]

@@ -11,9 +11,9 @@ from pymysql.constants import FIELD_TYPE
 
 from console.database import Column, with_values, without_values
 from console.pages.messages.dead_letters import groups_sql
-from console.pages.messages.dead_pieces import PIECE, Chosen, condition, piece
+from console.pages.messages.dead_pieces import PIECE, Selection, condition, piece
 from console.pages.messages.editable import Changes, changes, digest, due_ns, due_text, editable, update
-from console.pages.messages.message_verbs import VERBS, Clauses, given_ids, in_words, offered, statement
+from console.pages.messages.message_verbs import VERBS, Clauses, offered, outcome_text, requested_ids, statement
 from console.rates import Rates
 from console.visits import BadInput, Visit
 from engine.model.queue import QueueName
@@ -54,12 +54,12 @@ def test_a_verb_of_one_delivery():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_words_of_every_outcome(verb):
-    one = [in_words(verb, Q, ["7"], changed) for changed in (0, 1)]
-    several = [in_words(verb, Q, ["7", "8", "9"], changed) for changed in range(4)]
+    one = [outcome_text(verb, Q, ["7"], changed) for changed in (0, 1)]
+    several = [outcome_text(verb, Q, ["7", "8", "9"], changed) for changed in range(4)]
     assert len({*one, *several}) == 6
     assert one[0].startswith("Nothing was changed. Message 7") and several[0].startswith("Nothing was changed.")
     assert several[1].startswith("1 of 3") and several[3].startswith("3 messages")
-    assert in_words(verb, Q, ["7"], 0, "It is acked.") == "Nothing was changed. It is acked."
+    assert outcome_text(verb, Q, ["7"], 0, "It is acked.") == "Nothing was changed. It is acked."
 
 
 def test_what_is_offered_in_each_state():
@@ -69,10 +69,10 @@ def test_what_is_offered_in_each_state():
 
 
 def test_ids_of_a_form():
-    assert given_ids(visit(id="5", id3="7", id2="5", id51="9"), 10) == ("5", "7")
+    assert requested_ids(visit(id="5", id3="7", id2="5", id51="9"), 10) == ("5", "7")
     for wrong in ({}, {"id": ""}, {"id": "x" * 11}):
         with pytest.raises(BadInput):
-            given_ids(visit(**wrong), 10)
+            requested_ids(visit(**wrong), 10)
 
 
 # --- the form of a message
@@ -112,7 +112,7 @@ def test_bytes_and_null():
     assert changed(was1=digest("0xff"), value1="0xff") == {}
     with pytest.raises(BadInput, match="hexadecimal"):
         changed(value1="0xf")
-    with pytest.raises(BadInput, match="somebody else"):
+    with pytest.raises(BadInput, match="another client"):
         changed(was1=digest("0x00"), value1="0x01")
     assert digest(None) != digest("NULL") != digest("")
 
@@ -155,10 +155,10 @@ def test_kinds_of_values_in_the_form():
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (Chosen("all"), ""),
-        (Chosen("no_error"), " WHERE last_error IS NULL"),
-        (Chosen("error", "it's %s"), " WHERE SUBSTRING(last_error, 1, 200) = 'it''s %s'"),
-        (Chosen("id", id="7"), " WHERE id = 7"),
+        (Selection("all"), ""),
+        (Selection("no_error"), " WHERE last_error IS NULL"),
+        (Selection("error", "it's %s"), " WHERE SUBSTRING(last_error, 1, 200) = 'it''s %s'"),
+        (Selection("id", id="7"), " WHERE id = 7"),
     ],
 )
 def test_no_piece_is_without_a_bound(of, expected):

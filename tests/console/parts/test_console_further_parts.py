@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.pages.queue_options import KINDS, composed, given_options, options_of
+from console.pages.queue_options import KINDS, composed, explicit_options, options_of
 from console.pages.receivers import connection_of, receiver
 from console.pages.seek import Count, Target, consequences, target_of
 from console.pages.system import Proxy, proxies
@@ -90,7 +90,8 @@ def test_a_value_stays_one_value_whatever_is_in_it(value):
 
 
 def test_the_options_of_a_definition():
-    found = given_options("CREATE QUEUE `q` (`a` text DEFAULT 'WITH (x = 1)') WITH (ack_wait = '30s', order_key = 'a')")
+    definition = "CREATE QUEUE `q` (`a` text DEFAULT 'WITH (x = 1)') WITH (ack_wait = '30s', order_key = 'a')"
+    found = explicit_options(definition)
     assert found == {"ack_wait": "30s", "order_key": "a"}
     names = {each.name: each.value for each in options_of(found, of_group=False)}
     assert names["ack_wait"] == "30s" and names["max_rate"] == "" and "filter" not in names
@@ -100,7 +101,7 @@ def test_the_options_of_a_definition():
 @pytest.mark.parametrize("definition", ["CREATE QUEUE", "SELECT 1", "CREATE QUEUE q (a INT) WITH (b"])
 def test_a_definition_that_is_none(definition):
     with pytest.raises(ValueError, match="definition"):
-        given_options(definition)
+        explicit_options(definition)
 
 
 # --- seeks
@@ -171,11 +172,11 @@ def will(first: int | None, between: Count, kind: str = "offset", **changed: Any
 
 
 def test_a_seek_back_and_forward():
-    assert "delivered to the group once more: 40," in will(11, Count(40))
+    assert "delivered to the group again: 40," in will(11, Count(40))
     assert "are skipped: the group never gets them: 30," in will(81, Count(30))
     assert "at most 100000" in will(81, Count(100_000, exact=False))
-    assert "where it is" in will(51, Count(0))
-    assert "No message lies between" in will(11, Count(0))
+    assert "is there already" in will(51, Count(0))
+    assert "no message in between" in will(11, Count(0))
 
 
 def test_a_seek_beyond_the_end():
@@ -186,14 +187,14 @@ def test_a_seek_says_what_is_dropped():
     said = will(11, Count(40), ready=3, waiting=2, in_flight=1, dead=4, paused=True)
     assert "3 ready, 2 waiting, 1 in flight" in said
     assert "handled twice" in said and "dead letters stay: 4" in said and "paused" in said
-    assert "nothing in its queue" in will(11, Count(40))
+    assert "no messages to drop" in will(11, Count(40))
     unknown = will(11, Count(40), ready=None)
     assert "drop" not in unknown, "what is not known is not told"
 
 
 def test_a_seek_to_a_time_that_cannot_be_found():
     said = will(None, Count(None, why="ERROR 1142: SELECT command denied"), "timestamp")
-    assert said.startswith("The group reads on, as far as is known.") and "skipped" not in said
+    assert said.startswith("The group continues, as far as is known.") and "skipped" not in said
 
 
 @pytest.mark.parametrize(

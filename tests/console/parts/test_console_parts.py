@@ -436,9 +436,9 @@ def test_values_for_programs():
 def test_problems_in_words():
     dead = replace(Q, table=default_dead_letter(Q.table))
     assert problems(Figures(Q, ready=0, receivers=0)) == ()
-    assert "nobody receives" in problems(Figures(Q, ready=3, receivers=0))[0]
-    assert "redrive or discard" in problems(Figures(dead, ready=3, receivers=0))[0]
+    assert "no receiver" in problems(Figures(Q, ready=3, receivers=0))[0]
+    assert "redriven or discarded" in problems(Figures(dead, ready=3, receivers=0))[0]
     assert problems(Figures(dead, ready=0, receivers=0)) == ()
     assert "paused" in problems(Figures(Q, ready=3, receivers=0, paused=True))[0]
-    assert "do not keep up" in problems(Figures(Q, ready=3, receivers=2, oldest_age=61))[0]
+    assert "too slow" in problems(Figures(Q, ready=3, receivers=2, oldest_age=61))[0]
     assert len(problems(Figures(Q, dead=1, parked=2, alarms=3, unmatched=4, problem="x"))) == 5

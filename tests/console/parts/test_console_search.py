@@ -12,7 +12,7 @@ from pymysql.constants import FIELD_TYPE
 from console.database import Column, with_values
 from console.pages.messages.message_rows import STATES
 from console.pages.messages.message_verbs import VERBS, Clauses, Statement, offered_for_state, statement_where
-from console.pages.messages.search import TESTS, Search, given_search, search_sql, searchable
+from console.pages.messages.search import TESTS, Search, requested_search, search_sql, searchable
 from console.rates import Rates
 from console.visits import BadInput, Visit
 from engine.model.queue import QueueName
@@ -77,13 +77,13 @@ NO_SEARCHES = [{"column": "n", "test": "like"}, {"column": "x" * 65}, {"column":
 @pytest.mark.parametrize("given_", NO_SEARCHES)
 def test_parameters_that_are_none(given_):
     with pytest.raises(BadInput):
-        given_search(visit(**given_))
+        requested_search(visit(**given_))
 
 
 def test_parameters():
-    assert given_search(visit()) == Search()
-    assert given_search(visit(test="null", value="x")) == Search(), "no column, no search"
-    assert given_search(visit(column="n")) == Search("n", "is", "")
+    assert requested_search(visit()) == Search()
+    assert requested_search(visit(test="null", value="x")) == Search(), "no column, no search"
+    assert requested_search(visit(column="n")) == Search("n", "is", "")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from console.rates import Rates
-from console.shared_reads import KEPT_MAX, SHARED_SECONDS, SharedReads
+from console.shared_reads import SHARED_READS_MAX, SHARED_SECONDS, SharedReads
 from console.visits import Page, Visit
 
 
@@ -74,6 +74,6 @@ async def test_an_error_is_for_those_who_wait_and_not_kept():
 
 async def test_it_is_bounded():
     world = World()
-    for n in range(KEPT_MAX * 2):
+    for n in range(SHARED_READS_MAX * 2):
         await world.ask(name=str(n))
-    assert len(world.shared._kept) <= KEPT_MAX
+    assert len(world.shared._reads) <= SHARED_READS_MAX

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from embedded.compile.budget import NODES_MAX, TEXT_MAX, TOKENS_MAX, CompileBudget
 from embedded.compile.definitions.read import read_definition
-from embedded.compile.effort import NODES_MAX, TEXT_MAX, TOKENS_MAX, Effort
 from embedded.compile.expressions.functions import FUNCTIONS
 from embedded.compile.plan import Modify
 from embedded.compile.schema import Schema
@@ -142,10 +142,10 @@ def test_in_itself_it_grows_with_its_input(template: str) -> None:
                 assert lengths[2] - lengths[1] <= 1.2 * (lengths[1] - lengths[0]) + 700, (leaf, place, lengths)
 
 
-def refused(sql: str, effort: Effort | None = None) -> tuple[int, str]:
+def refused(sql: str, budget: CompileBudget | None = None) -> tuple[int, str]:
     lifted = lift(sql)
     with pytest.raises(RewriteError) as error:
-        compile_statement(lifted.shape, lifted.values, SCHEMA, Modes(), effort)
+        compile_statement(lifted.shape, lifted.values, SCHEMA, Modes(), budget)
     return error.value.errno, error.value.message
 
 
@@ -186,9 +186,9 @@ def test_an_alias_that_is_written_out_again_and_again_is_refused() -> None:
 
 
 def test_a_compilation_that_is_stopped_ends() -> None:
-    effort = Effort()
-    effort.stop()
-    assert refused("SELECT 1 + 1", effort) == (1317, "Query execution was interrupted")
+    budget = CompileBudget()
+    budget.stop()
+    assert refused("SELECT 1 + 1", budget) == (1317, "Query execution was interrupted")
 
 
 def test_the_bounds_have_room_for_what_applications_send() -> None:

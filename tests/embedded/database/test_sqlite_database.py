@@ -224,7 +224,7 @@ async def test_close_fails_who_waits_and_may_be_called_twice(database):
     with pytest.raises(BackendUnavailable):
         await database.write(insert(2))
     with pytest.raises(BackendUnavailable):
-        database.borrow()
+        database.acquire_worker()
 
 
 async def test_functions_raise_their_own_errors(database):

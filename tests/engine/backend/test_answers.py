@@ -103,7 +103,7 @@ def test_rows_of_16_mib_and_more(size: int) -> None:
 
 def test_columns_are_kept_where_they_are_wanted() -> None:
     data = packets([*result([], 1, MORE), number(2), b"\x03def1", b"\x03def2", eof(), eof()])
-    assert read(data, keeps_columns=True).columns == [b"\x03def1", b"\x03def2"]
+    assert read(data, collect_columns=True).columns == [b"\x03def1", b"\x03def2"]
 
 
 @pytest.mark.parametrize("before", range(7))
@@ -136,7 +136,7 @@ def test_what_is_no_answer_is_refused(data: bytes) -> None:
 @given(st.lists(st.binary(max_size=12), max_size=6), st.booleans())
 def test_nonsense_is_refused_or_waited_for(payloads: list[bytes], keeps: bool) -> None:
     with contextlib.suppress(MalformedAnswer):
-        read(packets(payloads), keeps_columns=keeps)
+        read(packets(payloads), collect_columns=keeps)
 
 
 @given(st.binary(max_size=30), st.integers(0, 4))
@@ -165,7 +165,7 @@ def line() -> Iterator[tuple[Any, socket.socket]]:
 def test_a_command_and_its_answers(line: tuple[Any, socket.socket]) -> None:
     connection, server = line
     server.sendall(packets([ok(3, MORE), *result([(b"1",)], 1)]))
-    assert connection.ask("UPDATE t;SELECT 1") == [Answer([], 3), Answer([(b"1",)], 1)]
+    assert connection.run("UPDATE t;SELECT 1") == [Answer([], 3), Answer([(b"1",)], 1)]
     assert server.recv(100) == b"\x12\x00\x00\x00\x03UPDATE t;SELECT 1"
     assert connection.open
 
@@ -174,7 +174,7 @@ def test_an_error_leaves_the_connection_open(line: tuple[Any, socket.socket]) ->
     connection, server = line
     server.sendall(packets([INTERRUPTED]))
     with pytest.raises(pymysql.err.Error) as raised:
-        connection.ask("SELECT 1")
+        connection.run("SELECT 1")
     assert raised.value.args == (1317, "Query execution was interrupted") and connection.open
 
 
@@ -194,7 +194,7 @@ def test_a_line_that_is_lost_is_closed(line: tuple[Any, socket.socket], said: by
     if ends:
         server.shutdown(socket.SHUT_WR)
     with pytest.raises(pymysql.err.OperationalError) as raised:
-        connection.ask("SELECT 1")
+        connection.run("SELECT 1")
     assert raised.value.args[0] == errno and not connection.open
     assert isinstance(raised.value.__context__, TimeoutError) == (not ends and errno == 2013)
 
@@ -204,5 +204,5 @@ def test_an_answer_of_many_megabytes_comes_while_it_is_read(line: tuple[Any, soc
     rows = [(b"%d" % n, b"x" * 100_000) for n in range(200)]
     sender = threading.Thread(target=server.sendall, args=(packets(result(rows, 2)),))
     sender.start()
-    assert connection.ask("SELECT 1") == [Answer(rows, 200)]
+    assert connection.run("SELECT 1") == [Answer(rows, 200)]
     sender.join()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.backend.pool import IDLE_SECONDS_UNTRIED, SPARE_SECONDS, TRIES_MAX, WAKE_SECONDS, ThreadPool
+from engine.backend.pool import IDLE_SECONDS_UNTRIED, PING_SECONDS, SPARE_SECONDS, TRIES_MAX, ThreadPool
 from engine.model.errors import BackendError, BackendUnavailable
 
 
@@ -149,24 +149,24 @@ async def test_a_connection_idle_for_long_is_tried_first(pool, server):
 
 async def kept_awake(pool):
     """What the pool's timer does."""
-    await asyncio.wrap_future(pool._executor.submit(pool._keep_awake))
+    await asyncio.wrap_future(pool._executor.submit(pool._ping_idle))
 
 
 async def test_idle_connections_are_kept_awake_and_need_not_be_tried(pool, server):
     await pool.read(lambda connection: None)
     for _ in range(10):
-        server.time += WAKE_SECONDS
+        server.time += PING_SECONDS
         await kept_awake(pool)
     await pool.read(lambda connection: None)
     assert server.connections[0].log == ["ping"] * 10, "none more before its use"
     server.failing["ping"] = GONE
-    server.time += WAKE_SECONDS
+    server.time += PING_SECONDS
     await kept_awake(pool)
     assert server.connections[0].closed and pool.sessions == ()
 
 
 async def test_a_look_at_idle_connections_follows_another_as_long_as_there_are_any(server, monkeypatch):
-    monkeypatch.setattr("engine.backend.pool.WAKE_SECONDS", 0.001)
+    monkeypatch.setattr("engine.backend.pool.PING_SECONDS", 0.001)
     pool, pinged = ThreadPool(server.connect, size=2), asyncio.Event()
     loop, counts = asyncio.get_running_loop(), []
 
@@ -187,11 +187,11 @@ async def test_after_a_burst_all_but_one_connection_go_and_the_one_used_last_sta
     assert pool.sessions == ("0@here", "1@here")
     used = []
     while server.time < SPARE_SECONDS:
-        server.time += WAKE_SECONDS
+        server.time += PING_SECONDS
         await kept_awake(pool)
         await pool.read(used.append)
     assert len(set(used)) == 1, "what is kept awake does not come before what is used"
-    server.time += WAKE_SECONDS
+    server.time += PING_SECONDS
     await kept_awake(pool)
     assert [connection.closed for connection in server.connections] == [c is not used[0] for c in server.connections]
     server.time += 2 * SPARE_SECONDS

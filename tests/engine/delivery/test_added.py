@@ -108,7 +108,7 @@ async def test_a_message_that_was_delivered_before_is_left_to_a_look():
         receiver = await listening(w)
         await w.commit(Row(2, epoch=3), told=[2])
         assert receiver.ids == [1, 2] and receiver.epochs == [1, 4]
-        assert w.store.calls["look"] == 1
+        assert w.store.calls["poll"] == 1
 
 
 @in_virtual_time
@@ -213,7 +213,7 @@ async def test_a_receiver_that_leaves_meanwhile_gives_back_uncounted():
 
         async def leave():
             receiver.task.cancel()
-            later.append(asyncio.create_task(receiver.subscription.close(give_back=True)))
+            later.append(asyncio.create_task(receiver.subscription.close(release=True)))
             await settle()
 
         w.store.during["claim_added"] = leave
@@ -286,7 +286,7 @@ async def test_a_wrong_hint_whose_id_a_look_under_way_finds_is_followed_by_anoth
         w.store.latency = 0.01
         w.store.add(Row(2))  # around the proxy: found by the look after poll_interval
         poller = w.manager._receiver_sets.plain._poller
-        await pass_time(poller.next_look(make_spec()) - w.clock.monotonic() + 0.012)
+        await pass_time(poller.next_poll(make_spec()) - w.clock.monotonic() + 0.012)
         w.store.add(Row(7))
         w.engine.committed(CommitReport(touched=frozenset((NAME,)), added={NAME: (2,)}))
         await pass_time(CONFIRM_SECONDS + 0.1)

@@ -254,7 +254,7 @@ async def test_what_is_settled_between_the_look_and_the_lease_is_not_sent(heard)
         async def ack_meanwhile():
             w.ack(1, heard=heard)
 
-        w.store.during["look"] = ack_meanwhile
+        w.store.during["poll"] = ack_meanwhile
         await w.commit(Row(1), Row(2))
         assert receiver.ids == [2]
         assert w.store.tables[NAME][1].time_next is None and w.store.tables[NAME][1].epoch == 0
@@ -268,11 +268,11 @@ async def test_a_commit_costs_one_call_where_a_receiver_waits_and_nothing_else_d
         await w.commit(Row(1))
         calls = w.store.calls - before
         assert receiver.ids == [1]
-        assert (w.store.at_once - at_once, calls["look"], calls["claim"]) == (1, 1, 1)
+        assert (w.store.at_once - at_once, calls["poll"], calls["claim"]) == (1, 1, 1)
         await w.commit(*(Row(id_, time_next=id_) for id_ in range(2, 8)))
         calls = w.store.calls - before
         assert receiver.ids == [1, 2, 3, 4, 5, 6, 7]
-        assert (w.store.at_once - at_once, calls["look"], calls["claim"]) == (2, 2, 4), (
+        assert (w.store.at_once - at_once, calls["poll"], calls["claim"]) == (2, 2, 4), (
             "the rest is claimed from the cache"
         )
 
@@ -284,7 +284,7 @@ async def test_what_was_leased_for_a_receiver_that_left_meanwhile_goes_back_unco
 
         async def leave():
             receiver.task.cancel()
-            later.append(asyncio.create_task(receiver.subscription.close(give_back=True)))
+            later.append(asyncio.create_task(receiver.subscription.close(release=True)))
             await settle()
 
         w.store.during["claim"] = leave
@@ -398,9 +398,9 @@ async def test_a_locked_row_that_is_then_settled_is_forgotten():
         w.store.locked = set()
         w.ack(1, heard=False)
         await pass_time(2)
-        looks = w.store.calls["look"]
+        looks = w.store.calls["poll"]
         await pass_time(60)
-        assert w.store.calls["look"] == looks
+        assert w.store.calls["poll"] == looks
 
 
 @in_virtual_time

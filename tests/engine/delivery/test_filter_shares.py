@@ -8,7 +8,7 @@ from memory_store import MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
-from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares, ReceiverSetShare
+from engine.delivery.filter_shares import ACCOUNTS_MAX, POLLS_SECONDS, SHARE, FilterShares, ReceiverSetShare
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition
@@ -53,7 +53,9 @@ async def commits(w: World, seconds: float, first: int = 1) -> int:
 @in_virtual_time
 async def test_conditions_in_vain_take_a_bounded_part_of_the_time_and_all_have_their_turn():
     store = Busy(VirtualClock())
-    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+    async with world(
+        make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, sole_account=lambda user: False
+    ) as w:
         victim = await w.receive(user="victim")
         for number in range(CONDITIONS):
             await w.receive(user="attacker", condition=vain(number))
@@ -61,7 +63,7 @@ async def test_conditions_in_vain_take_a_bounded_part_of_the_time_and_all_have_t
         sent = await commits(w, SECONDS)
         assert victim.ids == list(range(1, sent))
         spent = sum(store.scans.values()) * LOOK_SECONDS
-        assert spent <= LOOKS_SECONDS + SECONDS * SHARE + CONDITIONS * LOOK_SECONDS
+        assert spent <= POLLS_SECONDS + SECONDS * SHARE + CONDITIONS * LOOK_SECONDS
         assert spent >= SECONDS * SHARE / 2, "the share is there to be used"
         assert max(store.scans.values()) - min(store.scans.values()) <= 1
 
@@ -78,7 +80,9 @@ async def test_a_pass_does_nothing_for_conditions_in_debt(monkeypatch):
         await step(receiver_set, result)
 
     monkeypatch.setattr(ReceiverSet, "step", counted)
-    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+    async with world(
+        make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, sole_account=lambda user: False
+    ) as w:
         await w.receive(user="victim")
         for number in range(CONDITIONS):
             await w.receive(user="attacker", condition=vain(number))
@@ -101,7 +105,9 @@ async def test_a_commit_is_not_told_to_each_condition_in_debt(monkeypatch):
         return touched(receiver_set)
 
     monkeypatch.setattr(ReceiverSet, "touched", counted)
-    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+    async with world(
+        make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, sole_account=lambda user: False
+    ) as w:
         victim = await w.receive(user="victim")
         for number in range(CONDITIONS):
             await w.receive(user="attacker", condition=vain(number))
@@ -160,7 +166,7 @@ async def test_nobody_waits_while_no_other_account_is_connected():
 @in_virtual_time
 async def test_an_honest_condition_is_served_soon_beside_an_attacker():
     store = Busy(VirtualClock())
-    async with world(make_spec(prefetch=1000), store=store, alone=lambda user: False) as w:
+    async with world(make_spec(prefetch=1000), store=store, sole_account=lambda user: False) as w:
         for number in range(CONDITIONS):
             await w.receive(user="attacker", condition=vain(number))
         honest = await w.receive(user="honest", condition=Condition("id % 7 == 0", text="seventh"))
@@ -188,9 +194,9 @@ async def test_no_more_accounts_are_kept_than_the_bound_and_no_debt_is_forgotten
     clock = VirtualClock()
     shares = FilterShares(clock, lambda user: False)
     shares.charge("attacker", False, 1.0)
-    shares.charge("fullest", False, LOOKS_SECONDS / 8)
+    shares.charge("fullest", False, POLLS_SECONDS / 8)
     for number in range(ACCOUNTS_MAX + 20):
-        shares.charge(f"user {number}", False, LOOKS_SECONDS / 2)
+        shares.charge(f"user {number}", False, POLLS_SECONDS / 2)
         assert len(shares._accounts) <= ACCOUNTS_MAX
     assert shares.ready_at("attacker", False, clock.monotonic()) > 0
     assert "fullest" not in shares._accounts
@@ -199,8 +205,8 @@ async def test_no_more_accounts_are_kept_than_the_bound_and_no_debt_is_forgotten
 @in_virtual_time
 async def test_of_accounts_that_are_all_in_debt_the_one_that_owes_least_is_forgotten():
     shares = FilterShares(VirtualClock(), lambda user: False)
-    shares.charge("least", False, LOOKS_SECONDS * 1.5)
+    shares.charge("least", False, POLLS_SECONDS * 1.5)
     for number in range(ACCOUNTS_MAX):
-        shares.charge(f"user {number}", False, LOOKS_SECONDS * 2)
+        shares.charge(f"user {number}", False, POLLS_SECONDS * 2)
     assert len(shares._accounts) == ACCOUNTS_MAX
     assert "least" not in shares._accounts

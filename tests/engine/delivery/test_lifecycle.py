@@ -45,7 +45,7 @@ async def test_an_idle_queue_with_a_hundred_receivers_causes_no_more_than_the_sa
         assert database_work(w) == 1
         await pass_time(3600)
         assert 119 <= database_work(w) <= 121
-        assert w.store.calls["look"] == database_work(w)
+        assert w.store.calls["poll"] == database_work(w)
 
 
 @in_virtual_time
@@ -117,7 +117,7 @@ async def test_a_look_that_ends_after_the_last_receiver_left_leaves_nothing_behi
         async def leave():
             await receiver.close()
 
-        w.store.during["look"] = leave
+        w.store.during["poll"] = leave
         await w.commit(Row(1))
         assert repr(w.manager) == "<MessageManager main.q idle subscribers=0 cached=0 in_flight=0 sent=0>"
 
@@ -131,9 +131,9 @@ async def test_streams_survive_an_outage_and_go_on_when_it_is_over(caplog):
         receiver = await w.receive()
         w.store.down = GONE
         await w.commit(Row(1))
-        tries = w.store.calls["look"]
+        tries = w.store.calls["poll"]
         await pass_time(60)
-        assert w.store.calls["look"] - tries <= 6 + 12, "0.1 s doubling to 5 s"
+        assert w.store.calls["poll"] - tries <= 6 + 12, "0.1 s doubling to 5 s"
         w.store.down = None
         await pass_time(5.1)
         assert receiver.ids == [1] and not receiver.ended.is_set()
@@ -150,7 +150,7 @@ async def test_a_claim_that_failed_is_made_again(error):
         async def fail():
             raise error
 
-        w.store.during["look"] = _fail_next(w, "claim", error)
+        w.store.during["poll"] = _fail_next(w, "claim", error)
         await w.commit(Row(1))
         await pass_time(1)
         assert receiver.ids == [1]
@@ -172,7 +172,7 @@ def _fail_next(w, name, error):
 async def test_a_claim_of_unknown_outcome_is_undone_before_its_messages_go_to_anybody():
     async with world(make_spec(ack_wait_ns=3600 * SECOND)) as w:
         receiver = await w.receive()
-        w.store.during["look"] = _break_after_claim(w)
+        w.store.during["poll"] = _break_after_claim(w)
         await w.commit(Row(1))
         assert receiver.ids == [] and w.store.tables[NAME][1].epoch == 1
         await pass_time(1)
@@ -273,7 +273,7 @@ async def test_close_leaves_what_a_connection_holds_of_results_that_have_ended()
         await w.commit(Row(1), Row(2))
         polled = await w.fetch(limit=2, connection_id=7, by_connection=True)
         await w.engine.close()
-        await polled.subscription.let_go()
+        await polled.subscription.release_leases()
         assert all(row.epoch == 1 and is_lease_end(row.due_ns) for row in w.store.tables[NAME].values())
 
 
@@ -328,7 +328,7 @@ async def test_a_dropped_queue_ends_its_streams():
         await w.engine.refresh_catalog()
         await receiver.ended.wait()
         assert isinstance(receiver.error, QueueNotFound) and receiver.error.errno == 1146
-        await receiver.subscription.close(give_back=True)
+        await receiver.subscription.close(release=True)
         with pytest.raises(QueueNotFound):
             await w.engine.subscribe(SubscribeRequest(NAME))
 
@@ -445,7 +445,7 @@ async def test_a_purge_pass_ends_after_one_poll_interval():
         w.ack(*range(1, 10_001))
         await pass_time(0.001)
         w.store.latency = 0.5
-        purged = await w.engine._served[NAME].purger.run_once()
+        purged = await w.engine._queues[NAME].purger.run_once()
         assert purged.more and purged.batches == 2 and purged.messages < 1000
 
 
@@ -456,7 +456,7 @@ async def test_a_purge_rests_for_twice_the_time_it_takes_and_makes_small_batches
         w.ack(*range(1, 1002))
         await pass_time(0.001)
         w.store.latency = 0.1
-        began, purger = w.time, w.engine._served[NAME].purger
+        began, purger = w.time, w.engine._queues[NAME].purger
         assert (await purger.run_once()).batches == 3
         assert w.time - began == pytest.approx(2 * 0.3 + 0.1), "500, 500, 1"
         w.store.fill(range(2000, 2751))
@@ -499,7 +499,7 @@ async def test_a_defect_in_the_background_is_heard_of_and_survived(caplog):
         async def defect():
             raise ZeroDivisionError
 
-        w.store.during["look"] = defect
+        w.store.during["poll"] = defect
         await w.commit(Row(1))
         await pass_time(3)
         assert receiver.ids == [1]

@@ -29,7 +29,7 @@ class Wire:
     def committed(self, report: CommitReport) -> None:
         self.said.append(report)
         if self.to is not None and not self.cut:
-            self.to.heard(report)
+            self.to.on_remote_commit(report)
 
     async def catalog_changed(self) -> None:
         self.refreshes += 1
@@ -111,7 +111,7 @@ async def test_ids_heard_that_are_not_known_here_do_not_ask_the_table():
         await settle(500)
         before = other.counters()["rechecks"]
         for number in range(50):
-            other.engine.heard(CommitReport(settled={NAME: (f"theirs{number}",)}))
+            other.engine.on_remote_commit(CommitReport(settled={NAME: (f"theirs{number}",)}))
         await settle(500)
         assert other.counters()["rechecks"] == before
         other.engine.committed(CommitReport(settled={NAME: ("unknown",)}))
@@ -158,7 +158,7 @@ async def test_words_that_were_lost_are_made_good_by_one_look():
         await one.commit(Row(2))
         await settle(500)
         assert receiver.ids == [1]
-        other.engine.missed()
+        other.engine.on_remote_commits_lost()
         await settle(500)
         assert receiver.ids == [1, 2]
 
@@ -201,7 +201,7 @@ async def test_only_one_of_them_purges():
         await pass_time(2 * 3600)
         assert one.counters()["purged"] == 1
         assert other.counters()["purged"] == 0
-        assert other.engine._served[NAME].purger is None
+        assert other.engine._queues[NAME].purger is None
 
 
 @in_virtual_time

@@ -14,7 +14,7 @@ from engine.delivery.context import WorkContext
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Poller
 from engine.model.queue import MessageKey
-from engine.store.base import Look
+from engine.store.base import PollResult
 
 
 @in_virtual_time
@@ -27,11 +27,11 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     poller = Poller(context, cache, conflicts)
     conflicts.add(1, clock.monotonic())
     poller.start(5)
-    looked = poller.finish(Look(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
+    looked = poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
     assert not looked.complete
-    assert not poller.look_due(queue, hungry=True)
+    assert not poller.poll_due(queue, needs_more=True)
     await pass_time(FIRST_PAUSE_SECONDS)
-    assert poller.look_due(queue, hungry=True)
+    assert poller.poll_due(queue, needs_more=True)
     poller.start(5)
-    poller.finish(Look(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
-    assert poller.look_due(queue, hungry=True), "what may be claimed is"
+    poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
+    assert poller.poll_due(queue, needs_more=True), "what may be claimed is"

@@ -30,7 +30,7 @@ from engine.model.backoff import (
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
-from engine.store.base import LeaseStanding
+from engine.store.base import LeaseState
 
 durations = st.integers(min_value=10_000_000, max_value=3650 * 86400 * SECOND)
 jitters = st.floats(min_value=2 / 3, max_value=4 / 3, exclude_max=True)
@@ -158,11 +158,11 @@ def test_a_partial_look_replaces_its_range_and_leaves_the_rest(old, new, count, 
     cache = MessageCache(limit)
     cache.merge(old, more=False)
     before = sorted(old)[:limit]
-    look = sorted(new)[:count]
-    cache.merge(look, more=True)
-    ids = {key.id for key in look}
-    beyond = [key for key in before if key.id not in ids and key > look[-1]] if look else []
-    assert in_order(cache) == (look + beyond)[:limit]
+    poll = sorted(new)[:count]
+    cache.merge(poll, more=True)
+    ids = {key.id for key in poll}
+    beyond = [key for key in before if key.id not in ids and key > poll[-1]] if poll else []
+    assert in_order(cache) == (poll + beyond)[:limit]
 
 
 @given(found=unique_keys, gone=st.sets(st.integers(0, 30)), count=st.integers(0, 30))
@@ -215,12 +215,12 @@ def test_leases_compared_with_the_table():
         leases.add("a", [(message(id_), 10.0)], 0.0)
     until = 100 + 5 * 10**9
     found = {
-        1: LeaseStanding(1, 100),  # as it was
-        2: LeaseStanding(1, until - until % 1000 + 1),  # renewed
-        3: LeaseStanding(1, until - until % 1000),  # nacked: no lease's end
-        4: LeaseStanding(0, until - until % 1000 + 1),  # released, and leased again somewhere
-        5: LeaseStanding(2, until - until % 1000 + 1),  # leased anew
-        6: LeaseStanding(1, None),
+        1: LeaseState(1, 100),  # as it was
+        2: LeaseState(1, until - until % 1000 + 1),  # renewed
+        3: LeaseState(1, until - until % 1000),  # nacked: no lease's end
+        4: LeaseState(0, until - until % 1000 + 1),  # released, and leased again somewhere
+        5: LeaseState(2, until - until % 1000 + 1),  # leased anew
+        6: LeaseState(1, None),
     }
     assert tuple(map(len, leases.compare([1, 2, 3, 4, 5, 6, 7, 99], found, {2: True}))) == (1, 4)
     assert sorted(leases.ids()) == [1, 2]
@@ -231,7 +231,7 @@ def test_leases_compared_with_the_table():
 
 def test_a_lease_of_another_at_the_same_epoch_is_not_given_back():
     """RELEASE takes the epoch back, so the next lease has the same, and looks like a renewal."""
-    leases, again = InFlight(), LeaseStanding(1, 5_000_000_001)
+    leases, again = InFlight(), LeaseState(1, 5_000_000_001)
     leases.add("a", [(message(1), 10.0)], 0.0)
     leases.add("a", [(message(2), 10.0)], 0.0)
     assert tuple(map(len, leases.compare([1, 2], {1: again, 2: again}, {1: False}))) == (0, 1)
@@ -282,7 +282,7 @@ def test_settled_deadlines_do_not_pile_up():
         leases.add("a", [(message(id_), 1e9) for id_ in range(start, start + 100)], 0.0)
         leases.settle(range(start, start + 99))
         leases.settle([start + 99] if start % 1000 else [])
-    assert leases._noted < 2000 and len(leases) == 100
+    assert leases._deadline_count < 2000 and len(leases) == 100
 
 
 # --- conflicts
@@ -296,10 +296,10 @@ def test_a_conflict_pauses_longer_each_time_and_is_forgotten_when_no_longer_offe
         assert conflicts.blocks(1, now)
         pauses.append(round(conflicts.next_retry() - now, 3))
         now = conflicts.next_retry()
-        conflicts.looked([1], now)
+        conflicts.polled([1], now)
         assert not conflicts.blocks(1, now) and conflicts.next_retry() is None
     assert pauses == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
-    conflicts.looked([2], now)
+    conflicts.polled([2], now)
     assert len(conflicts) == 0
 
 
@@ -330,8 +330,8 @@ def test_shares_are_fair(capacities, available):
     assert sum(shares) == min(available, sum(capacities))
     assert all(0 <= share <= capacity for share, capacity in zip(shares, capacities, strict=True))
     # Nobody with room to spare got two fewer than another.
-    hungry = [share for share, capacity in zip(shares, capacities, strict=True) if share < capacity]
-    assert not hungry or max(shares) - min(hungry) <= 1
+    needs_more = [share for share, capacity in zip(shares, capacities, strict=True) if share < capacity]
+    assert not needs_more or max(shares) - min(needs_more) <= 1
 
 
 # --- identity

@@ -8,18 +8,18 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import Receiver, World, world
 
-from engine.model.commit_report import CommitReport, PutOff
+from engine.model.commit_report import CommitReport, Postponement
 from engine.model.option_values import NS_PER_SECOND as SECOND
 
 
-def put_off(w: World, *ids: int, seconds: float, told_ns: int | None = None, sent_at: float | None = None) -> None:
+def postponed(w: World, *ids: int, seconds: float, told_ns: int | None = None, sent_at: float | None = None) -> None:
     """A NACK that puts off these messages, committed and heard of at once."""
     sent_at = w.clock.monotonic() if sent_at is None else sent_at
     for id_ in ids:
         w.store.tables[NAME][id_].time_next = w.clock.now_ns() + int(seconds * SECOND)
     delay_ns = int(seconds * SECOND) if told_ns is None else told_ns
     w.engine.committed(
-        CommitReport(touched=frozenset((NAME,)), changed={NAME: ids}, put_off={NAME: PutOff(sent_at, delay_ns)})
+        CommitReport(touched=frozenset((NAME,)), changed={NAME: ids}, postponed={NAME: Postponement(sent_at, delay_ns)})
     )
 
 
@@ -36,14 +36,14 @@ async def received(w: World, *ids: int, **request: object) -> Receiver:
 async def test_nothing_is_asked_and_the_message_comes_when_it_falls_due():
     async with world() as w:
         receiver = await received(w, 1, 2)
-        put_off(w, 1, seconds=5.0)
+        postponed(w, 1, seconds=5.0)
         await settle()
         assert receiver.subscription.unacked == 1
         await pass_time(4.5)
-        assert receiver.ids == [1, 2] and not w.store.calls["unsettled"] and not w.store.calls["look"]
+        assert receiver.ids == [1, 2] and not w.store.calls["unsettled"] and not w.store.calls["poll"]
         await pass_time(1.0)
         assert receiver.ids == [1, 2, 1] and receiver.epochs[-1] == 2
-        assert w.store.calls["look"] == 1, "one, when it fell due"
+        assert w.store.calls["poll"] == 1, "one, when it fell due"
 
 
 @in_virtual_time
@@ -53,7 +53,7 @@ async def test_a_receiver_whose_window_was_full_gets_another():
         await w.commit(Row(2))
         assert receiver.ids == [1]
         w.store.calls.clear()
-        put_off(w, 1, seconds=600.0)
+        postponed(w, 1, seconds=600.0)
         await settle()
         assert receiver.ids == [1, 2] and not w.store.calls["unsettled"]
 
@@ -63,11 +63,11 @@ async def test_a_receiver_whose_window_was_full_gets_another():
 async def test_by_the_backoff_of_the_queue_it_is_looked_for_from_its_least_on(options: dict[str, int]):
     async with world(make_spec(min_backoff_ns=4 * SECOND, max_backoff_ns=60 * SECOND, **options)) as w:
         receiver = await received(w, 1)
-        put_off(w, 1, seconds=5.0, told_ns=0)
+        postponed(w, 1, seconds=5.0, told_ns=0)
         await settle()
-        assert not w.store.calls["unsettled"] + w.store.calls["look"]
+        assert not w.store.calls["unsettled"] + w.store.calls["poll"]
         await pass_time(3.9)
-        assert not w.store.calls["look"]
+        assert not w.store.calls["poll"]
         await pass_time(1.5)
         assert receiver.ids == [1, 1]
 
@@ -80,7 +80,7 @@ async def test_the_last_failure_has_dead_letters_looked_for(attempts: int, looks
         await received(w, 1)
         await settle()
         w.store.calls.clear()
-        put_off(w, 1, seconds=600.0)
+        postponed(w, 1, seconds=600.0)
         await settle()
         assert bool(w.store.calls["rejected"]) is looks
         assert not w.store.calls["unsettled"]
@@ -97,7 +97,9 @@ async def test_a_lease_made_after_the_statement_was_sent_is_asked_about():
         lease_end = w.store.tables[NAME][1].time_next
         w.store.calls.clear()
         w.engine.committed(
-            CommitReport(touched=frozenset((NAME,)), changed={NAME: (1,)}, put_off={NAME: PutOff(sent_at, SECOND)})
+            CommitReport(
+                touched=frozenset((NAME,)), changed={NAME: (1,)}, postponed={NAME: Postponement(sent_at, SECOND)}
+            )
         )
         await settle()
         assert w.store.calls["unsettled"] == 1 and receiver.ids == [1]
@@ -113,7 +115,7 @@ async def test_what_is_not_in_flight_here_is_looked_for():
             CommitReport(
                 touched=frozenset((NAME,)),
                 changed={NAME: (1, 2)},
-                put_off={NAME: PutOff(w.clock.monotonic(), 60 * SECOND)},
+                postponed={NAME: Postponement(w.clock.monotonic(), 60 * SECOND)},
             )
         )
         await settle()
@@ -127,7 +129,7 @@ async def test_while_a_pass_is_under_way_the_table_is_asked():
         w.store.latency = 1.0
         w.engine.committed(CommitReport(touched=frozenset((NAME,))))
         await pass_time(0.5)
-        put_off(w, 1, seconds=1.0)
+        postponed(w, 1, seconds=1.0)
         w.store.latency = 0.0
         await pass_time(3.0)
         assert w.store.calls["unsettled"] == 1
@@ -141,6 +143,6 @@ async def test_where_its_end_lets_another_go_the_table_is_looked_at():
         await w.commit(Row(1), Row(2))
         await pass_time(2.0)
         assert receiver.ids == [1]
-        put_off(w, 1, seconds=600.0)
+        postponed(w, 1, seconds=600.0)
         await pass_time(1.0)
         assert receiver.ids == [1, 2]

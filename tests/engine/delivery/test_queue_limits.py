@@ -12,11 +12,11 @@ from memory_store import Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
-from engine.delivery.claim_pause import COMMIT_SECONDS, PLACES_SECONDS, ClaimPause
+from engine.delivery.claim_pause import COMMIT_SECONDS, SLOTS_SECONDS, ClaimPause
 from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Condition
-from engine.store.base import Hold
+from engine.store.base import LimitWait
 from engine.store.limits import Rate
 
 NOW = VirtualClock.START_NS
@@ -80,16 +80,16 @@ def test_a_time_of_a_slower_rate_or_of_a_clock_set_back_does_not_stop_the_queue(
 @in_virtual_time
 async def test_a_gate_opens_by_time_and_for_places_by_word():
     pause = ClaimPause(VirtualClock())
-    pause.begin(Hold(5 * SECOND, for_places=False))
-    pause.freed()
+    pause.begin(LimitWait(5 * SECOND, for_concurrency=False))
+    pause.on_slot_freed()
     assert pause.active, "a settlement changes no rate"
     await pass_time(5)
     assert not pause.active
-    pause.begin(Hold(30 * SECOND, for_places=True))
-    assert pause.ends_at == pytest.approx(1005 + PLACES_SECONDS)
-    pause.perhaps_freed()
+    pause.begin(LimitWait(30 * SECOND, for_concurrency=True))
+    assert pause.ends_at == pytest.approx(1005 + SLOTS_SECONDS)
+    pause.maybe_slot_freed()
     assert pause.ends_at == pytest.approx(1005 + COMMIT_SECONDS)
-    pause.freed()
+    pause.on_slot_freed()
     assert not pause.active
 
 

@@ -45,7 +45,7 @@ async def test_a_renewal_that_cannot_be_asked_about_ends_no_lease():
         w.store.down = None
         await pass_time(30.0)
         assert receiver.subscription.unacked == 1 and w.counters()["expired"] == 0
-        await receiver.subscription.close(give_back=True)
+        await receiver.subscription.close(release=True)
         await pass_time(5.0)
         assert (w.store.tables[NAME][1].time_next or 0) <= w.clock.now_ns(), "its renewed lease is given back"
 
@@ -72,4 +72,4 @@ async def test_renewals_of_what_is_settled_are_forgotten():
             await w.commit(Row(id_))
             w.manager.changed([id_], renewed=True)
             w.ack(id_)
-        assert len(w.manager._rechecker._wanted) <= 1001
+        assert len(w.manager._rechecker._requested) <= 1001

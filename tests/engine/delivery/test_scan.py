@@ -40,9 +40,9 @@ async def scan_all(bench, condition, limit, span, floor_ns=None):
     ids, after, pages = [], None, 0
     while True:
         scanned = await bench.store.scan(bench.spec, condition, Page(limit, span, after, floor_ns))
-        assert scanned.look.more == (scanned.position is not None)
-        assert len(scanned.look.keys) <= limit
-        ids += [key.id for key in scanned.look.keys]
+        assert scanned.poll.more == (scanned.position is not None)
+        assert len(scanned.poll.keys) <= limit
+        ids += [key.id for key in scanned.poll.keys]
         pages += 1
         after = scanned.position
         if after is None:
@@ -85,12 +85,12 @@ async def test_a_scan_tells_when_the_next_falls_due(bench):
     later = await bench.now_ns() + 3600 * SECOND
     await bench.add(Row(1, 50, 0), Row(2, 50, later))
     scanned = await bench.store.scan(bench.spec, NOTHING, Page(10, 10))
-    assert (scanned.look.keys, scanned.look.next_due_ns) == ((), later)
+    assert (scanned.poll.keys, scanned.poll.next_due_ns) == ((), later)
 
 
 async def test_a_scan_of_nothing(bench):
     scanned = await bench.store.scan(bench.spec, ALL, Page(10, 10))
-    assert (scanned.look.keys, scanned.position, scanned.look.next_due_ns) == ((), None, None)
+    assert (scanned.poll.keys, scanned.position, scanned.poll.next_due_ns) == ((), None, None)
 
 
 async def test_a_claim_leases_only_what_fits(bench):
@@ -117,7 +117,7 @@ async def test_each_message_goes_to_whom_it_fits():
         await w.commit(*(Row(id_) for id_ in range(1, 101)))
         assert sorted(odd.ids) == list(range(1, 101, 2))
         assert sorted(even.ids) == list(range(2, 101, 2))
-        assert w.store.calls["look"] == 0
+        assert w.store.calls["poll"] == 0
 
 
 @in_virtual_time
@@ -349,7 +349,7 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     scanner = scanner_of(store, clock, cache)
     spans, began = [], clock.monotonic()
     while True:
-        await pass_time(max(0.0, scanner.next_time(spec, hungry=True) - clock.monotonic()))
+        await pass_time(max(0.0, scanner.next_time(spec, needs_more=True) - clock.monotonic()))
         before = store.examined
         looked = await scanner.run_once(spec, 10)
         spans.append(store.examined - before)
@@ -364,7 +364,7 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     until = clock.monotonic() + 0.9 * REST * 1.0
     while clock.monotonic() < until:
         store.add(Row(400_001 + looks, time_next=clock.now_ns()))
-        scanner.want()
+        scanner.request_poll()
         while not (await scanner.run_once(spec, 10)).complete:
             pass
         looks += 1
@@ -372,7 +372,7 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
         await pass_time(0.5)
     assert store.examined - examined <= looks * 50
     await pass_time(REST)
-    assert scanner.look_due(spec, hungry=False)
+    assert scanner.poll_due(spec, needs_more=False)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -36,8 +36,8 @@ class StandingStill:
 
 @pytest.mark.parametrize(
     ("call", "told", "backlog"),
-    [("look_and_claim", (), 1), ("claim_added", (1,), 1), ("claim", (), 2000)],
-    ids=["look and claim", "what a commit told", "a backlog"],
+    [("poll_and_claim", (), 1), ("claim_added", (1,), 1), ("claim", (), 2000)],
+    ids=["poll and claim", "what a commit told", "a backlog"],
 )
 @in_virtual_time
 async def test_a_claim_that_is_answered_after_its_leases_is_not_handed_out(call, told, backlog):
@@ -65,14 +65,14 @@ async def test_a_claim_that_is_answered_late_is_measured_from_before_it_was_sent
     """Answered after three quarters of its lease, it is handed out with what is left."""
     async with world(SPEC) as w:
         receiver = await w.receive()
-        StandingStill(w, "look_and_claim", 1.5)
+        StandingStill(w, "poll_and_claim", 1.5)
         await w.commit(Row(1))
         await pass_time(1.6)
         (batch,) = receiver.batches
         assert receiver.subscription.seconds_left(batch) == pytest.approx(0.4, abs=0.01)
-        assert receiver.subscription.drop_over(batch) == ()
+        assert receiver.subscription.drop_expired(batch) == ()
         await pass_time(0.5)
-        assert list(receiver.subscription.drop_over(batch)) == [0]
+        assert list(receiver.subscription.drop_expired(batch)) == [0]
 
 
 @in_virtual_time
@@ -101,7 +101,7 @@ async def test_what_waits_in_a_buffer_until_its_lease_is_over_goes_to_another():
         heir = await w.receive()
         await pass_time(2.1)
         assert heir.ids == [1, 2]
-        assert list(slow.subscription.drop_over(batch.part(1))) == [0] and slow.subscription.sent == 1
+        assert list(slow.subscription.drop_expired(batch.part(1))) == [0] and slow.subscription.sent == 1
         await pass_time(0.5)
         assert [w.store.tables[NAME][n].epoch for n in (1, 2)] == [2, 2], "the heir's leases stand"
 
@@ -113,7 +113,7 @@ async def test_what_waits_in_a_buffer_and_was_not_leased_again_is_no_attempt():
         await w.commit(Row(1))
         await pass_time(2.1)
         (batch,) = slow.batches
-        assert list(slow.subscription.drop_over(batch)) == [0]
+        assert list(slow.subscription.drop_expired(batch)) == [0]
         await pass_time(0.5)
         assert w.store.tables[NAME][1].epoch == 0 and slow.subscription.sent == 0
         assert not slow.subscription.unacked
@@ -129,9 +129,9 @@ async def test_a_lease_renewed_while_its_message_waits_in_a_buffer_goes_on():
         row.time_next += 10 * SECOND
         w.engine.committed(CommitReport(changed={NAME: (1,)}))
         await pass_time(3.0)
-        assert not slow.subscription.drop_over(batch)
+        assert not slow.subscription.drop_expired(batch)
         await pass_time(10.0)
-        assert list(slow.subscription.drop_over(batch)) == [0]
+        assert list(slow.subscription.drop_expired(batch)) == [0]
 
 
 @pytest.mark.parametrize("mode", [WaitMode.WAIT, WaitMode.NOWAIT])
@@ -142,11 +142,11 @@ async def test_a_result_from_which_everything_is_dropped_does_not_end_as_if_noth
         subscription = await w.engine.subscribe(SubscribeRequest(NAME, limit=1, wait_mode=mode, wait_seconds=5.0))
         batch = await anext(subscription)
         await pass_time(2.1)
-        assert list(subscription.drop_over(batch)) == [0]
+        assert list(subscription.drop_expired(batch)) == [0]
         with pytest.raises(LockWaitTimeout) as ended:
             await anext(subscription)
         assert ended.value.errno == 1205
-        await subscription.close(give_back=True)
+        await subscription.close(release=True)
 
 
 @in_virtual_time
@@ -159,6 +159,6 @@ async def test_a_result_that_is_not_at_its_limit_is_given_others():
         batch = await anext(subscription)
         assert len(batch.rows) == 2
         await pass_time(2.1)
-        assert list(subscription.drop_over(batch)) == [0, 1]
+        assert list(subscription.drop_expired(batch)) == [0, 1]
         assert len((await anext(subscription)).rows) == 2
-        await subscription.close(give_back=True)
+        await subscription.close(release=True)

@@ -93,8 +93,8 @@ class Simulation:
             subscription = await self.world.engine.subscribe(request)
             with contextlib.suppress(EngineError):
                 normal = await self.consume(subscription)
-                await subscription.close(give_back=not normal)
-            await subscription.close(give_back=True)
+                await subscription.close(release=not normal)
+            await subscription.close(release=True)
             await pass_time(self.chance.uniform(0.1, 3))
 
     async def consume(self, subscription) -> bool:
@@ -143,5 +143,5 @@ async def test_simulation(seed):
     simulation = Simulation(seed)
     await simulation.run()
     assert simulation.delivered >= MESSAGES
-    assert repr(simulation.world.engine._served) == "{}"
+    assert repr(simulation.world.engine._queues) == "{}"
     await settle()

@@ -70,7 +70,7 @@ async def test_a_look_for_a_receiver_that_is_gone_is_no_answer_to_the_next():
     async with world() as w:
         gone = await w.receive()
         answered = asyncio.Event()
-        w.store.during["look"] = answered.wait
+        w.store.during["poll"] = answered.wait
         await w.commit(Row(1, time_next=w.clock.now_ns() + 7200 * SECOND))
         await gone.close()
         await w.commit(Row(2))
@@ -123,7 +123,7 @@ async def test_limit_ends_an_endless_stream_after_that_many():
         assert not receiver.ended.is_set()
         await w.commit(Row(3), Row(4))
         assert receiver.ended.is_set() and receiver.ids == [1, 2, 3]
-        await receiver.subscription.close(give_back=False)
+        await receiver.subscription.close(release=False)
         await settle()
         leased = [row.id for row in w.store.tables[NAME].values() if row.epoch]
         assert sorted(leased) == sorted(receiver.ids), "leases of a result that ended normally stand"
@@ -161,8 +161,8 @@ async def test_end_wakes_a_waiting_consumer_with_the_error():
         await receiver.ended.wait()
         assert isinstance(receiver.error, StreamKilled)
         receiver.subscription.end(StreamKilled("again"))
-        await receiver.subscription.close(give_back=True)
-        await receiver.subscription.close(give_back=True)
+        await receiver.subscription.close(release=True)
+        await receiver.subscription.close(release=True)
         assert repr(w.manager) == "<MessageManager main.q idle subscribers=0 cached=0 in_flight=0 sent=0>"
 
 
@@ -201,7 +201,7 @@ async def test_a_reader_that_gives_up_waiting_loses_nothing():
             if not got:
                 got = [message.id for message in (await anext(subscription)).messages]
             assert got == [id_]
-        await subscription.close(give_back=True)
+        await subscription.close(release=True)
 
 
 @in_virtual_time
@@ -217,7 +217,7 @@ async def test_who_stops_waiting_goes_to_the_end_of_the_line():
         await settle()
         await w.commit(Row(1))
         assert second.ids == [1] and not reading.done()
-        await first.close(give_back=True)
+        await first.close(release=True)
         with pytest.raises(StopAsyncIteration):
             await reading
 
@@ -237,7 +237,7 @@ async def test_the_messages_of_a_receiver_that_is_gone_go_to_another_at_once_fir
         w.store.fill(range(1, 10))
         gone = await w.receive(reading=False)
         assert gone.ids == [1, 2, 3]
-        await gone.close(give_back=True)
+        await gone.close(release=True)
         other = await w.receive()
         assert other.ids == list(range(1, 10)) and other.times[0] == 1000.0
         assert other.epochs == [2, 2, 2, 1, 1, 1, 1, 1, 1], "counted as an attempt"
@@ -251,7 +251,7 @@ async def test_only_what_is_unacked_goes_back():
         gone = await w.receive()
         w.ack(2)
         w.ack(3, heard=False)
-        await gone.close(give_back=True)
+        await gone.close(release=True)
         assert (await w.fetch()).ids == [1, 4]
 
 
@@ -268,7 +268,7 @@ async def test_what_never_reached_the_consumer_is_no_attempt():
         w.store.during["claim"] = turn_away
         await w.commit(Row(1))
         assert w.store.tables[NAME][1].epoch == 1
-        await subscription.close(give_back=True)
+        await subscription.close(release=True)
         assert w.store.tables[NAME][1].epoch == 0
         assert (await w.fetch()).ids == [1]
 
@@ -295,7 +295,7 @@ async def test_rows_still_locked_by_the_dead_clients_transaction_go_back_when_it
         gone, other = await w.receive(), await w.receive()
         assert gone.ids == [1, 2, 3]
         w.store.locked = {2}
-        await gone.close(give_back=True)
+        await gone.close(release=True)
         await settle()
         assert other.ids == [1, 3]
         await pass_time(0.5)
@@ -310,7 +310,7 @@ async def test_a_give_back_that_cannot_be_made_is_given_up_and_the_lease_runs_ou
         w.store.fill(range(1, 2))
         gone, other = await w.receive(), await w.receive()
         w.store.locked = {1}
-        await gone.close(give_back=True)
+        await gone.close(release=True)
         await pass_time(15)
         assert "could not give back 1 leases" in caplog.text and other.ids == []
         w.store.locked = set()
@@ -324,7 +324,7 @@ async def test_close_does_not_wait_for_a_database_that_is_down():
         w.store.fill(range(1, 3))
         gone = await w.receive()
         w.store.down = BackendUnavailable("gone")
-        await gone.close(give_back=True)
+        await gone.close(release=True)
         assert w.time < 1.5
         w.store.down = None
         await pass_time(6)
@@ -421,7 +421,7 @@ async def test_a_lease_that_was_renewed_goes_back_when_its_connection_ends():
         await settle()
         await pass_time(600)
         assert (await w.fetch(1)).ids == [], "it is still held"
-        await result.subscription.let_go()
+        await result.subscription.release_leases()
         assert (await w.fetch(1)).ids == [1]
         assert row.epoch == 2
 
@@ -434,5 +434,5 @@ async def test_a_connection_that_holds_nothing_is_forgotten():
             result = await w.fetch(1, by_connection=True, connection_id=id_)
             w.ack(*result.ids)
             await settle()
-            await result.subscription.let_go()
-        assert not w.manager._kept
+            await result.subscription.release_leases()
+        assert not w.manager._connection_leases

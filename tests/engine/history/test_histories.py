@@ -12,9 +12,9 @@ from memory_store import MemoryStore
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.database_work import DatabaseWork
-from engine.history.cleaner import GONE_NS, keep_ns
+from engine.history.cleaner import GONE_NS, retention_ns
 from engine.history.history import History
-from engine.history.writer import BATCH_MAX, BUFFER_MAX, TOLD_SECONDS, HistoryContext, HistoryState
+from engine.history.writer import BATCH_MAX, BUFFER_MAX, RECENT_SECONDS, HistoryContext, HistoryState
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
@@ -27,8 +27,10 @@ OTHER, PLAIN = QueueName("shop", "other"), QueueName("shop", "plain")
 DENIED = BackendError("INSERT command denied to user 'queuegate'", 1142, "42000")
 
 
-def catalog(keep_ns: int | None = 3600 * NS_PER_SECOND, rejected: dict[QueueName, str] | None = None) -> QueueCatalog:
-    topic = TopicSpec(T, (), options=TopicOptions(trace_keep_ns=keep_ns))
+def catalog(
+    retention_ns: int | None = 3600 * NS_PER_SECOND, rejected: dict[QueueName, str] | None = None
+) -> QueueCatalog:
+    topic = TopicSpec(T, (), options=TopicOptions(trace_keep_ns=retention_ns))
     group = QueueSpec(G, QueueOptions(topic="orders", consumer_group="g"), (), ())
     plain = QueueSpec(PLAIN, QueueOptions(), (), ())
     return QueueCatalog(1, {G: group, PLAIN: plain}, rejected or {}, {T: topic, OTHER: TopicSpec(OTHER, ())})
@@ -91,7 +93,7 @@ async def test_what_is_kept_is_written_in_batches_soon_after() -> None:
         assert {event.queue for event in k.table.events} == {G}
         told = k.traces.of(G, 7) + await k.history.of(G, 7)
         assert len({(event.process, event.number) for event in told}) == 1 and len(told) == 2
-        k.history.apply(catalog(keep_ns=None))
+        k.history.apply(catalog(retention_ns=None))
         k.acked(2)
         await pass_time(1.0)
         assert len(k.table.calls) == 2 and await k.history.of(G, 7) == []
@@ -115,7 +117,7 @@ async def test_a_full_buffer_drops_and_counts_and_delays_nobody() -> None:
         k.acked(BUFFER_MAX + 31)
         await pass_time(1.0)
         assert k.ids[-1] == BUFFER_MAX + 31
-        await pass_time(TOLD_SECONDS)
+        await pass_time(RECENT_SECONDS)
         assert k.state == HistoryState(31, recently=False)
 
 
@@ -173,14 +175,14 @@ async def test_cleaning_goes_by_the_age_that_a_topic_says() -> None:
         k.acked(2)
         await pass_time(700.0)
         assert k.ids == [2]
-        k.history.apply(catalog(keep_ns=None))
+        k.history.apply(catalog(retention_ns=None))
         await pass_time(61.0)
         assert k.ids == []
         await pass_time(61.0)
         k.history.apply(catalog())
         k.acked(3)
         await pass_time(1.0)
-        k.history.apply(catalog(keep_ns=None))  # at once: it is cleaned all the same
+        k.history.apply(catalog(retention_ns=None))  # at once: it is cleaned all the same
         await pass_time(61.0)
         assert k.ids == []
         cleaned = len(k.table.cleaned)
@@ -189,10 +191,10 @@ async def test_cleaning_goes_by_the_age_that_a_topic_says() -> None:
 
 
 def test_what_may_be_deleted() -> None:
-    known = catalog(keep_ns=5)
-    assert [keep_ns(name, known) for name in (T, G, OTHER)] == [5, 5, 0]
-    assert keep_ns(QueueName("shop", "dropped"), known) == keep_ns(PLAIN, known) == GONE_NS
+    known = catalog(retention_ns=5)
+    assert [retention_ns(name, known) for name in (T, G, OTHER)] == [5, 5, 0]
+    assert retention_ns(QueueName("shop", "dropped"), known) == retention_ns(PLAIN, known) == GONE_NS
     without = QueueCatalog(1, known.queues, {T: "cannot be read"}, {})
-    assert keep_ns(T, without) is keep_ns(G, without) is None  # its COMMENT cannot be read: nobody knows
-    assert keep_ns(G, QueueCatalog(1, known.queues)) is None  # its topic was renamed
-    assert keep_ns(G, QueueCatalog(1, {}, {G: "cannot be read"}, known.topics)) is None
+    assert retention_ns(T, without) is retention_ns(G, without) is None  # its COMMENT cannot be read: nobody knows
+    assert retention_ns(G, QueueCatalog(1, known.queues)) is None  # its topic was renamed
+    assert retention_ns(G, QueueCatalog(1, {}, {G: "cannot be read"}, known.topics)) is None

@@ -7,7 +7,16 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.attempts import EXPIRED, failure, failures, in_words, member, who, who_received, with_failure
+from engine.model.attempts import (
+    EXPIRED,
+    describe_failure,
+    failure,
+    failures,
+    member,
+    receiver_members,
+    request_members,
+    with_failure,
+)
 from engine.model.queue import QueueName, SubscribeRequest
 
 AT = 1_764_097_200_123_456_001
@@ -33,8 +42,8 @@ def test_what_is_not_known_is_left_out():
         "at": "1970-01-01 00:00:00.000000",
         "outcome": "lease expired",
     }
-    assert who("", "app@h", 0) == ', "user": "app@h"'
-    assert who_received(None) == ""
+    assert receiver_members("", "app@h", 0) == ', "user": "app@h"'
+    assert request_members(None) == ""
 
 
 @given(st.lists(st.text(), max_size=12), st.integers(1, 5))
@@ -57,9 +66,9 @@ def test_what_is_no_such_array_begins_anew():
 
 
 def test_words():
-    assert in_words(json.loads(failure(2, AT, EXPIRED, REQUEST))) == (
+    assert describe_failure(json.loads(failure(2, AT, EXPIRED, REQUEST))) == (
         'lease expired at 2025-11-25 19:00:00.123456 by mailer "3" (app@10.0.0.7, connection 42)'
     )
     told = {"outcome": "nacked", "at": "x", "connection": 7, "error": "HTTP 429"}
-    assert in_words(told) == "nacked at x by (connection 7): HTTP 429"
-    assert in_words({}) == "failed at ?"
+    assert describe_failure(told) == "nacked at x by (connection 7): HTTP 429"
+    assert describe_failure({}) == "failed at ?"

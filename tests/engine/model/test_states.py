@@ -48,6 +48,6 @@ async def test_messages_in_flight_are_told_from_the_others_by_their_rows(open_sq
 
 async def test_what_is_set_aside_is_never_due_and_harms_no_timer(bench):
     await bench.add(Row(1, epoch=1, time_next=REJECTED_NS), Row(2, epoch=1, time_next=PARKED_NS))
-    look = await bench.store.look(bench.spec, 10)
-    assert (look.keys, look.next_due_ns) == ((), None)
+    poll = await bench.store.poll(bench.spec, 10)
+    assert (poll.keys, poll.next_due_ns) == ((), None)
     assert (await bench.store.claim(bench.spec, [1, 2], {0: SECOND})).messages == ()

@@ -13,7 +13,7 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
 from engine.model.queue import QueueCatalog, QueueName
-from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, Word
+from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, SpecialValue
 from engine.schedules.scheduler import (
     BACKUP_SECONDS,
     MADE_UP_AT_ONCE,
@@ -54,7 +54,7 @@ class World:
         now_ns = self.clock.now_ns()
         rule = Every(every_ns)
         first = (now_ns // every_ns + 1) * every_ns
-        given = {"columns": ("payload",), "values": (Word.TICK,), "missed": Missed.ONCE} | other
+        given = {"columns": ("payload",), "values": (SpecialValue.TICK,), "missed": Missed.ONCE} | other
         self.store.rows[name] = Schedule(
             ScheduleName("main", name),
             queue,
@@ -262,7 +262,7 @@ async def test_a_change_is_heard_of_at_once():
         await pass_time(6)
         assert len(world.ticks) == 1
         del world.store.rows["s"]
-        world.scheduler.look(())
+        world.scheduler.reload(())
         await settle()
         world.store.calls.clear()
         await pass_time(10_000)

@@ -18,7 +18,7 @@ from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.topics import Settled
-from engine.store.operations.compaction import Compacting, Found, compact, find_superseded
+from engine.store.operations.compaction import Compacting, SupersededPage, compact, find_superseded
 from engine.store.statements.mysql import MYSQL
 
 DEADLINE = 60.0
@@ -88,12 +88,12 @@ class Walk:
             await self.step()
 
 
-def finding(topic: TopicSpec, place: int = 0, limit: int = 500) -> Callable[[StoreConnection], Found]:
+def finding(topic: TopicSpec, place: int = 0, limit: int = 500) -> Callable[[StoreConnection], SupersededPage]:
     """One look at what can be deleted, where all that is there is settled."""
     return lambda connection: find_superseded(connection, Compacting(MYSQL, topic, ()), _EVERYTHING, place, limit)
 
 
-def deleting(topic: TopicSpec, found: Found) -> Callable[[StoreConnection], list[int]]:
+def deleting(topic: TopicSpec, found: SupersededPage) -> Callable[[StoreConnection], list[int]]:
     return lambda connection: compact(connection, Compacting(MYSQL, topic, ()), found)
 
 
@@ -139,7 +139,7 @@ async def test_a_message_whose_newer_one_is_gone_meanwhile_stays(bench, pool):
     topic = await topic_of(bench)
     await add(bench, 1, 1, 2, 2)
     found = await pool.read(finding(topic))
-    assert found == Found({1: 2, 3: 4}, 4, False)
+    assert found == SupersededPage({1: 2, 3: 4}, 4, False)
     await bench.run("DELETE FROM log WHERE id = 2")
     assert await pool.write(deleting(topic, found)) == [3]
     assert await ids(bench) == [1, 4]
@@ -206,7 +206,7 @@ async def test_a_late_group_reads_a_topic_full_of_gaps_at_once(bench, monkeypatc
     deadline = time.monotonic() + scaled(DEADLINE)
     while len(got) < 294:
         assert time.monotonic() < deadline, f"got {len(got)} by {looks} looks"
-        found = await bench.store.look_and_claim(group, 1000, 1000, (), {0: 60 * SECOND})
+        found = await bench.store.poll_and_claim(group, 1000, 1000, (), {0: 60 * SECOND})
         messages = found.claim.messages if found.claim else ()
         got += [int(message.id) for message in messages]
         looks += bool(messages)

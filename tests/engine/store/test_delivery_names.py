@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from memory_store import Row
 
-from engine.model.lease_token import TOKEN_MAX, LeaseTimes, grown, voided
-from engine.model.queue import ColumnMeta, holds_tokens
+from engine.model.lease_token import TOKEN_MAX, LeaseTimes, next_token, voided
+from engine.model.queue import ColumnMeta, can_store_tokens
 from engine.model.states import lease_end
-from engine.store.base import ForeseenLease, LeaseStanding, Release, holds, release_of
+from engine.store.base import ForeseenLease, LeaseState, Release, lease_is_current, release_of
 
 SECOND = 10**9
 DELAYS = {0: 10 * SECOND}
@@ -95,11 +95,11 @@ async def test_what_a_client_has_written_is_no_trap(bench, written):
 
 
 def test_a_token_grows_or_is_the_time():
-    assert grown(0, 100) == 100
-    assert grown(99, 100) == 100
-    assert grown(100, 100) == 101
-    assert grown(TOKEN_MAX - 1, 100) == TOKEN_MAX
-    assert grown(TOKEN_MAX, 100) == 100
+    assert next_token(0, 100) == 100
+    assert next_token(99, 100) == 100
+    assert next_token(100, 100) == 101
+    assert next_token(TOKEN_MAX - 1, 100) == TOKEN_MAX
+    assert next_token(TOKEN_MAX, 100) == 100
     assert voided(TOKEN_MAX) == TOKEN_MAX + 1 == voided(2**63 - 1)
 
 
@@ -113,17 +113,17 @@ def test_no_two_times_are_equal_though_the_clock_stands_or_goes_back():
 
 def test_a_lease_without_a_token_is_known_by_its_end():
     lease = Release(1, 0, 5001, 1)
-    assert holds(lease, LeaseStanding(1, 5001, 7))
-    assert not holds(lease, LeaseStanding(1, 6001, 7))
-    assert not holds(lease, LeaseStanding(2, 5001, 7))
+    assert lease_is_current(lease, LeaseState(1, 5001, 7))
+    assert not lease_is_current(lease, LeaseState(1, 6001, 7))
+    assert not lease_is_current(lease, LeaseState(2, 5001, 7))
 
 
 def test_a_lease_of_an_older_proxy_that_kept_the_token_is_another():
     lease = Release(1, 0, 5001, 1, 7)
-    assert not holds(lease, LeaseStanding(2, 6001, 7))
-    assert holds(lease, LeaseStanding(1, 6001, 7))
-    assert not holds(lease, LeaseStanding(1, 6000, 7)), "no lease's end: it was put off"
-    assert not holds(lease, LeaseStanding(1, None, 7))
+    assert not lease_is_current(lease, LeaseState(2, 6001, 7))
+    assert lease_is_current(lease, LeaseState(1, 6001, 7))
+    assert not lease_is_current(lease, LeaseState(1, 6000, 7)), "no lease's end: it was put off"
+    assert not lease_is_current(lease, LeaseState(1, None, 7))
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_a_lease_of_an_older_proxy_that_kept_the_token_is_another():
     ],
 )
 def test_which_column_can_be_it(column, fits):
-    assert holds_tokens(column) == fits
+    assert can_store_tokens(column) == fits

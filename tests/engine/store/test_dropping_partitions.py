@@ -19,7 +19,7 @@ from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, Start, StartAt, TopicSpec
-from engine.store.base import Dropped
+from engine.store.base import DropResult
 from engine.store.operations.dropping import Dropper
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements import topic_partitions
@@ -64,7 +64,7 @@ class Log:
         topic = catalog.topics[QueueName(str(self.bench.url.database), "log")]
         return topic, tuple(catalog.groups_of(topic.name).values())
 
-    async def drop(self, store: Any = None) -> Dropped:
+    async def drop(self, store: Any = None) -> DropResult:
         topic, groups = await self.specs()
         return await (store or self.bench.store).topics.partitions.drop_first(topic, groups)
 
@@ -141,10 +141,10 @@ async def test_what_another_engine_deletes_meanwhile_is_not_counted_twice(log, m
         """After the count, and before the positions are locked."""
         monkeypatch.undo()
         text = count(self, partition)
-        asyncio.run_coroutine_threadsafe(beside(), loop).result(DEADLINE)
+        asyncio.run_coroutine_threadsafe(alongside(), loop).result(DEADLINE)
         return text
 
-    async def beside() -> None:
+    async def alongside() -> None:
         deleted = await log.bench.store.topics.retain(topic, groups, 4)
         assert deleted.deleted == 4
 

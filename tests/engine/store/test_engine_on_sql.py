@@ -48,7 +48,7 @@ async def consume(bench, engine, seen, done):
                 done.set()
     except ShuttingDown:
         pass
-    await subscription.close(give_back=True)
+    await subscription.close(release=True)
 
 
 async def run(bench, engines):
@@ -106,7 +106,7 @@ async def test_a_receiver_goes_on_after_all_connections_were_killed(fresh_url):
         assert [m.id for m in (await asyncio.wait_for(anext(subscription), DEADLINE)).messages] == [2]
     finally:
         await engine.close()
-        await subscription.close(give_back=True)
+        await subscription.close(release=True)
         await bench.close()
 
 
@@ -119,7 +119,7 @@ async def test_what_is_unacked_is_ready_again_when_its_receiver_is_gone(tmp_path
         await bench.add(Row(1, time_next=5))
         subscription = await engine.subscribe(SubscribeRequest(bench.spec.name))
         await asyncio.wait_for(anext(subscription), DEADLINE)
-        await (subscription.close(give_back=True) if counted else engine.close())
+        await (subscription.close(release=True) if counted else engine.close())
         row = await bench.row(1)
         if counted:
             assert (row.time_next, row.epoch) == (5, 1)

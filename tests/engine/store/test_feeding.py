@@ -11,7 +11,7 @@ from engine.model import topics
 from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
-from engine.model.topics import HELD_NS, GroupPosition
+from engine.model.topics import HOLE_RETRY_NS, GroupPosition
 from engine.store.operations import feed
 from engine.store.statements import topics as statements
 
@@ -44,8 +44,8 @@ async def add(bench, *ids) -> None:
 
 async def claimed(bench, group, count):
     """The ids that a look and a claim lease, and the look."""
-    found = await bench.store.look_and_claim(group, count, count, (), DELAYS)
-    return [message.id for message in found.claim.messages] if found.claim else [], found.look
+    found = await bench.store.poll_and_claim(group, count, count, (), DELAYS)
+    return [message.id for message in found.claim.messages] if found.claim else [], found.poll
 
 
 async def test_more_is_told_of_what_appeared_late_than_was_asked_for(bench, group):
@@ -54,12 +54,12 @@ async def test_more_is_told_of_what_appeared_late_than_was_asked_for(bench, grou
     await add(bench, 1, 2, 3, 4, 5)  # as a transaction that began before and took long
     got = []
     for _ in range(3):
-        ids, look = await claimed(bench, group, 2)
+        ids, poll = await claimed(bench, group, 2)
         got += ids
-        if not look.more:
+        if not poll.more:
             break
     assert sorted(got) == [1, 2, 3, 4, 5]
-    assert not look.more
+    assert not poll.more
 
 
 async def test_a_group_that_its_holes_hold_is_looked_at_again_but_not_at_once(bench, group, monkeypatch):
@@ -67,12 +67,12 @@ async def test_a_group_that_its_holes_hold_is_looked_at_again_but_not_at_once(be
     await add(bench, 2, 4, 6, 8)
     assert (await claimed(bench, group, 10))[0] == [2, 4]
     for _ in range(2):
-        ids, look = await claimed(bench, group, 10)
-        assert (ids, look.more) == ([], False), "more would be asked for again and again"
-        assert look.next_due_ns is not None and look.next_due_ns <= look.now_ns + HELD_NS
+        ids, poll = await claimed(bench, group, 10)
+        assert (ids, poll.more) == ([], False), "more would be asked for again and again"
+        assert poll.next_due_ns is not None and poll.next_due_ns <= poll.now_ns + HOLE_RETRY_NS
     await add(bench, 1)
-    ids, look = await claimed(bench, group, 10)
-    assert (ids, look.more) == ([1], True), "now there is room for one"
+    ids, poll = await claimed(bench, group, 10)
+    assert (ids, poll.more) == ([1], True), "now there is room for one"
     assert (await claimed(bench, group, 10))[0] == [6]
 
 
@@ -85,8 +85,8 @@ async def test_what_appeared_late_comes_before_what_was_written_then_however_muc
     await add(bench, 11)
     more = True
     while more:
-        ids, look = await claimed(bench, group, 10)
-        got, more = [*got, *ids], look.more
+        ids, poll = await claimed(bench, group, 10)
+        got, more = [*got, *ids], poll.more
     assert got == [10, 1, 2, 3, 4, 5, 11]
 
 

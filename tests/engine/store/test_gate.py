@@ -20,7 +20,7 @@ from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import Condition, IndexInfo, QueueCatalog, QueueName, QueueSpec, Start, StartAt, TopicSpec
 from engine.model.states import REJECTED_NS, lease_end
-from engine.model.traced import Traced
+from engine.model.trace_event import TraceEvent
 from engine.store.base import ForeseenLease, Page, PartitionPurge, Release
 from engine.store.gate import NOT_THE_TABLE, Gate
 from engine.store.named_dead_letters import NamedDeadLetters
@@ -101,8 +101,8 @@ FAR = (1 << 63) - 1
 FOUND = PartitionPurge(0, ("p0",), FAR)
 
 ON_QUEUES: dict[str, tuple[str, Callable[[Bench], Awaitable[Any]]]] = {
-    "look": (rows(), lambda b: b.store.look(b.q, 10)),
-    "look and claim": (rows(), lambda b: b.store.look_and_claim(b.q, 10, 10, (), DELAYS)),
+    "poll": (rows(), lambda b: b.store.poll(b.q, 10)),
+    "poll and claim": (rows(), lambda b: b.store.poll_and_claim(b.q, 10, 10, (), DELAYS)),
     "claim": (rows(), lambda b: b.store.claim(b.q, [1, 2], DELAYS)),
     "claim of a filter": (rows(), lambda b: b.store.claim(b.q, [1, 2], DELAYS, ALL)),
     "claim of added": (rows(), lambda b: b.store.claim_added(b.q, [1, 2], ForeseenLease(LEASE_END, 0, FAR))),
@@ -112,12 +112,12 @@ ON_QUEUES: dict[str, tuple[str, Callable[[Bench], Awaitable[Any]]]] = {
     "release": (rows(LEASE_END, epoch=1), lambda b: b.store.release(b.q, LEASES, counted=True)),
     "release uncounted": (rows(LEASE_END, epoch=1), lambda b: b.store.release(b.q, LEASES, counted=False)),
     "rejected": (rows(REJECTED_NS), lambda b: b.store.rejected(b.q, 10)),
-    "bury": (rows(REJECTED_NS), lambda b: b.store.bury(b.q, b.dead, [1, 2])),
+    "move_to_dead_letters": (rows(REJECTED_NS), lambda b: b.store.move_to_dead_letters(b.q, b.dead, [1, 2])),
     "purge": (rows("NULL", 1), lambda b: b.store.purge(replaced(b.q, purge_after_ns=0), 10)),
     "purge of partitions": (rows("NULL", 1), lambda b: b.store.purge(b.q, 10, FOUND)),
     "census": (rows(), lambda b: b.store.census(b.q)),
-    "held": (rows(LEASE_END, epoch=1), lambda b: b.store.held(b.q, 10)),
-    "limited look": (rows(), lambda b: b.store.look(replaced(b.q, order_key="g"), 10)),
+    "leased_messages": (rows(LEASE_END, epoch=1), lambda b: b.store.leased_messages(b.q, 10)),
+    "limited poll": (rows(), lambda b: b.store.poll(replaced(b.q, order_key="g"), 10)),
     "limited claim": (rows(), lambda b: b.store.claim(replaced(b.q, order_key="g"), [1, 2], DELAYS)),
     "claim of a few places": (rows(), lambda b: b.store.claim(replaced(b.q, max_concurrency=2), [1, 2], DELAYS)),
 }
@@ -137,7 +137,7 @@ async def test_a_view_in_the_place_of_a_queue(bench: Bench, operation: str) -> N
 async def test_a_view_in_the_place_of_a_dead_letter_queue(bench: Bench) -> None:
     await bench.sql.run(f"INSERT INTO q {rows(REJECTED_NS)}")
     await bench.swap("q_dead", rows("NULL", 1))
-    await refused(bench, "q_dead", lambda b: b.store.bury(b.q, b.dead, [1, 2]))
+    await refused(bench, "q_dead", lambda b: b.store.move_to_dead_letters(b.q, b.dead, [1, 2]))
     assert len(await bench.sql.run("SELECT 1 FROM q")) == len(NUMBERS)
 
 
@@ -146,8 +146,8 @@ LOG = "(id, k) VALUES " + ", ".join(f"({number}, 7)" for number in NUMBERS)
 
 ON_TOPICS: dict[str, Callable[[Bench], Awaitable[Any]]] = {
     "feed": lambda b: b.store.topics.feed(b.group, b.log, 10),
-    "take": lambda b: b.store.look_and_claim(b.group, 10, 10, (), DELAYS),
-    "look": lambda b: b.store.look(b.group, 10),
+    "take": lambda b: b.store.poll_and_claim(b.group, 10, 10, (), DELAYS),
+    "poll": lambda b: b.store.poll(b.group, 10),
     "begin": lambda b: b.store.topics.begin(b.group.name, b.log, StartAt(Start.LATEST)),
     "position": lambda b: b.store.topics.position_at(b.log, StartAt(Start.LATEST)),
     "seek": lambda b: b.store.topics.seek(b.group, b.log, StartAt(Start.LATEST)),
@@ -179,7 +179,7 @@ async def test_a_view_in_the_place_of_a_topic(bench: Bench, operation: str) -> N
     await refused(bench, "log", ON_TOPICS[operation])
 
 
-@pytest.mark.parametrize("operation", ["feed", "take", "look", "seek"])
+@pytest.mark.parametrize("operation", ["feed", "take", "poll", "seek"])
 async def test_a_view_in_the_place_of_a_groups_queue(bench: Bench, operation: str) -> None:
     await bench.store.topics.begin(bench.group.name, bench.log, START)
     await bench.sql.run(f"INSERT INTO log {LOG}")
@@ -195,7 +195,7 @@ async def refused(bench: Bench, table: str, work: Callable[[Bench], Awaitable[An
     except BackendError as error:
         assert error.errno == NOT_THE_TABLE, error
     else:
-        assert not done or "partition" in str(done) or "Dropped()" in str(done), done
+        assert not done or "partition" in str(done) or "DropResult(" in str(done), done
     assert await bench.vault(table) == before
     for other in ("q_dead", "log_group_g", "q_old"):
         found = () if other == table else await there(bench, other)
@@ -222,8 +222,8 @@ OWN: dict[str, Callable[[Bench], Awaitable[Any]]] = {
 ENTRY = ProxyEntry("p" * 32, 0, "127.0.0.1:1", "s" * 64)
 
 
-def event(bench: Bench) -> Traced:
-    return Traced(bench.q.name, 1, 1, "sent", 1, None, True, "", "here:1", "a" * 16, 1)
+def event(bench: Bench) -> TraceEvent:
+    return TraceEvent(bench.q.name, 1, 1, "sent", 1, None, True, "", "here:1", "a" * 16, 1)
 
 
 async def complete(bench: Bench) -> Any:
@@ -264,26 +264,26 @@ async def test_a_table_that_is_no_queue_any_more_keeps_its_rows(bench: Bench) ->
         assert refused.value.errno == NOT_THE_TABLE
     await bench.sql.run(f"UPDATE q SET time_acked = NULL, time_next = {REJECTED_NS}")
     with pytest.raises(BackendError) as refused:
-        await bench.store.bury(bench.q, bench.dead, [1, 2])
+        await bench.store.move_to_dead_letters(bench.q, bench.dead, [1, 2])
     assert refused.value.errno == NOT_THE_TABLE
     await bench.sql.run(f"ALTER TABLE q COMMENT='{to_comment(replace(bench.q.options, paused=True, prefetch=7))}'")
     await bench.sql.run("ALTER TABLE q_dead COMMENT='" + to_comment(QueueOptions(dead_letter_of="another")) + "'")
     with pytest.raises(BackendError) as refused:
-        await bench.store.bury(bench.q, bench.dead, [1, 2])
+        await bench.store.move_to_dead_letters(bench.q, bench.dead, [1, 2])
     assert refused.value.errno == NOT_THE_TABLE
     assert await bench.sql.run("SELECT COUNT(*) FROM q") == [(len(NUMBERS),)]
     await bench.sql.run(f"ALTER TABLE q_dead COMMENT='{bench.dead.comment}'")
-    assert await bench.store.bury(bench.q, bench.dead, [1, 2]) == 2  # other options change nothing
+    assert await bench.store.move_to_dead_letters(bench.q, bench.dead, [1, 2]) == 2  # other options change nothing
 
 
 async def test_a_table_without_the_queues_own_index_is_another(bench: Bench) -> None:
     await bench.sql.run(f"INSERT INTO q {rows()}")
     await bench.sql.run("ALTER TABLE q DROP KEY queuegate_group")
     with pytest.raises(BackendError) as refused:
-        await bench.store.look(bench.q, 10)
+        await bench.store.poll(bench.q, 10)
     assert refused.value.errno == NOT_THE_TABLE
     catalog = await bench.store.load_catalog(QueueCatalog())
-    assert len((await bench.store.look(catalog.queues[bench.q.name], 10)).keys) == len(NUMBERS)
+    assert len((await bench.store.poll(catalog.queues[bench.q.name], 10)).keys) == len(NUMBERS)
 
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -313,7 +313,7 @@ NAMES = {
     "engine/backend/mysql.py": "describe, with a hint of its own",
     "engine/store/statements/mysql.py": "SHOW CREATE TABLE runs nothing",
     "engine/model/topic_partitions.py": "a statement that is shown to people",
-    "engine/duties/table_upgrader.py": "a statement that is shown to people",
+    "engine/background/table_upgrader.py": "a statement that is shown to people",
     "engine/store/catalog.py": "a statement that is shown to people",
 }
 

@@ -11,11 +11,11 @@ ONE, TWO = (SubscribeRequest(Q, connection_id=number) for number in (1, 2))
 
 def test_who_had_a_delivery():
     last = LastReceivers()
-    last.had(Q, 7, 1, ONE)
+    last.record(Q, 7, 1, ONE)
     assert last.of(Q, 7, 1) is ONE
     assert last.of(Q, 7, 2) is None
     assert last.of(OTHER, 7, 1) is None
-    last.had(Q, 7, 2, TWO)
+    last.record(Q, 7, 2, TWO)
     assert last.of(Q, 7, 1) is None
     assert last.of(Q, 7, 2) is TWO
 
@@ -24,7 +24,7 @@ def test_a_delivery_that_did_not_count_has_the_epoch_of_the_next():
     """Which another proxy's receiver may have had."""
     last, holds = LastReceivers(), Holds()
     last.watch(Q, holds.holder)
-    last.had(Q, 7, 1, ONE, token=100)
+    last.record(Q, 7, 1, ONE, token=100)
     assert last.of(Q, 7, 1, 100) is ONE
     assert last.of(Q, 7, 1, 101) is None
     assert last.of(Q, 7, 1) is ONE, "a table without tokens knows the epoch alone"
@@ -35,7 +35,7 @@ def test_a_delivery_that_did_not_count_has_the_epoch_of_the_next():
 def test_the_oldest_give_way():
     last = LastReceivers(most=2)
     for id_ in (1, 2, 1, 3):
-        last.had(Q, id_, 1, ONE)
+        last.record(Q, id_, 1, ONE)
     assert [last.of(Q, id_, 1) for id_ in (1, 2, 3)] == [ONE, None, ONE]
 
 

@@ -33,7 +33,7 @@ def ids_of(claim):
 
 async def due(bench, spec, limit=100):
     """What a look finds, in order."""
-    return [key.id for key in (await bench.store.look(spec, limit)).keys]
+    return [key.id for key in (await bench.store.poll(spec, limit)).keys]
 
 
 async def claim(bench, spec, *ids):
@@ -47,12 +47,12 @@ async def test_no_more_are_in_flight_than_there_are_places(bench):
     spec = limited(bench, max_concurrency=3)
     await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 8)))
     first = await bench.store.claim(spec, [1, 2], DELAYS)
-    assert (ids_of(first), first.held_back, first.hold) == ([1, 2], (), None)
+    assert (ids_of(first), first.deferred, first.limit_wait) == ([1, 2], (), None)
     second = await bench.store.claim(spec, [3, 4, 5], DELAYS)
-    assert (ids_of(second), second.held_back) == ([3], (4, 5))
-    assert second.hold.for_places and 9 * SECOND < second.hold.wait_ns <= 10 * SECOND + 1000
+    assert (ids_of(second), second.deferred) == ([3], (4, 5))
+    assert second.limit_wait.for_concurrency and 9 * SECOND < second.limit_wait.wait_ns <= 10 * SECOND + 1000
     third = await bench.store.claim(spec, [4, 5], DELAYS)
-    assert (third.messages, third.held_back, third.hold.for_places) == ((), (4, 5), True)
+    assert (third.messages, third.deferred, third.limit_wait.for_concurrency) == ((), (4, 5), True)
     await bench.ack(2)
     assert await claim(bench, spec, 4, 5) == [4]
 
@@ -99,14 +99,14 @@ async def test_a_rate_lets_its_burst_pass_and_tells_when_the_next_may(bench):
     await bench.add(*(Row(id_) for id_ in range(1, 9)))
     began = time.monotonic_ns()  # the answers' own times are read some time after the charge on a busy machine
     found = await bench.store.claim(spec, [1, 2, 3, 4, 5], DELAYS)
-    assert (ids_of(found), found.held_back) == ([1, 2, 3], (4, 5))
-    assert not found.hold.for_places and 0 < found.hold.wait_ns <= SECOND // 30 + 1000
+    assert (ids_of(found), found.deferred) == ([1, 2, 3], (4, 5))
+    assert not found.limit_wait.for_concurrency and 0 < found.limit_wait.wait_ns <= SECOND // 30 + 1000
     again = found
     async with asyncio.timeout(scaled(20)):
         while not again.messages or again is found:  # a claim too early leases nothing and tells how long it is
             again = await bench.store.claim(spec, [4, 5], DELAYS)
-            assert again.messages or 0 < again.hold.wait_ns <= SECOND // 30 + 1000
-    assert time.monotonic_ns() - began >= found.hold.wait_ns - 2_000_000
+            assert again.messages or 0 < again.limit_wait.wait_ns <= SECOND // 30 + 1000
+    assert time.monotonic_ns() - began >= found.limit_wait.wait_ns - 2_000_000
 
 
 async def test_a_rate_counts_what_was_leased_only(bench):
@@ -122,7 +122,7 @@ async def test_a_rate_and_places_together(bench):
     await bench.add(*(Row(id_) for id_ in range(1, 4)))
     assert await claim(bench, spec, 1, 2, 3) == [1]
     found = await bench.store.claim(spec, [2, 3], DELAYS)
-    assert found.messages == () and not found.hold.for_places
+    assert found.messages == () and not found.limit_wait.for_concurrency
 
 
 # --- order_key
@@ -178,8 +178,8 @@ async def test_scheduled_and_parked_messages_hold_their_key(bench):
     skip = limited(bench, order_key="payload", on_failure="skip")
     await bench.add(Row(1, time_next=later), Row(2), Row(3, payload="p", time_next=PARKED_NS), Row(4, payload="p"))
     assert await due(bench, spec) == await due(bench, skip) == []
-    look = await bench.store.look(spec, 10)
-    assert look.next_due_ns == later and not look.more
+    poll = await bench.store.poll(spec, 10)
+    assert poll.next_due_ns == later and not poll.more
 
 
 async def test_a_late_smaller_id_waits_for_what_is_out(bench):
@@ -203,11 +203,11 @@ async def test_many_behind_few_are_found_as_well(bench):
         assert found[:4] == [91, 1, 2, 3] and set(found) <= {91, 1, 2, 3, 90}
     taken = []
     for _ in range(80):
-        look = await bench.store.look(spec, 5)
-        if not look.keys:
+        poll = await bench.store.poll(spec, 5)
+        if not poll.keys:
             break
-        leased = await claim(bench, spec, *[key.id for key in look.keys])
-        assert leased == sorted(key.id for key in look.keys)
+        leased = await claim(bench, spec, *[key.id for key in poll.keys])
+        assert leased == sorted(key.id for key in poll.keys)
         taken += leased
         await bench.ack(*leased)
     assert sorted(taken) == [*range(1, 61), 90, 91]
@@ -218,10 +218,10 @@ async def test_many_behind_few_are_found_as_well(bench):
 async def test_a_look_and_claim_takes_heads_only(bench):
     spec = limited(bench, order_key="payload", max_concurrency=2)
     await bench.add(*(Row(id_, payload=f"k{id_ % 4}", time_next=id_) for id_ in range(1, 13)))
-    found = await bench.store.look_and_claim(spec, 100, 10, (), DELAYS)
-    assert [key.id for key in found.look.keys] == [1, 2, 3, 4]
-    assert (ids_of(found.claim), found.claim.held_back) == ([1, 2], (3, 4))
-    assert found.claim.hold.for_places
+    found = await bench.store.poll_and_claim(spec, 100, 10, (), DELAYS)
+    assert [key.id for key in found.poll.keys] == [1, 2, 3, 4]
+    assert (ids_of(found.claim), found.claim.deferred) == ([1, 2], (3, 4))
+    assert found.claim.limit_wait.for_concurrency
 
 
 # --- several claim at once
@@ -236,12 +236,12 @@ async def test_two_stores_never_exceed_places_nor_keys(bench):
         stores.append(SqlMessageStore.for_mysql(MySQLPool(bench.url, size=4)))
     done: set[int] = set()
     while len(done) < 70:
-        looks = await asyncio.gather(*(store.look(spec, 100) for store in stores * 4))
+        looks = await asyncio.gather(*(store.poll(spec, 100) for store in stores * 4))
         claims = await asyncio.gather(
             *(
-                store.claim(spec, [key.id for key in look.keys], DELAYS)
-                for store, look in zip(stores * 4, looks, strict=True)
-                if look.keys
+                store.claim(spec, [key.id for key in poll.keys], DELAYS)
+                for store, poll in zip(stores * 4, looks, strict=True)
+                if poll.keys
             )
         )
         out = [message.id for found in claims for message in found.messages]

@@ -53,7 +53,7 @@ async def ids(bench) -> list[int]:
 async def test_what_is_acked_and_old_goes_by_whole_partitions(bench, spec):
     await ack(bench, "id < 25")
     found = await bench.store.purge_partitions(spec)
-    assert found is not None and found.kept == ("p3",) and not found.refused
+    assert found is not None and found.retained == ("p3",) and not found.refused
     assert await left(bench) == ["later", "p3", "p4"]
     assert await bench.store.purge(spec, 100, found) == 5, "what a message that is not acked holds back"
     assert await ids(bench) == list(range(25, 36))
@@ -62,7 +62,7 @@ async def test_what_is_acked_and_old_goes_by_whole_partitions(bench, spec):
 async def test_the_partition_that_is_being_filled_stays_and_so_do_those_to_come(bench, spec):
     await ack(bench, "id < 100")
     found = await bench.store.purge_partitions(spec)
-    assert found is not None and found.kept == ()
+    assert found is not None and found.retained == ()
     assert await left(bench) == ["later", "p4"]
     assert await ids(bench) == list(range(30, 36))
 
@@ -71,7 +71,7 @@ async def test_what_was_acked_of_late_keeps_its_partition(bench, spec):
     await ack(bench, "id < 20")
     await ack(bench, "id = 5", days=0.5)
     found = await bench.store.purge_partitions(spec)
-    assert found is not None and found.kept == ("p3",)
+    assert found is not None and found.retained == ("p3",)
     assert await left(bench) == ["later", "p1", "p3", "p4"]
 
 
@@ -98,7 +98,7 @@ async def test_an_open_transaction_that_takes_an_ack_back_is_not_overtaken(bench
     other.commit()
     other.close()
     found = await bench.store.purge_partitions(spec)
-    assert found is not None and found.kept == ("p1", "p3")
+    assert found is not None and found.retained == ("p1", "p3")
     assert await left(bench) == ["later", "p1", "p3", "p4"]
     assert await bench.store.purge(spec, 100, found) == 8
     assert (await ids(bench))[:2] == [3, 20]
@@ -112,7 +112,7 @@ async def test_who_may_not_drop_partitions_deletes_rows(bench, spec, engine_mari
     modest = MySQLBench(str_url(bench).replace("root@", "modest@"))
     await ack(bench, "id < 20")
     found = await modest.store.purge_partitions(spec)
-    assert found is not None and found.kept == ("p1", "p2", "p3") and "denied" in found.refused
+    assert found is not None and found.retained == ("p1", "p2", "p3") and "denied" in found.refused
     assert await modest.store.purge(spec, 100, found) == 19
     await modest.close()
 

@@ -89,8 +89,8 @@ async def test_vitess_first_layout(bench):
     future = await bench.now_ns() + 60 * SECOND
     for id_, time_next in ((1, 20), (2, 10), (3, future), (4, None)):
         await bench.run("INSERT INTO old VALUES (5, ?, ?, 0, 5, NULL, 'm')", (id_, time_next))
-    look = await bench.store.look(spec, 10)
-    assert [(key.priority, key.id) for key in look.keys] == [(0, 4), (0, 2), (0, 1)] and look.next_due_ns == future
+    poll = await bench.store.poll(spec, 10)
+    assert [(key.priority, key.id) for key in poll.keys] == [(0, 4), (0, 2), (0, 1)] and poll.next_due_ns == future
     claim = await bench.store.claim(spec, [1, 2, 3], DELAYS)
     assert {(m.id, m.priority, m.epoch) for m in claim.messages} == {(1, 0, 1), (2, 0, 1)}
 
@@ -106,9 +106,9 @@ async def test_the_look_reads_only_what_it_returns(bench):
     await bench.run("ANALYZE TABLE q")
     texts, now = QueueStatements(MYSQL, bench.spec), await bench.now_ns()
     statements = [
-        (texts.look_start, (50,)),
-        (texts.look_peek, (50, 16)),
-        (texts.look_priority, (50, 101, 50, now, 101, 50, 50, now)),
+        (texts.poll_start, (50,)),
+        (texts.poll_peek, (50, 16)),
+        (texts.poll_priority, (50, 101, 50, now, 101, 50, 50, now)),
     ]
     for sql, params in statements:
         await bench.run("FLUSH STATUS")
@@ -129,7 +129,7 @@ async def test_two_proxies_never_lease_the_same_message(bench):
         got = [message.id for claim in await asyncio.gather(*claims) for message in claim.messages]
         assert len(got) == len(set(got))
         # What both passed over because the other held it at that moment is still due.
-        left = (await bench.store.look(bench.spec, 1000)).keys
+        left = (await bench.store.poll(bench.spec, 1000)).keys
         assert len(got) + len(left) == 400
     finally:
         await other.close()
@@ -251,7 +251,7 @@ async def test_names_that_need_quoting(bench):
         cursor.execute(f"INSERT INTO `{quoted[0]}` (id, `{quoted[1]}`) VALUES (1, 'x')")
     spec = await load(bench, name)
     assert spec.message_columns == ("id", column)
-    assert [key.id for key in (await bench.store.look(spec, 5)).keys] == [1]
+    assert [key.id for key in (await bench.store.poll(spec, 5)).keys] == [1]
     assert (await bench.store.claim(spec, [1], DELAYS)).messages[0].values[-1] == b"x"
 
 
@@ -279,13 +279,13 @@ class Counted:
     def __init__(self, url):
         self.sent = []
         self.connection = MySQLStoreConnection(url)
-        ask = self.connection._connection.ask
+        ask = self.connection._connection.run
 
         def counted(sql, **options):
             self.sent.append(sql)
             return ask(sql, **options)
 
-        self.connection._connection.ask = counted
+        self.connection._connection.run = counted
         self.pool = ThreadPool(lambda: self.connection, size=1)
 
 
@@ -293,12 +293,12 @@ async def test_a_message_costs_three_round_trips_from_look_to_lease(bench):
     counted = Counted(bench.url)
     store = SqlMessageStore.for_mysql(counted.pool)
     await bench.add(Row(1))
-    await store.look(bench.spec, 10)  # learns the level of priority in use
+    await store.poll(bench.spec, 10)  # learns the level of priority in use
     counted.sent.clear()
-    assert (await store.look_and_claim(bench.spec, 10, 10, frozenset((1,)), DELAYS)).claim is None
+    assert (await store.poll_and_claim(bench.spec, 10, 10, frozenset((1,)), DELAYS)).claim is None
     assert len(counted.sent) == 1, "nothing to claim opens no transaction"
     counted.sent.clear()
-    found = await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
+    found = await store.poll_and_claim(bench.spec, 10, 10, (), DELAYS)
     assert [message.id for message in found.claim.messages] == [1]
     assert len(counted.sent) == 3, counted.sent
     assert counted.sent[1].startswith("BEGIN;SELECT") and counted.sent[2].endswith(";COMMIT")
@@ -324,7 +324,7 @@ async def foreseen(bench):
     counted = Counted(bench.url)
     store = SqlMessageStore.for_mysql(counted.pool)
     await bench.add(Row(1))
-    await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
+    await store.poll_and_claim(bench.spec, 10, 10, (), DELAYS)
     counted.sent.clear()
     yield store, counted
     await store.close()
@@ -332,7 +332,7 @@ async def foreseen(bench):
 
 async def claimed_and_sent(bench, foreseen, count=10):
     store, counted = foreseen
-    found = await store.look_and_claim(bench.spec, 10, count, (), DELAYS)
+    found = await store.poll_and_claim(bench.spec, 10, count, (), DELAYS)
     assert counted.connection._transaction.name == "NONE"
     return [message.id for message in found.claim.messages] if found.claim else None, len(counted.sent)
 
@@ -353,7 +353,7 @@ async def test_where_nothing_is_due_no_lock_is_kept(bench, foreseen):
 async def test_what_comes_first_is_claimed_whatever_was_expected(bench, foreseen, other):
     await bench.add(other, Row(2))
     ids, _ = await claimed_and_sent(bench, foreseen, count=1)
-    (first,) = (await foreseen[0].look(bench.spec, 10)).keys
+    (first,) = (await foreseen[0].poll(bench.spec, 10)).keys
     assert ids == [({2, 9} - {first.id}).pop()] and (await bench.row(first.id)).epoch == 0
     assert ids == [9] or other == Row(9)
 
@@ -362,7 +362,7 @@ async def test_a_lease_that_is_tried_again_locks_anew(bench, foreseen):
     """A deadlock took the locks of the look."""
     await bench.add(Row(2))
     _, counted = foreseen
-    ask, failed = counted.connection._connection.ask, []
+    ask, failed = counted.connection._connection.run, []
 
     def failing(sql, **options):
         if sql.startswith("UPDATE") and not failed:
@@ -371,7 +371,7 @@ async def test_a_lease_that_is_tried_again_locks_anew(bench, foreseen):
             raise pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
         return ask(sql, **options)
 
-    counted.connection._connection.ask = failing
+    counted.connection._connection.run = failing
     assert (await claimed_and_sent(bench, foreseen))[0] == [2]
     assert failed and [text.split()[0] for text in counted.sent[-2:]] == ["BEGIN;SELECT", "UPDATE"]
     assert (await bench.row(2)).epoch == 1
@@ -383,7 +383,7 @@ async def test_a_server_without_multi_statements_is_asked_one_by_one(bench):
     store = SqlMessageStore.for_mysql(counted.pool)
     await bench.add(Row(1), Row(2))
     for id_ in (1, 2):
-        found = await store.look_and_claim(bench.spec, 10, 1, (), DELAYS)
+        found = await store.poll_and_claim(bench.spec, 10, 1, (), DELAYS)
         assert [message.id for message in found.claim.messages] == [id_]
         assert (await bench.row(id_)).epoch == 1, "committed"
     assert not [text for text in counted.sent if ";" in text]
@@ -396,12 +396,12 @@ async def test_nothing_travels_behind_a_lock_on_a_galera_node(bench):
     counted.connection._replicates = True
     store = SqlMessageStore.for_mysql(counted.pool)
     await bench.add(Row(1), Row(2))
-    await store.look(bench.spec, 10)
+    await store.poll(bench.spec, 10)
     counted.sent.clear()
-    found = await store.look_and_claim(bench.spec, 10, 1, (), DELAYS)
+    found = await store.poll_and_claim(bench.spec, 10, 1, (), DELAYS)
     assert [message.id for message in found.claim.messages] == [1]
-    look, *claim = counted.sent
-    assert look.count(";") >= 1, "what locks nothing travels together, here too"
+    poll, *claim = counted.sent
+    assert poll.count(";") >= 1, "what locks nothing travels together, here too"
     assert [text.split()[0] for text in claim] == ["BEGIN;SELECT", "UPDATE", "SELECT", "COMMIT"]
     assert (await bench.row(1)).epoch == 1, "committed"
     counted.sent.clear()

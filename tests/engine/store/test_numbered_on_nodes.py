@@ -16,7 +16,7 @@ from nodes_model import GONE, MESSAGE, POSITION, QUEUED, Node, NodeConnection, N
 from engine.model.errors import BackendError
 from engine.model.topic_options import TopicOptions
 from engine.model.topics import NOTHING_SETTLED
-from engine.store.operations.feed import Known, Wanted, feed
+from engine.store.operations.feed import FeedRequest, TopicState, feed
 from engine.store.operations.sequence import step
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.sequence import SequenceStatements
@@ -28,7 +28,7 @@ TOPIC = replace(make_topic(), options=TopicOptions(sequence=True))
 GROUP = make_group(TOPIC.name, "g", COLUMNS)
 TEXTS = SequenceStatements(MYSQL, TOPIC)
 FEEDING = FeedStatements(MYSQL, GROUP, TOPIC)
-KNOWN = Known(False, NOTHING_SETTLED)
+KNOWN = TopicState(False, NOTHING_SETTLED)
 
 
 class RowNotWritten(NodeConnection):
@@ -93,7 +93,7 @@ class Written:
     node: int
     before: frozenset[int]
     committed: bool = False
-    held: bool = False  # locked by a client before it had a number: it loses its turn
+    blocked: bool = False  # locked by a client before it had a number: it loses its turn
 
 
 @dataclass(eq=False)
@@ -160,7 +160,7 @@ class World:
         transaction = Transaction(self.nodes, node)
         for id_, number in transaction.rows(MESSAGE).items():
             if number is None and transaction.lock((MESSAGE, id_)):
-                self.messages[id_].held = True
+                self.messages[id_].blocked = True
                 self.open.append((transaction, []))
                 return
 
@@ -200,7 +200,7 @@ class World:
         transaction = Transaction(self.nodes, node)
         connection: Any = self.connection(transaction, self.between, TEXTS, FEEDING)
         try:
-            feed(connection, FEEDING, GROUP, Wanted(self.random.randint(1, 4), None, KNOWN))
+            feed(connection, FEEDING, GROUP, FeedRequest(self.random.randint(1, 4), None, KNOWN))
             self.between()
             fed = [key[1] for key in transaction.changes if key[0] == QUEUED]
             transaction.commit()
@@ -247,7 +247,7 @@ class World:
         for one in self.messages.values():
             for before in one.before if one.id in number else ():
                 first = self.messages[before]
-                claim(first.held or before not in number or number[before] < number[one.id], "out of order")
+                claim(first.blocked or before not in number or number[before] < number[one.id], "out of order")
 
 
 def lived(seed: int, connection: type[NodeConnection]) -> None:

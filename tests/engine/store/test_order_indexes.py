@@ -15,7 +15,7 @@ from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName
 from engine.store.operations.due_messages import LevelGuess
-from engine.store.operations.order import KeyOrder, OrderMemory, look
+from engine.store.operations.order import KeyOrder, OrderMemory, poll
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.order import OrderStatements
 from engine.store.statements.queue import QueueStatements
@@ -108,12 +108,12 @@ async def test_a_long_backlog_is_not_read(sql_bench, key, payload, found, most, 
     texts = QueueStatements(dialect, queue), OrderStatements(dialect, queue)
     memory, guess = OrderMemory(), LevelGuess()
     for _ in range(3):  # by due times first, then by what was learnt
-        seen, count = await reads(sql_bench, lambda c: look(c, *texts, queue, 100, guess, memory))
+        seen, count = await reads(sql_bench, lambda c: poll(c, *texts, queue, 100, guess, memory))
         assert [key.id for key in seen.keys] == found
         assert count <= most
     leased = (await sql_bench.store.claim(queue, found, DELAYS)).messages
     assert sorted(message.id for message in leased) == found
-    seen, count = await reads(sql_bench, lambda c: look(c, *texts, queue, 100, guess, memory))
+    seen, count = await reads(sql_bench, lambda c: poll(c, *texts, queue, 100, guess, memory))
     assert not {key.id for key in seen.keys}.intersection(found)
     assert bool(seen.keys) is (payload in ("CONCAT('k', i)", "'k' || i")) and count <= 10_000
     free, count = await reads(sql_bench, lambda c: KeyOrder(c, texts[1], queue).free(list(range(2, 102))))
@@ -130,7 +130,12 @@ async def test_every_statement_finds_its_index(sql_bench):
     await fill(sql_bench, 2000, "'one'")
     dialect = MYSQL if isinstance(sql_bench, MySQLBench) else SQLITE
     texts = OrderStatements(dialect, queue)
-    asked = [(texts.standing(2), (1, 2)), (texts.next_keys, (1, 16)), (texts.first_keys, (16,)), (texts.held, (1,))]
+    asked = [
+        (texts.key_positions(2), (1, 2)),
+        (texts.next_keys, (1, 16)),
+        (texts.first_keys, (16,)),
+        (texts.key_in_flight, (1,)),
+    ]
     word = "EXPLAIN" if isinstance(sql_bench, MySQLBench) else "EXPLAIN QUERY PLAN"
     for sql, params in asked:
         plan = await sql_bench.store._pool.read(partial(query, sql=f"{word} {sql}", params=params))

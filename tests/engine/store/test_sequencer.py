@@ -14,7 +14,7 @@ from store_benches import MySQLBench
 from engine.backend.mysql import MySQLPool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, TopicSpec
-from engine.model.sequence import Numbered, Sequencing
+from engine.model.sequence import NumberingResult, Sequencing
 from engine.model.topic_options import TopicOptions
 from engine.store.operations import sequence
 from engine.store.sequencer import Sequencer
@@ -74,8 +74,8 @@ async def test_many_locked_messages_do_not_hold_the_others_up(bench, monkeypatch
     holder.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     holder.execute("BEGIN")
     holder.execute("SELECT id FROM log WHERE id <= 4 FOR UPDATE")
-    assert await store.topics.number(topic) == Numbered(1, False, True)
-    assert await store.topics.number(topic) == Numbered(0, False, True)
+    assert await store.topics.number(topic) == NumberingResult(1, False, True)
+    assert await store.topics.number(topic) == NumberingResult(0, False, True)
     holder.execute("ROLLBACK")
     await store.topics.number_all(topic)
     found = await bench.run(f"SELECT id FROM log ORDER BY {SEQUENCE_COLUMN}")
@@ -108,12 +108,12 @@ class Pool:
     async def read(self, work: object) -> list[tuple[int]]:
         return [(1,)] if self.waiting else []
 
-    async def write(self, work: object) -> Numbered:
+    async def write(self, work: object) -> NumberingResult:
         self.writes += 1
         if self.errors:
             raise self.errors.pop(0)
         self.waiting = 0
-        return Numbered(2)
+        return NumberingResult(2)
 
     async def make(self, database: str) -> None:
         self.tables.append(database)
@@ -128,38 +128,38 @@ def lost(errno: int) -> BackendError:
 
 async def test_a_step_in_vain_is_made_again():
     pool = Pool([lost(1213), lost(1062)])
-    assert await pool.sequencer().number(TOPIC) == Numbered(2)
+    assert await pool.sequencer().number(TOPIC) == NumberingResult(2)
     assert (pool.writes, pool.tables) == (3, [])
 
 
 async def test_who_has_waited_for_another_step_for_long_waits_no_more():
     pool = Pool([LockWaitTimeout()] * 9)
-    assert await pool.sequencer().number(TOPIC) == Numbered(waiting=True)
+    assert await pool.sequencer().number(TOPIC) == NumberingResult(waiting=True)
     assert pool.writes == 1
 
 
 async def test_who_never_has_his_turn_says_that_messages_wait():
     pool = Pool([lost(1213)] * 100)
-    assert await pool.sequencer().number(TOPIC) == Numbered(waiting=True)
+    assert await pool.sequencer().number(TOPIC) == NumberingResult(waiting=True)
     assert pool.writes < 10
 
 
 async def test_where_another_was_faster_nothing_is_left_to_do():
     pool = Pool([lost(1213)])
     sequencer = pool.sequencer()
-    assert await sequencer.number(TOPIC) == Numbered(2)
+    assert await sequencer.number(TOPIC) == NumberingResult(2)
     pool.waiting, pool.errors = 1, [AssertionError("the others go first")]
 
     async def other() -> None:
         pool.waiting = 0
 
-    assert (await asyncio.gather(sequencer.number(TOPIC), other()))[0] == Numbered()
+    assert (await asyncio.gather(sequencer.number(TOPIC), other()))[0] == NumberingResult()
     assert pool.writes == 2
 
 
 async def test_the_table_of_positions_is_made():
     pool = Pool([lost(1146)])
-    assert await pool.sequencer().number(TOPIC) == Numbered(2)
+    assert await pool.sequencer().number(TOPIC) == NumberingResult(2)
     assert pool.tables == [TOPIC.name.database]
 
 

@@ -29,9 +29,9 @@ async def test_ids_of_every_kind(open_sql, kind):
     try:
         ids = IDS[kind]
         await bench.add(*(Row(id_, time_next=10) for id_ in ids))
-        look = await bench.store.look(bench.spec, 100)
-        assert {key.id for key in look.keys} == set(ids)
-        claim = await bench.store.claim(bench.spec, [key.id for key in look.keys], {0: 10**10})
+        poll = await bench.store.poll(bench.spec, 100)
+        assert {key.id for key in poll.keys} == set(ids)
+        claim = await bench.store.claim(bench.spec, [key.id for key in poll.keys], {0: 10**10})
         assert {message.id for message in claim.messages} == set(ids)
         standings = {message.id: (1, message.lease_until_ns, message.token) for message in claim.messages}
         assert await bench.store.unsettled(bench.spec, ids) == standings

@@ -40,9 +40,9 @@ async def test_the_catalog_finds_the_queue_and_is_the_same_object_while_nothing_
 
 
 async def test_a_look_at_an_empty_queue(bench):
-    look = await bench.store.look(bench.spec, 10)
-    assert (look.keys, look.next_due_ns, look.more) == ((), None, False)
-    assert abs(look.now_ns - await bench.now_ns()) < CLOCK_SLACK
+    poll = await bench.store.poll(bench.spec, 10)
+    assert (poll.keys, poll.next_due_ns, poll.more) == ((), None, False)
+    assert abs(poll.now_ns - await bench.now_ns()) < CLOCK_SLACK
 
 
 async def test_a_look_finds_what_is_due_in_delivery_order(bench):
@@ -53,27 +53,27 @@ async def test_a_look_finds_what_is_due_in_delivery_order(bench):
         Row(4, priority=90, time_next=100),
         Row(5, priority=-5, time_next=999),
     )
-    look = await bench.store.look(bench.spec, 10)
-    assert look.keys == (
+    poll = await bench.store.poll(bench.spec, 10)
+    assert poll.keys == (
         MessageKey(-5, 999, 5),
         MessageKey(10, 900, 3),
         MessageKey(50, 200, 2),
         MessageKey(50, 300, 1),
         MessageKey(90, 100, 4),
     )
-    assert (look.next_due_ns, look.more) == (None, False)
+    assert (poll.next_due_ns, poll.more) == (None, False)
 
 
 async def test_a_null_time_is_due_at_once_and_first(bench):
     await bench.add(Row(1, time_next=5), Row(2, time_next=None), Row(3, time_next=0))
-    keys = (await bench.store.look(bench.spec, 10)).keys
+    keys = (await bench.store.poll(bench.spec, 10)).keys
     assert [key.id for key in keys][2] == 1
     assert {key.id for key in keys[:2]} == {2, 3} and {key.due_ns for key in keys[:2]} == {0}
 
 
 async def test_a_null_priority_counts_as_zero(bench):
     await bench.add(Row(1, priority=1), Row(2, priority=None), Row(3, priority=-1), Row(4, priority=0))
-    keys = (await bench.store.look(bench.spec, 10)).keys
+    keys = (await bench.store.poll(bench.spec, 10)).keys
     assert [key.priority for key in keys] == [-1, 0, 0, 1]
     assert [keys[0].id, keys[3].id] == [3, 1]
 
@@ -82,9 +82,9 @@ async def test_a_null_priority_counts_as_zero(bench):
 async def test_negative_priorities_precede_null_under_a_limit(bench, limit):
     rows = [Row(id_, priority=priority, time_next=id_) for id_, priority in enumerate((None, None, -1, -2, 3), 1)]
     await bench.add(*rows)
-    look = await bench.store.look(bench.spec, limit)
-    assert [key.id for key in look.keys] == [4, 3, 1][:limit]
-    assert look.more
+    poll = await bench.store.poll(bench.spec, limit)
+    assert [key.id for key in poll.keys] == [4, 3, 1][:limit]
+    assert poll.more
 
 
 async def test_a_look_passes_over_postponed_and_acked_messages(bench):
@@ -93,39 +93,39 @@ async def test_a_look_passes_over_postponed_and_acked_messages(bench):
         Row(1), Row(2, time_next=now + 3600 * SECOND), Row(3), Row(4, priority=1, time_next=now + 60 * SECOND)
     )
     await bench.ack(3)
-    look = await bench.store.look(bench.spec, 10)
-    assert [key.id for key in look.keys] == [1]
-    assert look.next_due_ns == now + 60 * SECOND
+    poll = await bench.store.poll(bench.spec, 10)
+    assert [key.id for key in poll.keys] == [1]
+    assert poll.next_due_ns == now + 60 * SECOND
 
 
 async def test_the_next_due_time_is_told_when_nothing_is_due(bench):
     now = await bench.now_ns()
     await bench.add(Row(1, priority=60, time_next=now + 50 * SECOND), Row(2, priority=5, time_next=now + 90 * SECOND))
-    look = await bench.store.look(bench.spec, 10)
-    assert (look.keys, look.next_due_ns) == ((), now + 50 * SECOND)
+    poll = await bench.store.poll(bench.spec, 10)
+    assert (poll.keys, poll.next_due_ns) == ((), now + 50 * SECOND)
 
 
 @pytest.mark.parametrize(("limit", "more"), [(2, True), (3, False), (4, False)])
 async def test_more_is_said_only_when_more_is_due(bench, limit, more):
     await bench.add(Row(1), Row(2), Row(3), Row(4, time_next=await bench.now_ns() + 60 * SECOND))
-    look = await bench.store.look(bench.spec, limit)
-    assert len(look.keys) == min(limit, 3) and look.more is more
+    poll = await bench.store.poll(bench.spec, limit)
+    assert len(poll.keys) == min(limit, 3) and poll.more is more
 
 
 async def test_more_is_said_when_the_rest_has_another_priority(bench):
     await bench.add(Row(1, priority=1), Row(2, priority=2), Row(3, priority=3))
-    look = await bench.store.look(bench.spec, 2)
-    assert [key.id for key in look.keys] == [1, 2] and look.more
+    poll = await bench.store.poll(bench.spec, 2)
+    assert [key.id for key in poll.keys] == [1, 2] and poll.more
 
 
 async def test_a_table_may_use_every_priority(bench):
     now = await bench.now_ns()
     await bench.add(*(Row(id_, priority=id_ - 60, time_next=100) for id_ in range(1, 101)))
     await bench.add(Row(200, priority=120, time_next=now + 9 * SECOND), Row(201, priority=-100, time_next=7))
-    look = await bench.store.look(bench.spec, 1000)
-    assert [key.id for key in look.keys] == [201, *range(1, 101)]
-    assert (look.next_due_ns, look.more) == (now + 9 * SECOND, False)
-    assert (await bench.store.look(bench.spec, 50)).keys == look.keys[:50]
+    poll = await bench.store.poll(bench.spec, 1000)
+    assert [key.id for key in poll.keys] == [201, *range(1, 101)]
+    assert (poll.next_due_ns, poll.more) == (now + 9 * SECOND, False)
+    assert (await bench.store.poll(bench.spec, 50)).keys == poll.keys[:50]
 
 
 # --- claim
@@ -181,8 +181,8 @@ async def test_what_is_leased_cannot_be_claimed_again(bench):
     await bench.add(Row(1))
     await claim_one(bench)
     assert (await bench.store.claim(bench.spec, [1], DELAYS)).messages == ()
-    look = await bench.store.look(bench.spec, 10)
-    assert look.keys == () and look.next_due_ns == (await bench.row(1)).time_next
+    poll = await bench.store.poll(bench.spec, 10)
+    assert poll.keys == () and poll.next_due_ns == (await bench.row(1)).time_next
 
 
 async def test_a_locked_row_is_passed_over_at_once(bench):
@@ -196,7 +196,7 @@ async def test_a_locked_row_is_passed_over_at_once(bench):
 
 async def test_a_thousand_at_once(bench):
     await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 1001)))
-    keys = (await bench.store.look(bench.spec, 1000)).keys
+    keys = (await bench.store.poll(bench.spec, 1000)).keys
     claim = await bench.store.claim(bench.spec, [key.id for key in keys], DELAYS)
     assert {message.id for message in claim.messages} == set(range(1, 1001))
 
@@ -224,7 +224,7 @@ async def test_what_was_added_is_leased_as_a_claim_leases_it(bench):
         assert values["time_next"] == str(row.time_next).encode() and values["epoch"] == b"1"
         assert values["payload"] == row.payload.encode()
     assert (await bench.row(9)).epoch == 0
-    assert [key.id for key in (await bench.store.look(bench.spec, 10)).keys] == [9]
+    assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [9]
 
 
 async def test_of_what_was_added_only_that_is_leased_which_is_as_an_insert_leaves_it(bench):
@@ -271,9 +271,9 @@ async def test_a_look_and_claim_leases_the_first_of_what_it_found(bench):
     now = await bench.now_ns()
     await bench.add(*(Row(id_, time_next=id_, payload=f"p{id_}") for id_ in range(1, 6)))
     await bench.add(Row(6, time_next=now + 60 * SECOND))
-    found = await bench.store.look_and_claim(bench.spec, 4, 2, frozenset((1,)), DELAYS)
-    assert [key.id for key in found.look.keys] == [1, 2, 3, 4] and found.look.more
-    assert found.asked == (2, 3)
+    found = await bench.store.poll_and_claim(bench.spec, 4, 2, frozenset((1,)), DELAYS)
+    assert [key.id for key in found.poll.keys] == [1, 2, 3, 4] and found.poll.more
+    assert found.requested == (2, 3)
     assert sorted(message.id for message in found.claim.messages) == [2, 3]
     for message in found.claim.messages:
         row = await bench.row(message.id)
@@ -282,17 +282,17 @@ async def test_a_look_and_claim_leases_the_first_of_what_it_found(bench):
         assert f"p{message.id}".encode() in message.values
     for id_ in (1, 4, 5):
         assert (await bench.row(id_)).epoch == 0
-    rest = await bench.store.look(bench.spec, 10)
+    rest = await bench.store.poll(bench.spec, 10)
     assert [key.id for key in rest.keys] == [1, 4, 5]
 
 
 async def test_a_look_and_claim_of_nothing_due_writes_nothing(bench):
-    assert (await bench.store.look_and_claim(bench.spec, 10, 10, (), DELAYS)).claim is None
+    assert (await bench.store.poll_and_claim(bench.spec, 10, 10, (), DELAYS)).claim is None
     future = await bench.now_ns() + 60 * SECOND
     await bench.add(Row(1, time_next=future), Row(2))
-    found = await bench.store.look_and_claim(bench.spec, 10, 10, frozenset((2,)), DELAYS)
-    assert (found.claim, found.asked) == (None, ())
-    assert [key.id for key in found.look.keys] == [2] and found.look.next_due_ns == future
+    found = await bench.store.poll_and_claim(bench.spec, 10, 10, frozenset((2,)), DELAYS)
+    assert (found.claim, found.requested) == (None, ())
+    assert [key.id for key in found.poll.keys] == [2] and found.poll.next_due_ns == future
     assert (await bench.row(1)).epoch == 0 and (await bench.row(2)).epoch == 0
 
 
@@ -301,16 +301,16 @@ async def test_a_look_and_claim_passes_over_locked_rows_and_names_them(bench):
         pytest.skip("this database has one writer: its rows are never locked by another")
     await bench.add(Row(1), Row(2))
     await bench.lock(1)
-    found = await bench.store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
-    assert sorted(found.asked) == [1, 2] and [message.id for message in found.claim.messages] == [2]
+    found = await bench.store.poll_and_claim(bench.spec, 10, 10, (), DELAYS)
+    assert sorted(found.requested) == [1, 2] and [message.id for message in found.claim.messages] == [2]
 
 
 async def test_looks_again_and_again_see_what_is_there_whatever_was_there_before(bench):
     """A store may remember what it found last time; it must never answer from that."""
 
     async def seen():
-        look = await bench.store.look(bench.spec, 100)
-        return [key.id for key in look.keys], look.next_due_ns
+        poll = await bench.store.poll(bench.spec, 100)
+        return [key.id for key in poll.keys], poll.next_due_ns
 
     future = await bench.now_ns() + 60 * SECOND
     await bench.add(Row(1, priority=50))
@@ -352,7 +352,7 @@ async def test_a_release_makes_due_as_before(bench, counted, epoch):
     claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
     leases = [release_of(m) for m in claim.messages]
     assert await bench.store.release(bench.spec, leases, counted=counted) == 2
-    assert [key.id for key in (await bench.store.look(bench.spec, 10)).keys] == [2, 3, 1]
+    assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [2, 3, 1]
     assert (await bench.row(1)).epoch == epoch and (await bench.row(1)).time_next == 500
 
 
@@ -387,7 +387,7 @@ async def test_many_leases_are_released_in_one_call(bench):
     claim = await bench.store.claim(bench.spec, list(range(1, 502)), DELAYS)
     leases = [release_of(m) for m in claim.messages]
     assert await bench.store.release(bench.spec, leases, counted=False) == 501
-    keys = (await bench.store.look(bench.spec, 1000)).keys
+    keys = (await bench.store.poll(bench.spec, 1000)).keys
     assert [(key.id, key.due_ns) for key in keys] == [(id_, 1000 * id_) for id_ in range(1, 502)]
 
 
@@ -469,14 +469,14 @@ async def test_the_census_tells_the_states_apart(bench):
     assert not census.bounded
     if census.oldest_ready_age is not None:  # the fake does not say
         assert hour <= census.oldest_ready_age * SECOND + CLOCK_SLACK
-    held = await bench.store.held(bench.spec, 10)
+    held = await bench.store.leased_messages(bench.spec, 10)
     assert sorted(message.id for message in held) == [5, 6]
     assert all(abs(message.seconds_left - 3600) < 10 for message in held)
 
 
 async def test_the_census_of_an_empty_table(bench):
     assert await bench.store.census(bench.spec) == Census()
-    assert await bench.store.held(bench.spec, 10) == []
+    assert await bench.store.leased_messages(bench.spec, 10) == []
     await bench.store.ping()
 
 
@@ -488,5 +488,5 @@ async def test_a_renewed_lease_is_released_whatever_its_end(bench):
     assert await bench.store.release(bench.spec, other, counted=True) == 0
     assert await bench.store.release(bench.spec, leases[:1], counted=True) == 1
     assert await bench.store.release(bench.spec, leases[:1], counted=True) == 0  # it is leased no longer
-    keys = (await bench.store.look(bench.spec, 10)).keys
+    keys = (await bench.store.poll(bench.spec, 10)).keys
     assert [(key.id, key.due_ns) for key in keys] == [(1, 1000)]

@@ -41,7 +41,7 @@ async def test_every_moment_of_a_year_is_right(name):
     zone = Zone(asked)
     for start in range(_at("2011-01-01"), _at("2012-01-02"), 400 * 1811):
         moments = range(start, start + 400 * 1811, 1811)
-        await zone.learn(moments)
+        await zone.load(moments)
         assert [zone.offset(moment) for moment in moments] == [asked.right(moment) for moment in moments]
 
 
@@ -50,7 +50,7 @@ async def test_a_day_is_asked_for_once():
     zone = Zone(asked)
     noon = _at("2026-05-01 12:00:00")
     for moment in range(noon, noon + 3600, 60):
-        await zone.learn([moment])
+        await zone.load([moment])
         assert zone.offset(moment) == 7200
     assert len(asked.statements) == 1
 
@@ -60,7 +60,7 @@ async def test_what_is_kept_is_bounded():
     zone = Zone(asked)
     for day in range(0, 24_000, 50):
         moments = [(day + one) * _DAY + 7 for one in range(50)]
-        await zone.learn(moments)
+        await zone.load(moments)
         assert [zone.offset(moment) for moment in moments] == [asked.right(moment) for moment in moments]
     assert len(zone._days) + len(zone._moments) < 11_000
 
@@ -68,8 +68,8 @@ async def test_what_is_kept_is_bounded():
 async def test_nothing_beyond_what_a_timestamp_holds_is_asked_for():
     asked = Asked("UTC")
     zone = Zone(asked)
-    await zone.learn([(1 << 31) - 1])
-    await zone.learn([(1 << 32) - 1, 1])
+    await zone.load([(1 << 31) - 1])
+    await zone.load([(1 << 32) - 1, 1])
     assert min(asked.statements[1]) == 1
     assert max(asked.statements[0]) == (1 << 31) - 1 and max(asked.statements[1]) == (1 << 32) - 1
 
@@ -85,6 +85,6 @@ async def test_an_offset_needs_nobody():
         "+14:00": 50400,
     }.items():
         zone = zones.zone(name)
-        await zone.learn([5])
+        await zone.load([5])
         assert zone.offset(5) == seconds
     assert zones.zone("SYSTEM") is zones.zone("SYSTEM")

@@ -29,7 +29,7 @@ from engine.model.errors import (
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueName, Start, StartAt, SubscribeRequest, WaitMode
 from engine.model.topics import SETTLE_NS, OpenTransactions
-from engine.topics.broadcast import LOOK_SECONDS, PAGE
+from engine.topics.broadcast import PAGE, POLL_SECONDS
 
 EARLIEST, LATEST = StartAt(Start.EARLIEST), StartAt(Start.LATEST)
 
@@ -68,7 +68,7 @@ async def result(w: World, start: StartAt = EARLIEST, wait: float | None = None,
     mode = WaitMode.NOWAIT if wait is None else WaitMode.WAIT
     reader = await reads(w, start, wait_mode=mode, wait_seconds=wait or 0.0, **request)
     await reader.ended.wait()
-    await reader.subscription.close(give_back=False)
+    await reader.subscription.close(release=False)
     assert w.engine.subscriptions() == []
     return reader
 
@@ -157,7 +157,7 @@ async def test_what_is_written_around_the_proxy_is_found_in_time() -> None:
     async with topic_world() as w:
         reader = await reads(w)
         w.store.topics.fill(range(1, 3))
-        await pass_time(LOOK_SECONDS + 0.1)
+        await pass_time(POLL_SECONDS + 0.1)
         assert reader.ids == [1, 2]
 
 
@@ -178,7 +178,7 @@ async def test_words_of_commits_that_were_missed_have_it_look() -> None:
     async with topic_world() as w:
         reader = await reads(w)
         w.store.topics.fill(range(1, 2))
-        w.engine.missed()
+        w.engine.on_remote_commits_lost()
         await settle()
         assert reader.ids == [1]
 
@@ -461,8 +461,8 @@ async def test_a_reader_that_is_closed_or_finished_has_no_error() -> None:
     async with topic_world() as w:
         closed, finished = await reads(w), await reads(w)
         finished.subscription.finish()
-        await closed.subscription.close(give_back=True)
-        await closed.subscription.close(give_back=False)
+        await closed.subscription.close(release=True)
+        await closed.subscription.close(release=False)
         closed.subscription.end(StreamKilled("too late"))
         for reader in (closed, finished):
             await reader.ended.wait()
@@ -519,7 +519,7 @@ async def test_an_endless_reader_goes_on_when_the_database_is_back(error: Backen
         await pass_time(60)
         w.store.topics.fill(range(1, 4))
         w.store.topics.down = None
-        await pass_time(2 * LOOK_SECONDS)
+        await pass_time(2 * POLL_SECONDS)
         assert (reader.ids, reader.error) == ([1, 2, 3], None)
 
 
@@ -531,7 +531,7 @@ async def test_a_scheduled_message_is_not_lost_while_the_database_is_away() -> N
         w.store.topics.down = BackendUnavailable("away")
         await pass_time(60)
         w.store.topics.down = None
-        await pass_time(2 * LOOK_SECONDS)
+        await pass_time(2 * POLL_SECONDS)
         assert reader.ids == [1]
 
 

@@ -15,7 +15,7 @@ from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError
 from engine.model.queue import IndexInfo, QueueCatalog, QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
-from engine.model.topics import Compacted
+from engine.model.topics import CompactionResult
 from engine.store.base import TopicStore
 from engine.topics.compaction import WALK_AGAIN_SECONDS
 from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
@@ -34,13 +34,13 @@ class Store:
     down: bool = False
     asked: list[int] = field(default_factory=list)
 
-    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
+    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> CompactionResult:
         await pass_time(self.seconds)
         self.asked.append(place)
         if self.down:
             raise BackendError("no right to it", 1142, "42000")
         place = min(place + 1, self.last)
-        return Compacted(1, place, place < self.last)
+        return CompactionResult(1, place, place < self.last)
 
 
 class Made:

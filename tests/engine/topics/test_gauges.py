@@ -8,8 +8,8 @@ from memory_store import COLUMNS
 from memory_topics import TOPIC, LogRow, MemoryTopics, make_group, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
+from engine.background.surveyor import FRESH_SECONDS, SURVEY_SECONDS
 from engine.database_work import DatabaseWork
-from engine.duties.surveyor import FRESH_SECONDS, SURVEY_SECONDS
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topics import GroupPosition
 from engine.topics.gauges import TopicGauges

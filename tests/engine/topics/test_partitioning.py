@@ -16,8 +16,8 @@ from engine.model.errors import BackendError
 from engine.model.queue import QueueCatalog, QueueSpec, TopicSpec
 from engine.model.topic_options import parse_topic_options
 from engine.model.topic_partitions import NO_GRACE, Grace, grace_of
-from engine.model.topics import Retained
-from engine.store.base import Divided, Dropped, TopicStore
+from engine.model.topics import RetentionResult
+from engine.store.base import DivideResult, DropResult, TopicStore
 from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
 
 _OPTIONS = parse_topic_options({"retain": "7d", "partition": "1d"})
@@ -28,8 +28,8 @@ WHOLE = grace_of(_OPTIONS.partition_ns or 0, 10_000)
 class Store:
     """Answers as it is told; `graces` are those with which rows were deleted."""
 
-    divided: Divided | BackendError = field(default_factory=lambda: Divided(whole=True, width=10_000))
-    dropped: list[Dropped] = field(default_factory=list)
+    divided: DivideResult | BackendError = field(default_factory=lambda: DivideResult(whole=True, width=10_000))
+    dropped: list[DropResult] = field(default_factory=list)
     looks: int = 0
     graces: list[Grace] = field(default_factory=list)
 
@@ -37,19 +37,19 @@ class Store:
     def partitions(self) -> Store:
         return self
 
-    async def divide(self, topic: TopicSpec) -> Divided:
+    async def divide(self, topic: TopicSpec) -> DivideResult:
         self.looks += 1
         if isinstance(self.divided, BackendError):
             raise self.divided
         return self.divided
 
-    async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> Dropped:
+    async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> DropResult:
         await pass_time(1.0)
-        return self.dropped.pop(0) if self.dropped else Dropped()
+        return self.dropped.pop(0) if self.dropped else DropResult()
 
-    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace) -> Retained:
+    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace) -> RetentionResult:
         self.graces.append(grace)
-        return Retained(0, False, {})
+        return RetentionResult(0, False, {})
 
 
 def retention_of(store: Store) -> Retention:
@@ -76,14 +76,14 @@ async def passes(retention: Retention, count: int) -> None:
 
 @in_virtual_time
 async def test_partitions_go_first_and_rows_have_two_intervals_longer() -> None:
-    store = Store(dropped=[Dropped("p1", 5), Dropped("p2", 7)])
+    store = Store(dropped=[DropResult("p1", 5), DropResult("p2", 7)])
     assert await retention_of(store).run_once() == 12
     assert store.graces == [WHOLE]
 
 
 @in_virtual_time
 async def test_no_rows_are_deleted_while_a_partition_is_counted() -> None:
-    store = Store(dropped=[Dropped(more=True)] * 12 + [Dropped("p1", 5)])
+    store = Store(dropped=[DropResult(more=True)] * 12 + [DropResult("p1", 5)])
     retention = retention_of(store)
     assert [await retention.run_once() for _ in range(3)] == [0, 0, 5]
     assert store.graces == [WHOLE]
@@ -91,7 +91,7 @@ async def test_no_rows_are_deleted_while_a_partition_is_counted() -> None:
 
 @in_virtual_time
 async def test_tries_become_rarer_while_others_use_the_table_and_that_is_told() -> None:
-    store = Store(divided=Divided(whole=True, width=10_000, waits=True))
+    store = Store(divided=DivideResult(whole=True, width=10_000, waits=True))
     retention = retention_of(store)
     await passes(retention, 16)
     assert store.looks == 5, "after 1, 2, 4 and 8 periods"
@@ -100,7 +100,7 @@ async def test_tries_become_rarer_while_others_use_the_table_and_that_is_told() 
     assert store.looks == 6
     assert "a long transaction" in (retention.problem(TOPIC) or "")
     assert set(store.graces) == {WHOLE} and len(store.graces) == 29, "rows go all the while"
-    store.divided = Divided(whole=True, width=10_000)
+    store.divided = DivideResult(whole=True, width=10_000)
     await passes(retention, 13)
     assert retention.problem(TOPIC) is None
     looks = store.looks
@@ -119,7 +119,7 @@ async def test_where_a_right_is_missing_all_goes_row_by_row() -> None:
 
 @in_virtual_time
 async def test_where_the_table_is_not_partitioned_all_goes_row_by_row() -> None:
-    store = Store(divided=Divided(whole=False, width=0, problem="not partitioned"))
+    store = Store(divided=DivideResult(whole=False, width=0, problem="not partitioned"))
     retention = retention_of(store)
     await passes(retention, 1)
     assert (retention.problem(TOPIC), store.graces) == ("not partitioned", [NO_GRACE])

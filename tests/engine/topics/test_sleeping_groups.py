@@ -63,4 +63,4 @@ async def test_a_member_that_does_not_read_yet_keeps_its_group_awake(told: list[
         subscription = await w.engine.subscribe(SubscribeRequest(BILLING.name))
         for _ in range(2):
             assert await committed(w, told) == [BILLING.name]
-        await subscription.close(give_back=False)
+        await subscription.close(release=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BOUNDS, Delays
-from engine.duties.surveyor import Survey
 from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
 from engine.model.topics import GroupLag, TopicExtent

@@ -31,12 +31,12 @@ class Ends(Ear):
         super().__init__()
         self.bus: Bus
         self.handlers = Handlers(
-            commits=lambda report: self.heard.put_nowait(("commits", report)),
-            lost=lambda: self.heard.put_nowait(("lost",)),
-            login=lambda source, good: self.heard.put_nowait(("login", source, good)),
-            kill=lambda number, query: self.heard.put_nowait(("kill", number, query)),
+            commits=lambda report: self.received.put_nowait(("commits", report)),
+            lost=lambda: self.received.put_nowait(("lost",)),
+            login=lambda source, good: self.received.put_nowait(("login", source, good)),
+            kill=lambda number, query: self.received.put_nowait(("kill", number, query)),
             answer=self._answer,
-            closed=lambda: self.heard.put_nowait(("closed",)),
+            closed=lambda: self.received.put_nowait(("closed",)),
         )
 
 
@@ -62,7 +62,7 @@ class Exchange:
                 with self._lock:
                     if key.fileobj is self._woken:
                         self._woken.recv(100)
-                    elif key.data in self.hub._lines:
+                    elif key.data in self.hub._links:
                         self.hub.handle(key.data, events)
 
     def do(self, call) -> None:
@@ -75,7 +75,7 @@ class Exchange:
         self._stopping = True
         self._wake.send(b"x")
         self._thread.join(5)
-        for number in list(self.hub._lines):
+        for number in list(self.hub._links):
             self.hub.remove(number)
         for end in (self._wake, self._woken):
             end.close()
@@ -87,10 +87,10 @@ async def three() -> AsyncIterator[tuple[Exchange, list[Ends]]]:
     exchange, ends = Exchange(), [Ends(), Ends(), Ends()]
     for number, end in enumerate(ends):
         end.bus = await Bus.connect(exchange.hub.add(number), number, end.handlers)
-    exchange.hub.tell_members()
+    exchange.hub.announce_members()
     exchange.start()
     for end in ends:
-        await asyncio.wait_for(end.bus.introduced(), 5)
+        await asyncio.wait_for(end.bus.wait_for_members(), 5)
     yield exchange, ends
     for end in ends:
         end.bus.close()
@@ -107,10 +107,10 @@ async def test_everybody_else_hears_a_word(three):
     two.bus.login("10.0.0.1", False)
     three_.bus.kill(7, True)
     assert {str(await one.next()) for _ in range(2)} == {str(("login", "10.0.0.1", False)), str(("kill", 7, True))}
-    heard = [await two.next() for _ in range(2)]
-    assert ("commits", CommitReport(settled={Q: (1, "a", b"\xff")})) in heard
-    assert ("kill", 7, True) in heard
-    assert one.heard.empty()
+    received = [await two.next() for _ in range(2)]
+    assert ("commits", CommitReport(settled={Q: (1, "a", b"\xff")})) in received
+    assert ("kill", 7, True) in received
+    assert one.received.empty()
 
 
 async def test_reports_of_a_moment_go_together(three):
@@ -121,23 +121,23 @@ async def test_reports_of_a_moment_go_together(three):
     kind, rest = await two.next()
     assert kind == "commits"
     assert rest == touched(*(f"q{number}" for number in range(1, 100)))
-    assert two.heard.empty()
+    assert two.received.empty()
 
 
 async def test_a_question_is_answered_by_everybody_else(three):
     _, (one, two, three_) = three
     two.answers["?"] = [["x" * 1000, n] for n in range(300)]  # more than one word holds
     three_.answers["?"] = [["three", 3]]
-    items = await one.bus.ask("?")
+    items = await one.bus.query("?")
     assert sorted(map(tuple, items)) == sorted([("x" * 1000, n) for n in range(300)] + [("three", 3)])
 
 
 async def test_who_does_not_answer_is_left_out(three, monkeypatch, caplog):
-    monkeypatch.setattr(questions_module, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(questions_module, "ANSWER_SECONDS", 0.2)
     _, (one, two, three_) = three
     two.answers["?"] = [["two"]]
     three_.answers["?"] = asyncio.Event()
-    assert await one.bus.ask("?") == [["two"]]
+    assert await one.bus.query("?") == [["two"]]
     assert "no answer from other workers" in caplog.text
     three_.answers["?"].set()
 
@@ -146,7 +146,7 @@ async def test_who_cannot_answer_says_so_at_once(three, caplog):
     _, (one, two, _third) = three
     two.answers["?"] = [["two"]]
     async with asyncio.timeout(scaled(1)):
-        assert await one.bus.ask("?") == [["two"]]  # the third knows no such question
+        assert await one.bus.query("?") == [["two"]]  # the third knows no such question
     assert "was not answered" in caplog.text
 
 
@@ -154,10 +154,10 @@ async def test_a_worker_that_dies_is_not_waited_for(three):
     exchange, (one, two, three_) = three
     two.answers["?"] = [["two"]]
     three_.answers["?"] = asyncio.Event()
-    asking = asyncio.create_task(one.bus.ask("?"))
+    asking = asyncio.create_task(one.bus.query("?"))
     while not one.bus._questions:
         await asyncio.sleep(0)
-    exchange.do(lambda: (exchange.hub.remove(2), exchange.hub.tell_members(), exchange.hub.tell_lost()))
+    exchange.do(lambda: (exchange.hub.remove(2), exchange.hub.announce_members(), exchange.hub.announce_lost()))
     async with asyncio.timeout(scaled(1)):
         assert await asking == [["two"]]
     assert await one.next() == ("lost",)
@@ -169,7 +169,7 @@ async def test_the_end_of_the_supervisor_is_heard(three):
     exchange.do(lambda: [exchange.hub.remove(number) for number in range(3)])
     for end in ends:
         assert await end.next() == ("closed",)
-    assert await ends[0].bus.ask("?") == []
+    assert await ends[0].bus.query("?") == []
     ends[0].bus.committed(touched("q"))
 
 
@@ -184,11 +184,11 @@ async def test_ready_is_for_the_supervisor(three):
 async def test_alone_nobody_is_told():
     exchange, end = Exchange(), Ends()
     end.bus = await Bus.connect(exchange.hub.add(0), 0, end.handlers)
-    exchange.hub.tell_members()
+    exchange.hub.announce_members()
     exchange.start()
-    assert await end.bus.ask("?") == []
+    assert await end.bus.query("?") == []
     end.bus.committed(touched("q"))
-    assert end.bus._gathering.resting
+    assert end.bus._commit_batcher.idle
     end.bus.close()
     exchange.stop()
 
@@ -209,7 +209,7 @@ async def test_who_sends_no_frames_is_cut_off(three):
     one.bus._transport.write(b"\xff" * 100)
     assert await one.next() == ("closed",)
     two.bus.kill(1, False)
-    assert 0 not in exchange.hub._lines
+    assert 0 not in exchange.hub._links
 
 
 def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
@@ -225,12 +225,12 @@ def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
             line.put(frame)
             line.flush()
             assert line._unsent_bytes <= 300_000
-        framer, heard = Framer(), []
+        framer, received = Framer(), []
         while line.waiting:
-            heard += framer.feed(theirs.recv(1 << 20))
+            received += framer.feed(theirs.recv(1 << 20))
             line.flush()
-        heard += framer.feed(theirs.recv(1 << 20))
-    kinds = [frame.kind for frame in heard]
+        received += framer.feed(theirs.recv(1 << 20))
+    kinds = [frame.kind for frame in received]
     assert MessageKind.LOST in kinds
     assert set(kinds) == {MessageKind.LOST, MessageKind.ANSWER}
     assert framer._buffer == b""
@@ -246,14 +246,14 @@ async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
         end.bus.login("h" * 100, False)
     assert end.bus._transport is not None
     assert end.bus._transport.get_write_buffer_size() <= 101_000
-    framer, heard = Framer(), []
+    framer, received = Framer(), []
     async with asyncio.timeout(scaled(5)):
         while end.bus._transport.get_write_buffer_size():
-            heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
+            received += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
     end.bus.login("last", True)
     async with asyncio.timeout(scaled(5)):
-        while not heard or heard[-1].body != ["last", True]:
-            heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
-    assert heard[-2].kind == MessageKind.LOST
+        while not received or received[-1].body != ["last", True]:
+            received += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
+    assert received[-2].kind == MessageKind.LOST
     end.bus.close()
     theirs.close()

@@ -70,9 +70,9 @@ class End(Ear):
     def __init__(self, directory: Any, name: str, worker: int = 0, shared: str = "") -> None:
         super().__init__()
         hearing = PeerEvents(
-            lambda report: self.heard.put_nowait(("commits", report)),
-            lambda: self.heard.put_nowait(("lost",)),
-            lambda number, query: self.heard.put_nowait(("kill", number, query)),
+            lambda report: self.received.put_nowait(("commits", report)),
+            lambda: self.received.put_nowait(("lost",)),
+            lambda number, query: self.received.put_nowait(("kill", number, query)),
             self._answer,
         )
         self.mesh = Mesh(directory, MeshAddress(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
@@ -91,8 +91,8 @@ async def until(condition, what: str) -> None:
 async def linked(*ends: End) -> None:
     await until(lambda: all(len(end.mesh._links) == len(ends) - 1 for end in ends), "all links")
     for end in ends:
-        while not end.heard.empty():
-            assert end.heard.get_nowait() == ("lost",)
+        while not end.received.empty():
+            assert end.received.get_nowait() == ("lost",)
 
 
 @pytest.fixture
@@ -119,14 +119,14 @@ async def test_everybody_else_hears_a_word(three):
     assert await two.next() == await third.next() == ("commits", report)
     third.mesh.kill(7, True)
     assert await one.next() == await two.next() == ("kill", 7, True)
-    assert third.heard.empty()
+    assert third.received.empty()
 
 
 async def test_a_question_is_answered_by_everybody_else(three):
     one, two, third = three
     two.answers["?"] = [["x" * 1000, n] for n in range(300)]  # more than one word holds
     third.answers["?"] = [["three", 3]]
-    items = await one.mesh.ask("?")
+    items = await one.mesh.query("?")
     assert sorted(map(tuple, items)) == sorted([("x" * 1000, n) for n in range(300)] + [("three", 3)])
 
 
@@ -134,7 +134,7 @@ async def test_a_proxy_that_ends_is_not_waited_for_and_its_last_words_arrive(thr
     one, two, third = three
     two.answers["?"] = [["two"]]
     third.answers["?"] = asyncio.Event()
-    asking = asyncio.create_task(one.mesh.ask("?"))
+    asking = asyncio.create_task(one.mesh.query("?"))
     await until(lambda: len(one.mesh._questions), "the question")
     third.mesh.committed(SOME)
     third.mesh.committed(SOME)
@@ -181,8 +181,8 @@ async def test_ids_of_connections_count_at_the_same_server_only(directory):
     other = await End(directory, "b").open()
     await linked(one, other)
     other.answers["?"] = [["b"]]
-    assert await one.mesh.ask("?", same_server=True) == []
-    assert await one.mesh.ask("?") == [["b"]]
+    assert await one.mesh.query("?", same_server=True) == []
+    assert await one.mesh.query("?") == [["b"]]
     one.mesh.kill(1, False)
     one.mesh.committed(SOME)
     assert await other.next() == ("commits", SOME)
@@ -275,7 +275,7 @@ async def test_who_does_not_greet_as_a_proxy_is_cut_off(alone, said):
     stranger = await Stranger.at(alone)
     stranger.writer.write(said)
     assert await stranger.is_cut_off()
-    assert not alone.mesh._strangers and not alone.mesh._links
+    assert not alone.mesh._unauthenticated and not alone.mesh._links
 
 
 async def test_a_number_that_is_in_no_row_is_cut_off_and_costs_one_look_a_second(alone, directory):
@@ -306,26 +306,26 @@ async def test_who_says_nothing_is_cut_off(alone, monkeypatch):
 
 
 async def test_strangers_are_bounded_and_the_oldest_goes(alone):
-    alone.mesh._strangers._most = 2
+    alone.mesh._unauthenticated._most = 2
     first = await Stranger.at(alone)
-    await until(lambda: len(alone.mesh._strangers) == 1, "one to be let in")
+    await until(lambda: len(alone.mesh._unauthenticated) == 1, "one to be let in")
     kept = [await Stranger.at(alone) for _ in range(2)]
     assert await first.is_cut_off()
-    assert len(alone.mesh._strangers) == 2
+    assert len(alone.mesh._unauthenticated) == 2
     for stranger in kept:
         stranger.writer.close()
-    await until(lambda: not alone.mesh._strangers, "them to go")
+    await until(lambda: not alone.mesh._unauthenticated, "them to go")
 
 
 async def test_no_crowd_of_strangers_keeps_a_proxy_from_linking(alone, directory, monkeypatch):
     """Half of them are silent, half name numbers that are in no row; none is ever cut off for being slow."""
     monkeypatch.setattr(peer_link, "LOGIN_SECONDS", 3600.0)
     strangers = []
-    for number in range(2 * mesh_module.STRANGERS_MAX):
+    for number in range(2 * mesh_module.UNAUTHENTICATED_MAX):
         strangers.append(await Stranger.at(alone))
         if number % 2:
             strangers[-1].writer.write(Hello.make(10_000 + number, alone.mesh._me.number).data())
-    assert len(alone.mesh._strangers) <= mesh_module.STRANGERS_MAX
+    assert len(alone.mesh._unauthenticated) <= mesh_module.UNAUTHENTICATED_MAX
     other = await End(directory, "b").open()
     await linked(alone, other)
     await other.mesh.close()
@@ -366,11 +366,11 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
     stranger.writer.transport.pause_reading()
     link = alone.mesh._links[row.number]
     long = QueueName("d", "q" * 1000)
-    while not link._saying.dropped:
-        link.say(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+    while not link._frame_writer.dropped:
+        link.send(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
         await asyncio.sleep(0)
     for _ in range(1000):
-        link.say(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+        link.send(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
     assert link._transport.get_write_buffer_size() <= 102_000
     stranger.writer.transport.resume_reading()
     framer, kinds = Framer(), []
@@ -379,7 +379,7 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
             data = await stranger.reader.read(1 << 20)
             kinds += [frame.kind for record in unseal.feed(data) for frame in framer.feed(record)]
             if not link._transport.get_write_buffer_size():
-                link.say(MessageKind.KILL, [1, True])
+                link.send(MessageKind.KILL, [1, True])
     assert kinds[kinds.index(MessageKind.KILL) - 1] == MessageKind.LOST
     assert await stranger.leave()
 
@@ -387,7 +387,7 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
 async def test_silence_ends_a_link(three):
     one, _, _ = three
     (link,) = (link for link in one.mesh._links.values() if link.peer.proxy == "b")
-    link._heard_at -= peer_link.SILENCE_SECONDS + 1
+    link._last_received_at -= peer_link.SILENCE_SECONDS + 1
     link._ping()
     await until(lambda: one.mesh._links.get(link.peer.number) not in (None, link), "another link in its place")
     assert link.ended.done()

@@ -83,20 +83,20 @@ def test_reports_told_together_say_what_they_said_alone(told):
 )
 def test_frames_survive_any_cut(sent, data):
     stream = b"".join(encode(kind, sender, BROADCAST, text) for kind, sender, text in sent)
-    framer, heard = Framer(), []
+    framer, received = Framer(), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
-        heard += framer.feed(stream[:size])
+        received += framer.feed(stream[:size])
         stream = stream[size:]
-    assert [(frame.kind, frame.sender, frame.body) for frame in heard] == sent
+    assert [(frame.kind, frame.sender, frame.body) for frame in received] == sent
 
 
 def test_a_word_of_another_version_is_passed_over(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(messages, "VERSION", 2)
         later = encode(MessageKind.KILL, 1, 2, ["in another form"])
-    heard = list(Framer().feed(later + encode(MessageKind.LOST, 1, 2)))
-    assert [frame.kind for frame in heard] == [MessageKind.LOST]
+    received = list(Framer().feed(later + encode(MessageKind.LOST, 1, 2)))
+    assert [frame.kind for frame in received] == [MessageKind.LOST]
 
 
 def test_a_word_that_is_too_large_is_not_sent_and_not_taken():

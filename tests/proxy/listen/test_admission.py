@@ -41,7 +41,7 @@ def workers(count: int, clock: Clock, **limits: int) -> list[Admission]:
         def tell(source: str, good: bool) -> None:
             for other, one in enumerate(everybody):
                 if other != number:
-                    one.heard(source, good)
+                    one.on_remote_login(source, good)
 
         return tell
 
@@ -58,21 +58,26 @@ def refused(call) -> int:
 
 def test_connections_are_counted_over_all_workers(clock):
     one, two = workers(2, clock, connections=3)
-    visits = [one.arrive("10.0.0.1"), two.arrive("10.0.0.2"), two.arrive("10.0.0.3")]
-    assert refused(lambda: one.arrive("10.0.0.4")) == 1040
-    assert refused(lambda: two.arrive("10.0.0.4")) == 1040
+    visits = [one.admit_connection("10.0.0.1"), two.admit_connection("10.0.0.2"), two.admit_connection("10.0.0.3")]
+    assert refused(lambda: one.admit_connection("10.0.0.4")) == 1040
+    assert refused(lambda: two.admit_connection("10.0.0.4")) == 1040
     visits[1].leave()
     visits[1].leave()
-    one.arrive("10.0.0.4")
-    assert refused(lambda: two.arrive("10.0.0.5")) == 1040
+    one.admit_connection("10.0.0.4")
+    assert refused(lambda: two.admit_connection("10.0.0.5")) == 1040
 
 
 async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(clock):
     one, two = workers(2, clock, unauthenticated=2)
-    first, second, third, fourth = one.arrive("a"), two.arrive("a"), one.arrive("a"), one.arrive("a")
+    first, second, third, fourth = (
+        one.admit_connection("a"),
+        two.admit_connection("a"),
+        one.admit_connection("a"),
+        one.admit_connection("a"),
+    )
     await first.turn()
     await second.turn()
-    waiting = [visit.turn() for visit in (third, fourth)]
+    waiting = [slot.turn() for slot in (third, fourth)]
     await asyncio.wait(waiting, timeout=0.01)
     assert not any(task.done() for task in waiting)
     first.admit("app")
@@ -82,14 +87,14 @@ async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(
     second.leave()  # at the other worker: nobody tells this one
     async with asyncio.timeout(scaled(10)):
         await waiting[1]
-    for visit in (first, third, fourth):
-        visit.leave()
+    for slot in (first, third, fourth):
+        slot.leave()
     assert one.tally.total(Count.LOGGING_IN) == one.tally.total(Count.CONNECTIONS) == 0
 
 
 async def test_who_goes_while_waiting_takes_no_turn(clock):
     (one,) = workers(1, clock, unauthenticated=1)
-    first, second, third = one.arrive("a"), one.arrive("a"), one.arrive("a")
+    first, second, third = one.admit_connection("a"), one.admit_connection("a"), one.admit_connection("a")
     await first.turn()
     gone, waiting = second.turn(), third.turn()
     await asyncio.wait((gone, waiting), timeout=0.01)
@@ -103,7 +108,7 @@ async def test_who_goes_while_waiting_takes_no_turn(clock):
 
 def test_a_users_connections_are_counted_over_all_workers_and_by_change_user(clock):
     one, two = workers(2, clock, user_connections=2)
-    first, second, third = one.arrive("h"), two.arrive("h"), two.arrive("h")
+    first, second, third = one.admit_connection("h"), two.admit_connection("h"), two.admit_connection("h")
     first.admit("app")
     second.admit("app")
     assert refused(lambda: third.admit("app")) == 1203
@@ -115,11 +120,11 @@ def test_a_users_connections_are_counted_over_all_workers_and_by_change_user(clo
     second.leave()
     first.admit("app")
     first.admit("app")  # COM_CHANGE_USER to oneself takes no second place
-    for visit in (first, third):
-        visit.leave()
-    fresh = [two.arrive("h"), one.arrive("h")]
-    for visit in fresh:
-        visit.admit("app")
+    for slot in (first, third):
+        slot.leave()
+    fresh = [two.admit_connection("h"), one.admit_connection("h")]
+    for slot in fresh:
+        slot.admit("app")
 
 
 def test_a_worker_that_died_counts_no_more(clock):
@@ -127,17 +132,17 @@ def test_a_worker_that_died_counts_no_more(clock):
     limits = AdmissionLimits(connections=2, unauthenticated=2, user_connections=1)
     dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
     for _ in range(2):
-        dead.arrive("h")
-    assert refused(lambda: alive.arrive("h")) == 1040
+        dead.admit_connection("h")
+    assert refused(lambda: alive.admit_connection("h")) == 1040
     tallies.clear(0)
-    alive.arrive("h").admit("app")
+    alive.admit_connection("h").admit("app")
 
 
 def test_the_message_names_the_user_as_mysql_does(clock):
     (one,) = workers(1, clock, user_connections=1)
-    one.arrive("h").admit("app")
+    one.admit_connection("h").admit("app")
     with pytest.raises(ProxyError) as caught:
-        one.arrive("h").admit("app")
+        one.admit_connection("h").admit("app")
     assert caught.value.sqlstate == "42000"
     assert caught.value.message == "User app already has more than 'max_user_connections' active connections"
 
@@ -151,11 +156,11 @@ def test_user_tallies_agree_with_a_plain_count(steps):
     for name, coming, worker in steps:
         if coming:
             total = sum(count for (known, _), count in counts.items() if known == name)
-            assert views[worker].take_user(name, 4) == (total < 4)
+            assert views[worker].acquire_user(name, 4) == (total < 4)
             if total < 4:
                 counts[name, worker] = counts.get((name, worker), 0) + 1
         elif counts.get((name, worker)):
-            views[worker].give_user(name)
+            views[worker].release_user(name)
             counts[name, worker] -= 1
 
 
@@ -164,36 +169,36 @@ def test_an_address_that_fails_too_often_is_blocked_until_time_refills_it(clock)
     for _ in range(3):
         fail(one, "10.0.0.1")
     with pytest.raises(ProxyError) as caught:
-        one.arrive("10.0.0.1")
+        one.admit_connection("10.0.0.1")
     assert (caught.value.errno, caught.value.sqlstate) == (1129, "HY000")
     assert "10.0.0.1" in caught.value.message
     assert "20 s" in caught.value.message  # three a minute
     assert caught.value.fatal
     assert one.tally.connections == 0
-    one.arrive("10.0.0.2").leave()
+    one.admit_connection("10.0.0.2").leave()
     clock.now += 20
     fail(one, "10.0.0.1")
-    assert refused(lambda: one.arrive("10.0.0.1")) == 1129
+    assert refused(lambda: one.admit_connection("10.0.0.1")) == 1129
     clock.now += 60
     for _ in range(3):
         fail(one, "10.0.0.1")
-    assert refused(lambda: one.arrive("10.0.0.1")) == 1129
+    assert refused(lambda: one.admit_connection("10.0.0.1")) == 1129
 
 
 def fail(one: Admission, host: str, errno: int = 1045) -> None:
-    visit = one.arrive(host)
-    visit.failed(errno)
-    visit.leave()
+    slot = one.admit_connection(host)
+    slot.failed(errno)
+    slot.leave()
 
 
 def test_a_good_login_refills(clock):
     one, two = workers(2, clock, login_failures=3)
     for _ in range(2):
         fail(one, "10.0.0.1")
-    one.arrive("10.0.0.1").admit("app")
+    one.admit_connection("10.0.0.1").admit("app")
     for _ in range(3):
         fail(two, "10.0.0.1")
-    assert refused(lambda: one.arrive("10.0.0.1")) == 1129
+    assert refused(lambda: one.admit_connection("10.0.0.1")) == 1129
 
 
 def test_other_workers_count_the_same_failures(clock):
@@ -201,15 +206,15 @@ def test_other_workers_count_the_same_failures(clock):
     for _ in range(2):
         fail(one, "10.0.0.1")
         fail(two, "10.0.0.1")
-    assert refused(lambda: one.arrive("10.0.0.1")) == 1129
-    assert refused(lambda: two.arrive("10.0.0.1")) == 1129
+    assert refused(lambda: one.admit_connection("10.0.0.1")) == 1129
+    assert refused(lambda: two.admit_connection("10.0.0.1")) == 1129
 
 
 def test_errors_that_are_no_wrong_password_do_not_count(clock):
     (one,) = workers(1, clock, login_failures=1)
     for errno in (1043, 1049, 1105, 1203, 2013):
         fail(one, "10.0.0.1", errno)
-    one.arrive("10.0.0.1")
+    one.admit_connection("10.0.0.1")
 
 
 def test_off_means_off(clock):
@@ -221,11 +226,11 @@ def test_off_means_off(clock):
 
 def test_a_change_of_user_is_checked_too(clock):
     (one,) = workers(1, clock, login_failures=1)
-    visit = one.arrive("10.0.0.1")
-    visit.admit("app")
-    visit.check()
-    visit.failed(1045)
-    assert refused(visit.check) == 1129
+    slot = one.admit_connection("10.0.0.1")
+    slot.admit("app")
+    slot.check()
+    slot.failed(1045)
+    assert refused(slot.check) == 1129
 
 
 @pytest.mark.parametrize(
@@ -258,13 +263,13 @@ def test_many_addresses_take_bounded_memory(clock, monkeypatch):
 
 def test_refusals_are_logged_once_a_minute_and_counted(clock, caplog):
     (one,) = workers(1, clock, connections=1, unauthenticated=1)
-    one.arrive("h")
+    one.admit_connection("h")
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            assert refused(lambda: one.arrive("10.0.0.9")) == 1040
+            assert refused(lambda: one.admit_connection("10.0.0.9")) == 1040
         assert len(caplog.records) == 1
         clock.now += 61
-        assert refused(lambda: one.arrive("10.0.0.9")) == 1040
+        assert refused(lambda: one.admit_connection("10.0.0.9")) == 1040
     assert [record.before for record in caplog.records] == [0, 4]
     assert "limits.max_connections" in caplog.text
 
@@ -275,7 +280,7 @@ def test_who_has_the_fewest_is_seen_only_among_those_present():
     assert one.fewest_elsewhere() is None
     two.set_present(True)
     three.set_present(True)
-    two.take(Count.CONNECTIONS, 10)
+    two.acquire(Count.CONNECTIONS, 10)
     assert one.fewest_elsewhere() == 0
     three.set_present(False)
     assert one.fewest_elsewhere() == 1
@@ -287,13 +292,13 @@ def test_what_is_counted_since_the_start_outlives_a_worker(clock):
     tallies = SharedCounts(2, 10)
     limits = AdmissionLimits(connections=1, unauthenticated=2, user_connections=1)
     dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
-    visit = dead.arrive("h")
-    visit.failed(1045)
-    visit.failed(1049)  # an unknown database is no failed login
-    assert refused(lambda: dead.arrive("h")) == 1040
+    slot = dead.admit_connection("h")
+    slot.failed(1045)
+    slot.failed(1049)  # an unknown database is no failed login
+    assert refused(lambda: dead.admit_connection("h")) == 1040
     tallies.clear(0)
     tallies.died(0)
-    alive.arrive("h").failed(1698)
+    alive.admit_connection("h").failed(1698)
     counts = {what: alive.tally.total(what) for what in (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)}
     assert counts == {Count.LOGIN_FAILURES: 2, Count.REFUSED: 1, Count.DEATHS: 1}
     assert alive.tally.total(Count.CONNECTIONS) == 1

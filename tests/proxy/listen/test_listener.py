@@ -30,7 +30,7 @@ class Accepted(asyncio.Protocol):
         self.tally, self.number, self.log = tally, number, log
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.tally.take(Count.CONNECTIONS, 1 << 20)
+        self.tally.acquire(Count.CONNECTIONS, 1 << 20)
         self.log.append(self.number)
         transport.close()
 
@@ -127,7 +127,7 @@ async def test_no_descriptors_left_is_a_pause_and_not_an_end(bound, monkeypatch,
 
 
 async def test_shunned_sockets_that_come_singly_are_gathered(bound, monkeypatch):
-    monkeypatch.setattr(listener, "SHUNNED_SECONDS", 3600.0)
+    monkeypatch.setattr(listener, "DROP_PAUSE_SECONDS", 3600.0)
     tallies = SharedCounts(1)
     one = Acceptor(bound, lambda: Accepted(tallies.of(0), 0, []), tallies.of(0), lambda host: True)
     first = await connect(bound)

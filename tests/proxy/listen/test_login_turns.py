@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slowness import scaled
 
-from proxy.listen.login_turns import SILENT_SECONDS, Turns
+from proxy.listen.login_turns import SILENT_SECONDS, LoginTurns
 
 
 @dataclass(eq=False)
@@ -28,8 +28,8 @@ class Room:
     taken: int = 0
     dropped: list[Client] = field(default_factory=list)
 
-    def turns(self) -> Turns[Client]:
-        return Turns(self.per_source, self._take, self._give, self.dropped.append, lambda: self.now)
+    def turns(self) -> LoginTurns[Client]:
+        return LoginTurns(self.per_source, self._take, self._give, self.dropped.append, lambda: self.now)
 
     def _take(self) -> bool:
         if self.taken == self.total:
@@ -41,9 +41,9 @@ class Room:
         self.taken -= 1
 
 
-def crowd(turns: Turns[Client], source: str, count: int, silent_since: float | None = None):
+def crowd(turns: LoginTurns[Client], source: str, count: int, silent_since: float | None = None):
     clients = [Client(source, silent_since) for _ in range(count)]
-    return [(client, turns.ask(client)) for client in clients]
+    return [(client, turns.request(client)) for client in clients]
 
 
 async def test_one_address_gets_its_share_and_leaves_the_rest_to_others():

@@ -18,14 +18,14 @@ from servers import MariaDb, Sql
 
 from engine.backend.url import BackendUrl
 from proxy.errors import BackendLost, BackendRefused
-from proxy.login.as_client import LoginWish, ServerLogin, log_in
+from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls
 from proxy.transport.backend_socket import BackendSocket
 from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
 from proxy.wire.login import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
 from proxy.wire.packets import frame
 
-WISH = LoginWish(DEPRECATE_EOF, 45)
+WISH = LoginOptions(DEPRECATE_EOF, 45)
 OK = b"\x00\x00\x00\x02\x00\x00\x00"
 NONCE = bytes(range(1, 21))
 
@@ -34,11 +34,11 @@ def url(port: int, user: str, password: str) -> BackendUrl:
     return BackendUrl(embedded=False, host="127.0.0.1", port=port, user=user, password=password)
 
 
-async def login(where: BackendUrl, tls: BackendTls | None = None, wish: LoginWish = WISH) -> ServerLogin:
+async def login(where: BackendUrl, tls: BackendTls | None = None, login_options: LoginOptions = WISH) -> ServerLogin:
     """Log in and say goodbye."""
     link = await BackendSocket.connect(where.host, where.port)
     try:
-        return await log_in(link, where, tls, wish)
+        return await log_in(link, where, tls, login_options)
     finally:
         link.write(frame(b"\x01"))
         link.close()
@@ -90,8 +90,8 @@ async def test_required_tls_that_is_not_offered(server: LoginServer) -> None:
 
 
 async def test_attributes_database_and_what_shapes_answers(server: LoginServer) -> None:
-    wish = LoginWish(DEPRECATE_EOF, 33, "main", {"program_name": "größe", "_queuegate_user": "app"})
-    done = await login(url(server.port, "plain", "geheim"), wish=wish)
+    login_options = LoginOptions(DEPRECATE_EOF, 33, "main", {"program_name": "größe", "_queuegate_user": "app"})
+    done = await login(url(server.port, "plain", "geheim"), login_options=login_options)
     (seen,) = server.logins
     assert (seen.database, seen.charset) == ("main", 33)
     assert dict(seen.connect_attrs) == {"program_name": "größe", "_queuegate_user": "app"}
@@ -100,7 +100,7 @@ async def test_attributes_database_and_what_shapes_answers(server: LoginServer) 
 
 async def test_what_a_client_was_promised_must_still_be_there(server: LoginServer) -> None:
     with pytest.raises(BackendLost, match="no longer offers"):
-        await login(url(server.port, "plain", "geheim"), wish=LoginWish(EXTENDED_METADATA, 45))
+        await login(url(server.port, "plain", "geheim"), login_options=LoginOptions(EXTENDED_METADATA, 45))
 
 
 # --- servers that are not to be had here, and such that lie
@@ -302,7 +302,7 @@ async def test_mariadbs_own_accounts(plugins: MariaDb, user: str, password: str)
 
 def test_an_unknown_database_is_the_servers_error(plugins: MariaDb) -> None:
     async def tried() -> Any:
-        return await login(url(plugins.port, "root", ""), wish=LoginWish(0, 45, "nowhere"))
+        return await login(url(plugins.port, "root", ""), login_options=LoginOptions(0, 45, "nowhere"))
 
     with pytest.raises(BackendRefused) as refused:
         asyncio.run(tried())

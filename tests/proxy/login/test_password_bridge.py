@@ -211,24 +211,24 @@ def in_full(client: Privacy, server: Privacy) -> PasswordBridge:
 def test_a_password_in_clear_is_taken_from_a_client_of_this_machine(server: Privacy) -> None:
     """MySQL's Connector/Python sends it so."""
     bridge = in_full(LOCAL, server)
-    assert bridge.from_client(PASSWORD) is (Step.CARRY if server is TLS else Step.ASK_KEY)
+    assert bridge.from_client(PASSWORD) is (Step.CARRY if server is TLS else Step.REQUEST_KEY)
     if server is not TLS:
         assert bridge.from_server(b"\x01-----BEGIN PUBLIC KEY-----") is Step.ENCRYPT
-    assert not bridge.came_in_clear
+    assert not bridge.sent_in_clear
 
 
 @pytest.mark.parametrize("server", [OPEN, LOCAL, TLS])
 def test_a_password_in_clear_is_not_taken_over_a_network(server: Privacy) -> None:
     bridge = in_full(OPEN, server)
     assert bridge.from_client(PASSWORD) is (Step.DECRYPT if server is TLS else Step.CARRY)
-    assert bridge.came_in_clear
+    assert bridge.sent_in_clear
 
 
 @pytest.mark.parametrize("client", [OPEN, LOCAL])
 def test_what_is_under_a_key_is_no_password_in_clear(client: Privacy) -> None:
     bridge = in_full(client, TLS)
-    assert bridge.from_client(b"\x02") is Step.GIVE_KEY
-    assert bridge.from_client(b"z" * 255 + b"\x00") is Step.DECRYPT and not bridge.came_in_clear
+    assert bridge.from_client(b"\x02") is Step.SEND_KEY
+    assert bridge.from_client(b"z" * 255 + b"\x00") is Step.DECRYPT and not bridge.sent_in_clear
 
 
 async def test_the_client_is_told_that_its_password_came_in_clear() -> None:
@@ -419,7 +419,7 @@ def test_a_password_as_it_is_never_goes_from_a_private_line_to_an_open_one(
         for said in script:
             if said is None:
                 step = bridge.from_client(PASSWORD)
-                assert step is Step.ASK_KEY or in_force == b"mysql_native_password"
+                assert step is Step.REQUEST_KEY or in_force == b"mysql_native_password"
                 continue
             bridge.from_server(said)
             if said[:1] in (b"\xfe", b"\x02"):

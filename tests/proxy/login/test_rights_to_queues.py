@@ -7,7 +7,7 @@ import pytest
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.topics import GroupName
-from proxy.login.rights import InvalidPattern, QueueRights, Right, SessionRights, TopicWord, queue_rights
+from proxy.login.rights import InvalidPattern, QueueRights, Right, SessionRights, TopicPermission, queue_rights
 
 
 @pytest.fixture
@@ -26,34 +26,34 @@ def rights() -> QueueRights:
 
 def test_patterns_add_up(rights: QueueRights) -> None:
     orders = QueueName("shop", "orders")
-    assert rights.holds(orders, Right.ENQUEUE)
-    assert rights.holds(orders, Right.SETTLE)
-    assert not rights.holds(orders, Right.RECEIVE)
-    assert rights.holds(QueueName("shop", "order"), Right.SETTLE)
-    assert not rights.holds(QueueName("shop", "order"), Right.ENQUEUE)
+    assert rights.allows(orders, Right.ENQUEUE)
+    assert rights.allows(orders, Right.SETTLE)
+    assert not rights.allows(orders, Right.RECEIVE)
+    assert rights.allows(QueueName("shop", "order"), Right.SETTLE)
+    assert not rights.allows(QueueName("shop", "order"), Right.ENQUEUE)
 
 
 def test_a_star_is_any_characters_and_all_else_is_itself(rights: QueueRights) -> None:
-    assert rights.sees(QueueName("billing", "anything\nat all"))
-    assert rights.sees(QueueName("a", "bc"))
-    assert rights.sees(QueueName("a", "b-c"))
-    assert not rights.sees(QueueName("a", "b-c-d"))
-    assert not rights.sees(QueueName("shop", "Orders"))
-    assert not rights.sees(QueueName("Shop", "orders"))
-    assert not rights.sees(QueueName("elsewhere", "orders"))
-    assert rights.sees(QueueName("x+", "(y|z)"))
-    assert not rights.sees(QueueName("xx", "y"))
+    assert rights.can_see(QueueName("billing", "anything\nat all"))
+    assert rights.can_see(QueueName("a", "bc"))
+    assert rights.can_see(QueueName("a", "b-c"))
+    assert not rights.can_see(QueueName("a", "b-c-d"))
+    assert not rights.can_see(QueueName("shop", "Orders"))
+    assert not rights.can_see(QueueName("Shop", "orders"))
+    assert not rights.can_see(QueueName("elsewhere", "orders"))
+    assert rights.can_see(QueueName("x+", "(y|z)"))
+    assert not rights.can_see(QueueName("xx", "y"))
 
 
 def test_databases(rights: QueueRights) -> None:
-    assert [rights.enters(name) for name in ("shop", "billing", "a", "mysql", "sho")] == [
+    assert [rights.can_enter(name) for name in ("shop", "billing", "a", "mysql", "sho")] == [
         True,
         True,
         True,
         False,
         False,
     ]
-    assert queue_rights({"*.*": [Right.RECEIVE]}, None).enters("anything")
+    assert queue_rights({"*.*": [Right.RECEIVE]}, None).can_enter("anything")
 
 
 @pytest.mark.parametrize("pattern", ["", ".", "a.", ".a", "a.b.c", "a b", "`a`", "a\n"])
@@ -88,7 +88,7 @@ def catalog() -> QueueCatalog:
 
 
 def session(**topics: list[str]) -> SessionRights:
-    words = {name.replace("_", "*"): [TopicWord.parse(word) for word in given] for name, given in topics.items()}
+    words = {name.replace("_", "*"): [TopicPermission.parse(word) for word in given] for name, given in topics.items()}
     return SessionRights(queue_rights({}, "shop", words), catalog)
 
 
@@ -115,7 +115,7 @@ def test_rights_on_topics_are_rights_on_topics_alone() -> None:
 
 def test_who_has_a_right_on_a_group_knows_of_its_topic_and_its_dead_letters() -> None:
     def seen(rights: SessionRights) -> list[QueueName]:
-        return [name for name in (T, Q, BILLING, AUDIT, DEAD) if rights.sees(name)]
+        return [name for name in (T, Q, BILLING, AUDIT, DEAD) if rights.can_see(name)]
 
     assert seen(session(_=["publish"])) == seen(session(_=["read"])) == [T]
     assert seen(session(_=["consume:billing"])) == seen(session(_=["manage:billing"])) == [T, BILLING, DEAD]
@@ -125,7 +125,7 @@ def test_who_has_a_right_on_a_group_knows_of_its_topic_and_its_dead_letters() ->
 def test_a_topic_that_is_not_known_yet() -> None:
     """It may have been made by another proxy: what is asked of the database first is whether it is there."""
     new = QueueName("shop", "newest")
-    assert session(_=["publish"]).sees(new)
+    assert session(_=["publish"]).can_see(new)
     assert session(_=["publish"]).missing(new, Right.ENQUEUE) is None
     assert session(_=["publish"]).missing(new, Right.RECEIVE) == ("receive", "queue 'shop.newest'")
 
@@ -145,4 +145,4 @@ def test_the_right_that_is_missing_is_named() -> None:
 )
 def test_what_is_no_right_on_a_topic(word: str) -> None:
     with pytest.raises(ValueError):  # its text is not shown to anybody
-        TopicWord.parse(word)
+        TopicPermission.parse(word)

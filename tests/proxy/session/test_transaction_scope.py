@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.commit_report import ADDED_MAX, CommitReport, PutOff, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import QueueName
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
@@ -316,17 +316,17 @@ def test_ids_of_what_may_have_been_undone_are_not_told() -> None:
     assert failed is None or not failed.added
 
 
-NACK = Effects(touched=frozenset({Q}), changed=((Q, (1, 2)),), put_off_ns=5)
+NACK = Effects(touched=frozenset({Q}), changed=((Q, (1, 2)),), delay_ns=5)
 
 
 def test_what_a_statement_alone_has_put_off_is_told_if_it_is_all_it_names() -> None:
     plain = CommitReport(touched=frozenset({Q}), changed={Q: (1, 2)})
-    for affected, sent_at, told in ((2, 7.5, {Q: PutOff(7.5, 5)}), (1, 7.5, {}), (2, None, {})):
+    for affected, sent_at, told in ((2, 7.5, {Q: Postponement(7.5, 5)}), (1, 7.5, {}), (2, None, {})):
         report = TransactionScope().record(NACK, ok=True, in_transaction=False, affected=affected, sent_at=sent_at)
-        assert report == replace(plain, put_off=told)
+        assert report == replace(plain, postponed=told)
     uncertain = replace(NACK, uncertain=frozenset({Q}))
     report = TransactionScope().record(uncertain, ok=True, in_transaction=False, affected=2, sent_at=7.5)
-    assert report is not None and not report.put_off
+    assert report is not None and not report.postponed
 
 
 def test_in_a_transaction_nothing_is_put_off() -> None:

@@ -94,7 +94,7 @@ def test_lines_of_our_own_account_bear_their_clients_names() -> None:
     line = (b"7", b"gate", b"proxy:1", b"shop", b"Query", b"3", b"Sending data", b"SELECT 1", b"0")
     listed = Collected(columns, (line, (b"8", *line[1:])))
     ours = [
-        ProcessInfo(1 << 30, "app", "10.0.0.9:5", "shop", "Sleep", 4, "", None, False, proxied=True, line_id=7),
+        ProcessInfo(1 << 30, "app", "10.0.0.9:5", "shop", "Sleep", 4, "", None, False, proxied=True, backend_id=7),
         ProcessInfo((1 << 30) + 1, "worker", "10.0.0.8:6", None, "Sleep", 9, "", None, False, proxied=True),
     ]
     assert processes_with_streams(listed, ours) == [

@@ -15,7 +15,7 @@ from proxy.login.rights import Right, SessionRights, queue_rights
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
-from rewriter.scan.scanner import Concern, Glance, StatementScanner
+from rewriter.scan.scanner import Classification, StatementClass, StatementScanner
 
 ACK = b"ACK shop.limited WHERE id IN (1, 2)"
 
@@ -24,13 +24,13 @@ ACK = b"ACK shop.limited WHERE id IN (1, 2)"
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Every text that a scanner is asked about."""
     asked: list[bytes] = []
-    glance = StatementScanner.glance
+    classify = StatementScanner.classify
 
-    def counted(self: StatementScanner, sql: bytes, database: str | None) -> Glance:
+    def counted(self: StatementScanner, sql: bytes, database: str | None) -> Classification:
         asked.append(sql)
-        return glance(self, sql, database)
+        return classify(self, sql, database)
 
-    monkeypatch.setattr(StatementScanner, "glance", counted)
+    monkeypatch.setattr(StatementScanner, "classify", counted)
     return asked
 
 
@@ -41,7 +41,7 @@ def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
         database="shop",
         unsettled=False,
         identity=SimpleNamespace(codec=codec),
-        who=lambda: "",
+        reporter=lambda: "",
         reading_modes=frozenset,
     )
     engine: Any = SimpleNamespace(catalog=CATALOG)
@@ -53,8 +53,8 @@ def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
 
 async def test_a_statement_is_looked_at_once(looks: list[bytes]) -> None:
     statements, _, _ = reader()
-    assert statements.glance(ACK).concern is Concern.PLAN  # on the fast path
-    assert statements.glance(ACK).concern is Concern.PLAN  # as a command
+    assert statements.classify(ACK).kind is StatementClass.PLAN  # on the fast path
+    assert statements.classify(ACK).kind is StatementClass.PLAN  # as a command
     assert isinstance(await statements.planned(ACK), Execute)
     assert looks == [ACK]
 
@@ -62,9 +62,9 @@ async def test_a_statement_is_looked_at_once(looks: list[bytes]) -> None:
 async def test_another_database_is_looked_at_again(looks: list[bytes]) -> None:
     statements, session, _ = reader()
     text = b"ACK limited WHERE id = 1"
-    statements.glance(text)
+    statements.classify(text)
     session.database = "elsewhere"
-    statements.glance(text)
+    statements.classify(text)
     session.database = "shop"
     assert isinstance(await statements.planned(text), Execute)
     assert looks == [text] * 3
@@ -72,7 +72,7 @@ async def test_another_database_is_looked_at_again(looks: list[bytes]) -> None:
 
 async def test_another_catalog_is_looked_at_again(looks: list[bytes]) -> None:
     statements, _, engine = reader()
-    statements.glance(ACK)
+    statements.classify(ACK)
     engine.catalog = QueueCatalog(CATALOG.version + 1, dict(CATALOG.queues), {})
     assert isinstance(await statements.planned(ACK), Execute)
     assert looks == [ACK] * 2
@@ -82,7 +82,7 @@ async def test_another_encoding_is_looked_at_again(looks: list[bytes]) -> None:
     """The planner reads UTF-8: in these bytes a name may be another one."""
     statements, _, _ = reader("latin-1")
     text = "ACK shop.limited 1 /* é */".encode("latin-1")
-    statements.glance(text)
+    statements.classify(text)
     assert isinstance(await statements.planned(text), Execute)
     assert looks == [text, text.decode("latin-1").encode()]
 
@@ -90,11 +90,11 @@ async def test_another_encoding_is_looked_at_again(looks: list[bytes]) -> None:
 async def test_what_was_seen_is_kept_until_the_plan_is_made_and_no_longer(looks: list[bytes]) -> None:
     """A text may be many megabytes. What an account may see is planned from a catalog of its own: looked at again."""
     statements, session, _ = reader()
-    statements.glance(ACK)
+    statements.classify(ACK)
 
     session.rights = SessionRights(queue_rights({"*.*": [Right.SETTLE]}, None), lambda: CATALOG)
     assert isinstance(await statements.plan(ACK), Execute)
-    assert statements._seen is None and looks == [ACK] * 2
+    assert statements._last_classified is None and looks == [ACK] * 2
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_what_was_seen_is_kept_until_the_plan_is_made_and_no_longer(looks:
 )
 def test_set_names_says_nothing_new_where_texts_are_read_so_already(codec: str, text: bytes, again: bool) -> None:
     statements, _, _ = reader(codec)
-    assert statements.glance(text).concern is Concern.USE
+    assert statements.classify(text).kind is StatementClass.USE
     assert statements.names_again(text) is again
 
 

@@ -31,8 +31,8 @@ class Subscription:
     def end(self, error: Exception) -> None:
         self.ended.append(error)
 
-    async def close(self, *, give_back: bool) -> None:
-        self.closed.append(give_back)
+    async def close(self, *, release: bool) -> None:
+        self.closed.append(release)
 
 
 def stream_statement(
@@ -109,7 +109,7 @@ async def test_short_fetches_do_not_outlive_the_right_to_receive(monkeypatch):
     subject._session.database = None
     subject._session.pins = lambda: SimpleNamespace(waiting=lambda sql, seconds: sql)
     subject._session.writer = SimpleNamespace(client=None)
-    subject._session.upstream = SimpleNamespace(collect=collect, alive=True, line_held=False)
+    subject._session.upstream = SimpleNamespace(collect=collect, alive=True, connection_required=False)
     may: Collected | Outcome = Outcome()
     for second in range(0, 90, 7):
         now[0] = float(second)

@@ -14,7 +14,7 @@ from engine.delivery.subscription import Subscription
 from engine.model.options import QueueOptions
 from engine.model.queue import Batch, ColumnMeta, Message, QueueName, QueueSpec, SubscribeRequest
 from proxy.errors import StreamClosed
-from proxy.statements.streaming import ClientGone, SubscriptionCursor, stream_rows
+from proxy.statements.streaming import ClientDisconnected, SubscriptionCursor, stream_rows
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
@@ -33,12 +33,12 @@ class Manager:
     def unacked(self, subscription: Subscription) -> int:
         return 0
 
-    def wants(self, subscription: Subscription) -> None: ...
+    def on_waiting(self, subscription: Subscription) -> None: ...
 
-    def ended(self, subscription: Subscription) -> None: ...
+    def on_ended(self, subscription: Subscription) -> None: ...
 
-    async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
-        self.given_back.append(give_back)
+    async def on_closed(self, subscription: Subscription, *, release: bool) -> None:
+        self.given_back.append(release)
 
 
 class Times:
@@ -51,7 +51,7 @@ class Times:
     def seconds_left(self, batch: Batch) -> float:
         return min(self.seconds, default=math.inf)
 
-    def take_over(self, holder: Subscription, batch: Batch) -> list[int]:
+    def drop_expired(self, holder: Subscription, batch: Batch) -> list[int]:
         over = [at for at, message in enumerate(batch.messages) if message.id in self.over]
         self.over = [id_ for id_ in self.over if id_ not in {batch.messages[at].id for at in over}]
         return over
@@ -81,7 +81,7 @@ async def streaming(
 
 
 def give(subscription: Subscription, *ids: int, body: bytes = b"text") -> None:
-    subscription.give([Message(id_, 1, 50, 0, 0, (body + b"%d" % id_,)) for id_ in ids or (1,)])
+    subscription.deliver([Message(id_, 1, 50, 0, 0, (body + b"%d" % id_,)) for id_ in ids or (1,)])
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -95,7 +95,7 @@ async def test_a_client_that_goes_as_a_batch_comes_gives_it_back(first, reads):
     else:
         client.eof_received()
         give(subscription)
-    with pytest.raises((ClientGone, StreamClosed)):
+    with pytest.raises((ClientDisconnected, StreamClosed)):
         await asyncio.wait_for(task, 10)
     assert manager.given_back == [True]
 
@@ -106,14 +106,14 @@ async def test_a_client_that_goes_while_its_stream_is_stuck_gives_back():
     await settle()
     assert client.stuck
     client.eof_received()
-    with pytest.raises((ClientGone, StreamClosed)):
+    with pytest.raises((ClientDisconnected, StreamClosed)):
         await asyncio.wait_for(task, 10)
     assert manager.given_back == [True]
 
 
 async def ended(client: ClientSocket, task: asyncio.Task[None]) -> None:
     client.eof_received()
-    with pytest.raises((ClientGone, StreamClosed)):
+    with pytest.raises((ClientDisconnected, StreamClosed)):
         await asyncio.wait_for(task, 10)
 
 
@@ -146,7 +146,7 @@ async def test_what_follows_a_portion_is_looked_at_when_the_client_has_taken_it(
 async def test_a_client_that_has_not_taken_its_rows_when_their_lease_ends_is_cut_off():
     client, subscription, manager, task = await streaming(reads=False, times=Times(0.01))
     give(subscription)
-    with pytest.raises((ClientGone, StreamClosed)):
+    with pytest.raises((ClientDisconnected, StreamClosed)):
         await asyncio.wait_for(task, 10)
     assert manager.given_back == [True] and client._transport.aborted  # type: ignore[union-attr]
 

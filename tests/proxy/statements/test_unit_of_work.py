@@ -28,8 +28,8 @@ class Line:
 
 
 class Session:
-    def __init__(self, upstream, line_id=None, *, in_transaction=False):
-        self.upstream, self.line_id, self.in_transaction = upstream, line_id, in_transaction
+    def __init__(self, upstream, backend_id=None, *, in_transaction=False):
+        self.upstream, self.backend_id, self.in_transaction = upstream, backend_id, in_transaction
 
     def pinned(self, sql, pins):
         return sql

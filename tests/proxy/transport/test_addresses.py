@@ -56,7 +56,7 @@ async def test_those_who_come_together_ask_once() -> None:
 async def test_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     server = NameServer(["192.0.2.1"], ["192.0.2.2"])
     book = Addresses(server)
-    monkeypatch.setattr(addresses, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(addresses, "CACHE_SECONDS", 0.0)
     assert await book.of("db.example", 3306) == ["192.0.2.1"]
     assert await book.of("db.example", 3306) == ["192.0.2.2"]
 
@@ -82,7 +82,7 @@ async def test_names_are_bounded() -> None:
     book = Addresses(server)
     for number in range(addresses.NAMES_MAX * 3):
         await book.of(f"db{number}.example", 3306)
-    assert len(book._known) <= addresses.NAMES_MAX
+    assert len(book._cache) <= addresses.NAMES_MAX
 
 
 async def test_a_line_takes_the_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ async def test_largest_packet_is_accepted_and_limit_can_be_raised() -> None:
     stream, _ = connect(10)
     stream.data_received(packet(bytes(10)))
     assert await stream.read() == bytes(10)
-    stream.set_limits(20)
+    stream.commands.max_packet_bytes = 20
     stream.data_received(packet(bytes(20), 1))
     assert await stream.read() == bytes(20)
 
@@ -228,22 +228,22 @@ async def test_an_idle_client_does_not_time_out(monkeypatch: pytest.MonkeyPatch)
 
 async def test_wait_gone_returns_at_end_of_file() -> None:
     stream, _ = connect()
-    waiter = asyncio.create_task(stream.wait_gone())
+    waiter = asyncio.create_task(stream.wait_disconnected())
     await settle()
     assert not waiter.done()
     stream.eof_received()
     await waiter
-    await stream.wait_gone()  # and at once ever after
+    await stream.wait_disconnected()  # and at once ever after
 
 
 async def test_goodbye_in_mid_stream_is_seen() -> None:
     stream, _ = connect()
-    waiter = asyncio.create_task(stream.wait_gone())
+    waiter = asyncio.create_task(stream.wait_disconnected())
     await settle()
     stream.data_received(b"\x01\x00\x00\x00")
-    assert not stream.pending_quit()
+    assert not stream.commands.quits
     stream.data_received(b"\x01")
-    assert stream.pending_quit()
+    assert stream.commands.quits
     await waiter
     assert await stream.read_command() == b"\x01"
 
@@ -306,7 +306,7 @@ async def test_close_sends_what_was_written_and_may_be_called_twice() -> None:
     stream.close()
     stream.close()
     assert packets_of(transport.take()) == [(0, b"bye")]
-    await stream.wait_gone()
+    await stream.wait_disconnected()
     with pytest.raises(StreamClosed):
         await stream.read()
 
@@ -500,7 +500,7 @@ def test_real_socket_exchange_and_goodbye(loop: str) -> None:
         assert (first[3], second[3]) == (2, 3)
         assert first[4:] + second[4:] == payload
         writer.close()
-        await stream.wait_gone()
+        await stream.wait_disconnected()
         lost = asyncio.Event()
         stream.on_lost = lost.set
         stream.close()

@@ -125,7 +125,7 @@ async def test_error_ends_a_multi_statement_unmarked() -> None:
 
 async def test_held_answer_waits_for_deliver() -> None:
     relay = Relay()
-    task = await relay.begin(hold=True)
+    task = await relay.begin(buffered=True)
     relay.link.data_received(answer([ok()]))
     assert (await task).ok
     assert relay.client.take() == b""
@@ -137,7 +137,7 @@ async def test_held_answer_waits_for_deliver() -> None:
 
 async def test_held_answer_in_a_multi_statement() -> None:
     relay = Relay()
-    task = await relay.begin(seq=5, more=True, hold=True)
+    task = await relay.begin(seq=5, more=True, buffered=True)
     relay.link.data_received(answer([ok()]))
     assert (await task).status == BEGUN
     await relay.upstream.deliver()
@@ -145,9 +145,9 @@ async def test_held_answer_in_a_multi_statement() -> None:
 
 
 async def test_answer_too_large_to_hold_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_output, "HELD_MAX_BYTES", 100)
+    monkeypatch.setattr(answer_output, "BUFFERED_MAX_BYTES", 100)
     relay = Relay()
-    task = await relay.begin(hold=True)
+    task = await relay.begin(buffered=True)
     data = answer(result(DEPRECATE_EOF, [b"\x20" + b"x" * 32] * 20))
     for byte in data:
         relay.link.data_received(bytes((byte,)))
@@ -187,7 +187,7 @@ async def test_collect_of_a_statement_without_rows_and_of_a_failing_one() -> Non
 
 
 async def test_collect_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_output, "HELD_MAX_BYTES", 1000)
+    monkeypatch.setattr(answer_output, "BUFFERED_MAX_BYTES", 1000)
     relay = Relay()
     task = await collecting(relay)
     data = answer(result(DEPRECATE_EOF, [b"\x20" + b"x" * 32] * 200))
@@ -285,7 +285,7 @@ async def test_line_lost_in_mid_answer_cuts_the_client_off() -> None:
 
 async def test_line_lost_under_a_held_answer_delivers_nothing() -> None:
     relay = Relay()
-    task = await relay.begin(hold=True)
+    task = await relay.begin(buffered=True)
     relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
     relay.link.connection_lost(None)
     assert (await task).errno == 2013
@@ -297,7 +297,7 @@ async def test_line_lost_under_a_held_answer_delivers_nothing() -> None:
 async def test_line_lost_under_a_held_answer_is_delivered_as_an_error_where_the_session_goes_on() -> None:
     relay = Relay()
     relay.upstream.loss_hint = "; and so on"
-    task = await relay.begin(hold=True)
+    task = await relay.begin(buffered=True)
     relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
     relay.link.connection_lost(None)
     assert (await task).errno == 1105
@@ -317,10 +317,10 @@ async def test_line_lost_while_collecting() -> None:
 
 async def test_server_that_says_why_it_closes_an_idle_line() -> None:
     relay = Relay()
-    farewell = packet(replies.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
-    relay.link.data_received(farewell)
+    on_closing_error = packet(replies.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
+    relay.link.data_received(on_closing_error)
     await settle()
-    assert relay.farewells == [farewell]  # what becomes of it is the connection's to say
+    assert relay.closing_errors == [on_closing_error]  # what becomes of it is the connection's to say
     assert (
         relay.losses[0].message == "Lost connection to MySQL server during query (disconnected because of inactivity)"
     )
@@ -396,15 +396,15 @@ async def test_close_says_goodbye_and_may_be_called_twice() -> None:
     assert relay.losses == []
 
 
-@pytest.mark.parametrize("goodbye", [True, False])
-async def test_a_client_that_hung_up_without_a_word_says_none_to_the_server(goodbye: bool) -> None:
+@pytest.mark.parametrize("quit_received", [True, False])
+async def test_a_client_that_hung_up_without_a_word_says_none_to_the_server(quit_received: bool) -> None:
     relay = Relay()
-    relay.stream.goodbye = goodbye
+    relay.stream.quit_received = quit_received
     relay.stream.eof_received()
     closing = asyncio.create_task(relay.upstream.close())
     await settle()
-    assert relay.server.take() == (packet(b"\x01") if goodbye else b"")
-    assert relay.server.eof_written is not goodbye and not relay.server.closing
+    assert relay.server.take() == (packet(b"\x01") if quit_received else b"")
+    assert relay.server.eof_written is not quit_received and not relay.server.closing
     relay.link.connection_lost(None)
     await closing
 
@@ -447,12 +447,12 @@ async def test_replica_answers_while_it_is_sent_events() -> None:
     assert relay.server.take() == b""
 
 
-@pytest.mark.parametrize("goodbye", [packet(b"\x01"), packet(b"\xef", 3), packet(QUERY)])
-async def test_replica_that_says_anything_else_is_gone(goodbye: bytes) -> None:
+@pytest.mark.parametrize("quit_received", [packet(b"\x01"), packet(b"\xef", 3), packet(QUERY)])
+async def test_replica_that_says_anything_else_is_gone(quit_received: bytes) -> None:
     relay = Relay()
     task = await relay.begin(b"\x12" + bytes(10))
     relay.link.data_received(answer([b"\x00event"]))
-    relay.stream.data_received(goodbye)
+    relay.stream.data_received(quit_received)
     with pytest.raises(StreamClosed):
         await task
     assert relay.server.aborted and relay.client.aborted

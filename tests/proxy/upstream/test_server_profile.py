@@ -33,7 +33,7 @@ def test_offered_is_what_the_server_and_our_own_login_have() -> None:
 def test_collations() -> None:
     profile = BackendProfile.of(ServerLogin(GREETING, AUTOCOMMIT, 0), COLLATIONS)
     assert (profile.charset_of(8), profile.charset_of(255)) == ("latin1", None)
-    assert profile.knows("latin1")
-    assert profile.knows("latin1", "latin1_swedish_ci")
-    assert not profile.knows("latin1", "utf8mb4_general_ci")
-    assert not profile.knows("ucs2")
+    assert profile.supports("latin1")
+    assert profile.supports("latin1", "latin1_swedish_ci")
+    assert not profile.supports("latin1", "utf8mb4_general_ci")
+    assert not profile.supports("ucs2")

@@ -73,8 +73,8 @@ def answering(commands: Iterable[int] = (0,)) -> Numbers:
     """A server's end that has just read a command of one packet, in compressed packets of these ids."""
     numbers = Numbers(serving=True)
     for sequence in commands:
-        numbers.outer_came(sequence)
-    numbers.inner_came(0)
+        numbers.on_outer_received(sequence)
+    numbers.on_inner_received(0)
     return numbers
 
 
@@ -190,12 +190,12 @@ def test_an_answer_counts_on_from_its_command() -> None:
     numbers = answering()
     packer = Packer(numbers)
     assert sent(packer, packet(b"a", 1), packet(b"b", 2), packet(b"c", 3)) == [1, 2, 3]
-    numbers.outer_came(0)
-    assert numbers.inner_came(0) == 0
+    numbers.on_outer_received(0)
+    assert numbers.on_inner_received(0) == 0
     assert sent(packer, packet(b"d", 1)) == [1]
     for sequence in (0, 1, 2):  # a command in three compressed packets
-        numbers.outer_came(sequence)
-    assert numbers.inner_came(0) == 0
+        numbers.on_outer_received(sequence)
+    assert numbers.on_inner_received(0) == 0
     assert sent(packer, packet(b"e", 1), packet(b"f", 2)) == [3, 4]
 
 
@@ -205,22 +205,22 @@ def test_the_answer_to_a_command_of_several_packets_begins_behind_them() -> None
     packer = Packer(numbers)
     assert sent(packer, packet(b"a", 1)) == [1]
     for sequence in range(5):
-        numbers.outer_came(sequence)
-    assert [numbers.inner_came(0), numbers.inner_came(1)] == [0, 1]
+        numbers.on_outer_received(sequence)
+    assert [numbers.on_inner_received(0), numbers.on_inner_received(1)] == [0, 1]
     assert sent(packer, packet(b"b", 2)) == [5]
 
 
 def test_the_first_packet_of_an_answer_has_the_number_of_its_compressed_one_and_the_others_count_on() -> None:
     numbers = answering()
     for sequence in (0, 1, 2):
-        numbers.outer_came(sequence)
-    assert [numbers.inner_came(number) for number in (0, 1)] == [0, 1]
+        numbers.on_outer_received(sequence)
+    assert [numbers.on_inner_received(number) for number in (0, 1)] == [0, 1]
     packer, large = Packer(numbers), bytes(PORTION_BYTES)
     wire = b"".join(packer.pack(packet(b"a", 2) + packet(b"b", 3) + packet(large, 4) + packet(b"c", 5)))
     assert unpacked(wire) == packet(b"a", 3) + packet(b"b", 4) + packet(large, 5) + packet(b"c", 6)
     assert [sequence for sequence, _, _ in taken_apart(wire)] == [3, 4, 5]
-    numbers.outer_came(0)
-    numbers.inner_came(0)
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0)
     assert unpacked(b"".join(packer.pack(packet(b"d", 1)))) == packet(b"d", 1)
 
 
@@ -231,8 +231,8 @@ def test_a_server_that_counts_anew_where_it_flushes_is_read_as_one_that_counts_o
         assert sent(packer, packet(b"call", 0)) == [0]
         seen = []
         for outer, inside in ((1, (1, 2, 3, 4)), (2, (2, 3)), (3, (3,)), (4, (4, 5))):
-            numbers.outer_came(outer)
-            seen += [numbers.inner_came(number) for number in inside]
+            numbers.on_outer_received(outer)
+            seen += [numbers.on_inner_received(number) for number in inside]
         assert seen == list(range(1, 10))
 
 
@@ -242,8 +242,8 @@ def test_answers_to_commands_sent_ahead_are_each_counted_from_1() -> None:
     assert sent(packer, packet(b"prepare", 0) + packet(b"execute", 0)) == [0, 0]
     seen = []
     for outer, inside in ((1, (1, 2)), (2, (3,)), (1, (1, 2)), (1, (1,))):
-        numbers.outer_came(outer)
-        seen += [numbers.inner_came(number) for number in inside]
+        numbers.on_outer_received(outer)
+        seen += [numbers.on_inner_received(number) for number in inside]
     assert seen == [1, 2, 3, 1, 2, 1]
 
 
@@ -252,36 +252,36 @@ def test_commands_without_an_answer_do_not_count() -> None:
     packer = Packer(numbers)
     assert sent(packer, packet(b"a", 1)) == [1]
     for _ in range(3):
-        numbers.outer_came(0)
-        assert numbers.inner_came(0) == 0
+        numbers.on_outer_received(0)
+        assert numbers.on_inner_received(0) == 0
     assert sent(packer, packet(b"b", 1), packet(b"c", 2)) == [1, 2]
 
 
 def test_a_command_after_one_without_an_answer_may_be_in_the_same_compressed_packet() -> None:
     """libmariadb sends COM_STMT_CLOSE only with what comes next."""
     numbers = Numbers(serving=True)
-    numbers.outer_came(0)
-    assert [numbers.inner_came(0), numbers.inner_came(0), numbers.inner_came(1)] == [0, 0, 1]
+    numbers.on_outer_received(0)
+    assert [numbers.on_inner_received(0), numbers.on_inner_received(0), numbers.on_inner_received(1)] == [0, 0, 1]
     packer = Packer(numbers)
     assert taken_apart(b"".join(packer.pack(packet(b"answer", 2))))[0][0] == 1
     # One that begins in a compressed packet which goes on with the command before.
-    numbers.outer_came(0)
-    numbers.inner_came(0)
-    numbers.outer_came(1)
-    assert [numbers.inner_came(0), numbers.inner_came(1)] == [0, 1]
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0)
+    numbers.on_outer_received(1)
+    assert [numbers.on_inner_received(0), numbers.on_inner_received(1)] == [0, 1]
     # A file's packets count on over 255, theirs and those around them.
-    numbers.outer_came(0)
-    numbers.inner_came(0)
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0)
     for sequence in range(1, 600):
-        numbers.outer_came(sequence & 0xFF)
-        assert numbers.inner_came(sequence & 0xFF) == sequence & 0xFF
+        numbers.on_outer_received(sequence & 0xFF)
+        assert numbers.on_inner_received(sequence & 0xFF) == sequence & 0xFF
 
 
 def test_each_of_two_answers_written_at_once_begins_anew() -> None:
     """A client that sends commands ahead expects each answer to count from its own command."""
     numbers = answering()
-    numbers.outer_came(0)
-    numbers.inner_came(0)
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0)
     assert sent(Packer(numbers), packet(b"a", 1) + packet(b"b", 2) + packet(b"c", 1)) == [1, 1]
 
 
@@ -297,8 +297,10 @@ def test_a_file_is_sent_and_answered_in_one_sequence_however_the_client_counts_i
     assert sent(packer, packet(b"\xfbfile", 1)) == [1]
     inside = []
     for outer in range(2, 700):
-        numbers.outer_came(outer & 0xFF)
-        inside += [numbers.inner_came(number) for number in (outer & 0xFF, 77)]  # as libmysqlclient: wrong from the 2nd
+        numbers.on_outer_received(outer & 0xFF)
+        inside += [
+            numbers.on_inner_received(number) for number in (outer & 0xFF, 77)
+        ]  # as libmysqlclient: wrong from the 2nd
     assert inside == [number & 0xFF for number in range(2, 2 + len(inside))]
     assert sent(packer, packet(b"ok", inside[-1] + 1 & 0xFF)) == [700 & 0xFF]
 
@@ -307,14 +309,14 @@ def test_towards_a_server_commands_begin_with_0_and_a_file_goes_on() -> None:
     numbers = Numbers(serving=False)
     packer = Packer(numbers)
     assert sent(packer, packet(b"close", 0) + packet(b"query", 0)) == [0, 0]
-    numbers.outer_came(1)
+    numbers.on_outer_received(1)
     assert sent(packer, packet(b"load", 0)) == [0]
-    numbers.outer_came(1)
-    numbers.outer_came(2)
+    numbers.on_outer_received(1)
+    numbers.on_outer_received(2)
     assert sent(packer, *(packet(b"rows", number & 0xFF) for number in range(2, 600))) == [
         number + 1 & 0xFF for number in range(2, 600)
     ]
-    numbers.outer_came(601 & 0xFF)
+    numbers.on_outer_received(601 & 0xFF)
     assert sent(packer, packet(b"next", 0)) == [0]
 
 
@@ -414,8 +416,8 @@ def test_results_are_numbered_as_a_server_does(results: Any, cuts: list[int], de
         payloads += ok(more) if rows is None else result(rows, more, deprecate_eof)
         ends.add(len(payloads))
     numbers = Numbers(serving=True)
-    numbers.outer_came(0)
-    numbers.inner_came(0, QUERY)
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0, QUERY)
     packer, wire = Packer(numbers, DEPRECATE_EOF if deprecate_eof else 0), b""
     pieces = [packet(payload, number & 0xFF) for number, payload in enumerate(payloads, 1)]
     last = 0
@@ -432,8 +434,8 @@ def test_results_are_numbered_as_a_server_does(results: Any, cuts: list[int], de
 def test_rows_alone_are_never_taken_for_the_end_of_a_result() -> None:
     """A row of a fetch that reads like an OK packet with another result behind it."""
     numbers = Numbers(serving=True)
-    numbers.outer_came(0)
-    numbers.inner_came(0, FETCH)
+    numbers.on_outer_received(0)
+    numbers.on_inner_received(0, FETCH)
     packer, row = Packer(numbers), ok(more=True)[0]
     wire = b"".join(packer.pack(packet(bytes(PORTION_BYTES), 1) + packet(row, 2)))
     wire += b"".join(packer.pack(packet(row, 3) + packet(row, 4)))

@@ -60,7 +60,7 @@ class _Zone:
     def __init__(self) -> None:
         self.learned: set[int] = set()
 
-    async def learn(self, moments) -> None:
+    async def load(self, moments) -> None:
         self.learned |= set(moments)
 
     def offset(self, moment: int) -> int:

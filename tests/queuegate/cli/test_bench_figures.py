@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import pytest
 
 from queuegate.cli.bench.figures import (
-    Account,
-    Found,
+    BenchResult,
+    ClientResult,
+    DeliveryErrors,
     Load,
     Speed,
-    Told,
-    account,
-    found_lines,
-    found_object,
+    delivery_errors,
     latencies,
     percentile,
+    result_lines,
+    result_object,
     speed,
     spread_ms,
 )
@@ -35,8 +35,8 @@ def told(
     sent: Sequence[float] = (),
     done: Sequence[float] = (),
     waited: bool = False,
-) -> Told:
-    return Told(array("q", numbers), first, last, busy, array("d", sent), array("d", done), waited)
+) -> ClientResult:
+    return ClientResult(array("q", numbers), first, last, busy, array("d", sent), array("d", done), waited)
 
 
 def test_speed_is_of_all_clients_from_the_first_to_the_last():
@@ -48,21 +48,21 @@ def test_speed_is_of_all_clients_from_the_first_to_the_last():
 @pytest.mark.parametrize(
     ("came", "waited", "unsettled", "expected"),
     [
-        ([(1, 2), (3,)], True, 0, Account(0, 0)),
-        ([(1, 2), (2, 3, 2)], True, 0, Account(0, 2)),
-        ([(1,), (3,)], False, 1, Account(0, 0)),  # there was no time for 2, and it is in the table
-        ([(1,), (3,)], True, 1, Account(1, 0)),  # it is there, and nobody got it, though all waited
-        ([(1,), ()], False, 1, Account(1, 0)),  # two did not come, and the table has one of them
-        ([(), ()], True, 0, Account(3, 0)),
-        ([(1, 1), ()], True, 0, Account(2, 1)),  # twice does not make up for lost
+        ([(1, 2), (3,)], True, 0, DeliveryErrors(0, 0)),
+        ([(1, 2), (2, 3, 2)], True, 0, DeliveryErrors(0, 2)),
+        ([(1,), (3,)], False, 1, DeliveryErrors(0, 0)),  # there was no time for 2, and it is in the table
+        ([(1,), (3,)], True, 1, DeliveryErrors(1, 0)),  # it is there, and nobody got it, though all waited
+        ([(1,), ()], False, 1, DeliveryErrors(1, 0)),  # two did not come, and the table has one of them
+        ([(), ()], True, 0, DeliveryErrors(3, 0)),
+        ([(1, 1), ()], True, 0, DeliveryErrors(2, 1)),  # twice does not make up for lost
     ],
 )
 def test_what_is_lost_and_what_came_twice(came, waited, unsettled, expected):
-    assert account([told(1, 2), told(3)], [told(*each, waited=waited) for each in came], unsettled) == expected
+    assert delivery_errors([told(1, 2), told(3)], [told(*each, waited=waited) for each in came], unsettled) == expected
 
 
 def test_one_consumer_that_was_busy_to_the_end_excuses_what_is_left():
-    assert account([told(1, 2)], [told(1), told(waited=True)], 1) == Account(0, 0)
+    assert delivery_errors([told(1, 2)], [told(1), told(waited=True)], 1) == DeliveryErrors(0, 0)
 
 
 def test_latencies_go_by_number_and_by_the_first_delivery():
@@ -82,16 +82,22 @@ def test_percentiles_are_values_that_were_measured():
 
 
 def test_lines_and_object_say_the_same():
-    found = Found(
-        Speed(3000, 2.0, 0.95), Speed(2000, 2.0, 0.5), 1000, Speed(100, 2.0, 0.1), [0.002], [0.004], Account(1, 2)
+    found = BenchResult(
+        Speed(3000, 2.0, 0.95),
+        Speed(2000, 2.0, 0.5),
+        1000,
+        Speed(100, 2.0, 0.1),
+        [0.002],
+        [0.004],
+        DeliveryErrors(1, 2),
     )
-    text = "\n".join(found_lines(found, LOAD, PLACE))
-    for part in ("1 producer, 3 consumers, batches of 10, 200 bytes", "1,500/s", "1,000/s", "1000 left", "p99 2.0 ms",
-                 "max 4.0 ms", "50.0/s"):  # fmt: skip
+    text = "\n".join(result_lines(found, LOAD, PLACE))
+    rates = ("1,500/s", "1,000/s", "1000 not received before the end", "p99 2.0 ms", "max 4.0 ms", "50.0/s")
+    for part in ("1 producer, 3 consumers, batches of 10, 200 bytes", *rates):
         assert part in text, part
     assert "The producers were busy themselves (95% of a processor)" in text and "The consumers" not in text
     assert [line.split()[-1] for line in text.splitlines() if line.startswith(("lost", "came"))] == ["1", "2"]
-    made = found_object(found, LOAD, PLACE)
+    made = result_object(found, LOAD, PLACE)
     assert json.loads(json.dumps(made)) == made
     assert (made["inserts"]["per_second"], made["receives"]["per_second"], made["receives"]["left"]) == (
         1500,
@@ -103,6 +109,6 @@ def test_lines_and_object_say_the_same():
 
 
 def test_nothing_measured_is_shown_as_such():
-    nothing = Found(Speed(0, 0, 0), Speed(0, 0, 0), 0, Speed(0, 0, 0), [], [], Account(0, 0))
-    assert "p50 -" in "\n".join(found_lines(nothing, LOAD, PLACE))
-    assert found_object(nothing, LOAD, PLACE)["latency"]["commit_to_delivery_ms"]["max"] is None
+    nothing = BenchResult(Speed(0, 0, 0), Speed(0, 0, 0), 0, Speed(0, 0, 0), [], [], DeliveryErrors(0, 0))
+    assert "p50 -" in "\n".join(result_lines(nothing, LOAD, PLACE))
+    assert result_object(nothing, LOAD, PLACE)["latency"]["commit_to_delivery_ms"]["max"] is None

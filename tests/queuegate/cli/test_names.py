@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from queuegate.cli.failures import ConsoleError
-from queuegate.cli.names import GivenName, read_name
+from queuegate.cli.names import QueueRef, read_name
 
 
 @pytest.mark.parametrize(
     ("text", "name", "sql"),
     [
-        ("jobs", GivenName("jobs"), "`jobs`"),
-        ("shop.jobs", GivenName("jobs", "shop"), "`shop`.`jobs`"),
-        ("a.b.c", GivenName("b.c", "a"), "`a`.`b.c`"),
-        ("`a.b`", GivenName("a.b"), "`a.b`"),
-        ("`a.b`.`c``d`", GivenName("c`d", "a.b"), "`a.b`.`c``d`"),
-        ("shop.`q.1`", GivenName("q.1", "shop"), "`shop`.`q.1`"),
-        ("q`; DROP TABLE t; -- ", GivenName("q`; DROP TABLE t; -- "), "`q``; DROP TABLE t; -- `"),
-        ("q' OR 1=1", GivenName("q' OR 1=1"), "`q' OR 1=1`"),
+        ("jobs", QueueRef("jobs"), "`jobs`"),
+        ("shop.jobs", QueueRef("jobs", "shop"), "`shop`.`jobs`"),
+        ("a.b.c", QueueRef("b.c", "a"), "`a`.`b.c`"),
+        ("`a.b`", QueueRef("a.b"), "`a.b`"),
+        ("`a.b`.`c``d`", QueueRef("c`d", "a.b"), "`a.b`.`c``d`"),
+        ("shop.`q.1`", QueueRef("q.1", "shop"), "`shop`.`q.1`"),
+        ("q`; DROP TABLE t; -- ", QueueRef("q`; DROP TABLE t; -- "), "`q``; DROP TABLE t; -- `"),
+        ("q' OR 1=1", QueueRef("q' OR 1=1"), "`q' OR 1=1`"),
     ],
 )
 def test_names_are_read_and_quoted(text, name, sql):
@@ -34,4 +34,4 @@ def test_what_is_no_name_is_a_mistake(text):
 
 
 def test_a_shown_name_does_nothing():
-    assert str(GivenName("a\x1b[31m", "b")) == "b.a\\x1b[31m"
+    assert str(QueueRef("a\x1b[31m", "b")) == "b.a\\x1b[31m"

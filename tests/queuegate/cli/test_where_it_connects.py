@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from queuegate.cli.arguments import add_commands, with_password_asked
+from queuegate.cli.arguments import add_commands, with_password_prompt
 from queuegate.cli.connecting import Target, target_of
 from queuegate.cli.failures import ConsoleError
 
@@ -20,7 +20,7 @@ def target(tmp_path):
             (tmp_path / ".my.cnf").write_text(file)
         parser = argparse.ArgumentParser()
         add_commands(parser.add_subparsers(), lambda options: 0)
-        options = parser.parse_args(with_password_asked(["status", *arguments]))
+        options = parser.parse_args(with_password_prompt(["status", *arguments]))
         return target_of(options, environment, tmp_path)
 
     return make
@@ -46,8 +46,8 @@ def test_a_password_that_is_asked_for_takes_no_queue_for_it(target, flag):
 def test_attached_passwords(target):
     assert target("-p-x").password == "-x"
     assert target("--password=").password == ""
-    assert with_password_asked(["serve", "-p"]) == ["serve", "-p"]
-    assert with_password_asked(["status", "--", "-p"]) == ["status", "--", "-p"]
+    assert with_password_prompt(["serve", "-p"]) == ["serve", "-p"]
+    assert with_password_prompt(["status", "--", "-p"]) == ["status", "--", "-p"]
 
 
 def test_groups_and_the_environment(target):

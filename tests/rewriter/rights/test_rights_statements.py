@@ -12,17 +12,17 @@ from rewriter.plan import Execute, PlanContext
 from rewriter.planner import Planner
 from rewriter.rights.kinds import (
     Act,
-    Question,
     QueueStatement,
+    SensitiveOutput,
+    SessionQuery,
     SessionSettings,
     Setting,
-    Shown,
     Step,
     TransactionStep,
     Use,
 )
 from rewriter.rights.statements import read
-from rewriter.rights.variables import modes_without_reading_otherwise, reads_otherwise, switch_value
+from rewriter.rights.variables import changes_parsing, switch_value, without_parsing_modes
 from rewriter.text.tokens import Name
 
 Q = Name(None, "q")
@@ -88,7 +88,7 @@ def test_what_settling_tells_of_a_message(sql: str) -> None:
     if wanted is None:
         assert statement is None
     else:
-        assert isinstance(statement, QueueStatement) and statement.tells == frozenset(wanted)
+        assert isinstance(statement, QueueStatement) and statement.reveals == frozenset(wanted)
 
 
 @pytest.mark.parametrize(
@@ -161,20 +161,20 @@ def test_settings_that_are_computed() -> None:
 
 def test_questions() -> None:
     sql = b"SELECT @@session.autocommit AS a, @@version_comment b, DATABASE(), NOW(6), 1 + 1 'x' LIMIT 1"
-    assert read(sql) == Question(frozenset(("autocommit", "version_comment")))
-    assert read(b"SELECT CONNECTION_ID()") == Question(own_id=True)
+    assert read(sql) == SessionQuery(frozenset(("autocommit", "version_comment")))
+    assert read(b"SELECT CONNECTION_ID()") == SessionQuery(connection_id=True)
     for function in ("USER", "current_user", "SESSION_USER", "SYSTEM_USER"):
-        assert read(f"SELECT 1, {function}()".encode()) == Question(account=True)
+        assert read(f"SELECT 1, {function}()".encode()) == SessionQuery(account=True)
     for show, shows in {
-        "VARIABLES LIKE 'a%'": Shown.VARIABLES,
-        "SESSION VARIABLES WHERE Variable_name IN ('a')": Shown.VARIABLES,
-        "WARNINGS LIMIT 5": Shown.WARNINGS,
+        "VARIABLES LIKE 'a%'": SensitiveOutput.VARIABLES,
+        "SESSION VARIABLES WHERE Variable_name IN ('a')": SensitiveOutput.VARIABLES,
+        "WARNINGS LIMIT 5": SensitiveOutput.WARNINGS,
         "COUNT(*) ERRORS": None,
         "CHARACTER SET": None,
         "COLLATION": None,
         "ENGINES": None,
     }.items():
-        assert read(f"SHOW {show}".encode()) == Question(shows=shows)
+        assert read(f"SHOW {show}".encode()) == SessionQuery(sensitive_output=shows)
 
 
 def test_transactions() -> None:
@@ -488,10 +488,10 @@ def _blanked(sql: str, escapes: bool) -> str:
 
 
 def test_modes_by_which_sql_is_read_otherwise() -> None:
-    assert reads_otherwise("STRICT_TRANS_TABLES,ansi_quotes")
-    assert not reads_otherwise("STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION")
-    assert modes_without_reading_otherwise("REAL_AS_FLOAT,ANSI_QUOTES,ANSI,NO_BACKSLASH_ESCAPES") == "REAL_AS_FLOAT"
-    assert modes_without_reading_otherwise("ANSI, STRICT_TRANS_TABLES,'; DROP TABLE t,STRICT�") == "STRICT_TRANS_TABLES"
+    assert changes_parsing("STRICT_TRANS_TABLES,ansi_quotes")
+    assert not changes_parsing("STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION")
+    assert without_parsing_modes("REAL_AS_FLOAT,ANSI_QUOTES,ANSI,NO_BACKSLASH_ESCAPES") == "REAL_AS_FLOAT"
+    assert without_parsing_modes("ANSI, STRICT_TRANS_TABLES,'; DROP TABLE t,STRICT�") == "STRICT_TRANS_TABLES"
     assert [switch_value(v) for v in ("ON", "0", "true", "maybe", None)] == [True, False, True, None, None]
 
 

@@ -13,7 +13,7 @@ from rewriter_catalog import CATALOG
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topic_options import TopicOptions
 from rewriter.plan import NO_EFFECTS, Effects
-from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
+from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
 from rewriter.scan.socket_variable import without_socket
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
@@ -22,8 +22,8 @@ ALL = frozenset((*CATALOG.queues, *CATALOG.topics))
 Q = QueueName("shop", "q")
 
 
-def concern(sql: bytes, database: str | None = "shop") -> Concern:
-    return SCANNER.glance(sql, database).concern
+def kind(sql: bytes, database: str | None = "shop") -> StatementClass:
+    return SCANNER.classify(sql, database).kind
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,16 @@ def concern(sql: bytes, database: str | None = "shop") -> Concern:
     ],
 )
 def test_ordinary(sql: bytes) -> None:
-    assert SCANNER.glance(sql, "shop") == Glance(Concern.NONE)
+    assert SCANNER.classify(sql, "shop") == Classification(StatementClass.NONE)
 
 
 @pytest.mark.parametrize("sql", [b"XA COMMIT 'a'", b"XA COMMIT x'00',x'01',7 ONE PHASE", b"xa rollback 'a'"])
 def test_the_end_of_an_xa_transaction_may_be_anybodys(sql: bytes) -> None:
     queues = ALL
-    assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
-    assert StatementScanner(QueueCatalog()).glance(sql, "shop") == Glance(Concern.NONE)
+    assert SCANNER.classify(sql, "shop") == Classification(
+        StatementClass.TOUCHES, Effects(touched=queues, uncertain=queues)
+    )
+    assert StatementScanner(QueueCatalog()).classify(sql, "shop") == Classification(StatementClass.NONE)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +98,13 @@ def test_the_end_of_an_xa_transaction_may_be_anybodys(sql: bytes) -> None:
     ],
 )
 def test_what_may_change_how_statements_to_come_are_read(sql: bytes) -> None:
-    assert concern(sql) is (Concern.PLAN if b";" in sql else Concern.USE)
+    assert kind(sql) is (StatementClass.PLAN if b";" in sql else StatementClass.USE)
 
 
 def test_a_queues_name_without_a_known_default_database_is_for_the_planner() -> None:
-    assert concern(b"INSERT INTO q VALUES (1)", UNKNOWN_DATABASE) is Concern.PLAN
-    assert concern(b"INSERT INTO shop.q VALUES (1)", UNKNOWN_DATABASE) is Concern.TOUCHES
-    assert concern(b"INSERT INTO account VALUES (1)", UNKNOWN_DATABASE) is Concern.NONE
+    assert kind(b"INSERT INTO q VALUES (1)", UNKNOWN_DATABASE) is StatementClass.PLAN
+    assert kind(b"INSERT INTO shop.q VALUES (1)", UNKNOWN_DATABASE) is StatementClass.TOUCHES
+    assert kind(b"INSERT INTO account VALUES (1)", UNKNOWN_DATABASE) is StatementClass.NONE
 
 
 @pytest.mark.parametrize(
@@ -146,11 +148,11 @@ def test_a_queues_name_without_a_known_default_database_is_for_the_planner() -> 
     ],
 )
 def test_for_the_planner(sql: bytes) -> None:
-    assert concern(sql) is Concern.PLAN
+    assert kind(sql) is StatementClass.PLAN
 
 
 def test_use() -> None:
-    assert concern(b"USE other") is Concern.USE
+    assert kind(b"USE other") is StatementClass.USE
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_use() -> None:
     ],
 )
 def test_effects_of_what_passes(sql: bytes, effects: Effects) -> None:
-    assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, effects)
+    assert SCANNER.classify(sql, "shop") == Classification(StatementClass.TOUCHES, effects)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,9 @@ def test_effects_of_what_passes(sql: bytes, effects: Effects) -> None:
 )
 def test_what_would_take_all_messages_along_has_to_be_allowed(sql: bytes) -> None:
     gone = frozenset((Q,))
-    assert SCANNER.glance(sql, "shop") == Glance(Concern.PLAN, Effects(uncertain=gone, removes=gone, catalog=True))
+    assert SCANNER.classify(sql, "shop") == Classification(
+        StatementClass.PLAN, Effects(uncertain=gone, removes=gone, catalog=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,27 +204,27 @@ def test_what_would_take_all_messages_along_has_to_be_allowed(sql: bytes) -> Non
     ],
 )
 def test_what_affected_rows_are_counted_as(sql: bytes, counter: str | None) -> None:
-    assert SCANNER.glance(sql, "shop").effects.tally == (None if counter is None else (Q, counter))
+    assert SCANNER.classify(sql, "shop").effects.tally == (None if counter is None else (Q, counter))
 
 
 def test_names_are_resolved_by_database() -> None:
-    assert concern(b"INSERT INTO q2 VALUES (1)") is Concern.NONE
-    assert concern(b"INSERT INTO q2 VALUES (1)", "other") is Concern.TOUCHES
-    assert concern(b"INSERT INTO other.q2 VALUES (1)", None) is Concern.TOUCHES
-    assert concern(b"INSERT INTO q VALUES (1)", None) is Concern.NONE
+    assert kind(b"INSERT INTO q2 VALUES (1)") is StatementClass.NONE
+    assert kind(b"INSERT INTO q2 VALUES (1)", "other") is StatementClass.TOUCHES
+    assert kind(b"INSERT INTO other.q2 VALUES (1)", None) is StatementClass.TOUCHES
+    assert kind(b"INSERT INTO q VALUES (1)", None) is StatementClass.NONE
 
 
 def test_a_name_in_an_unknown_charset_goes_to_the_planner() -> None:
-    assert concern("INSERT INTO größe VALUES (1)".encode()) is Concern.TOUCHES
-    assert concern("INSERT INTO größe VALUES (1)".encode("latin1")) is Concern.PLAN
-    assert concern("INSERT INTO konten VALUES ('größe')".encode("latin1")) is Concern.NONE
+    assert kind("INSERT INTO größe VALUES (1)".encode()) is StatementClass.TOUCHES
+    assert kind("INSERT INTO größe VALUES (1)".encode("latin1")) is StatementClass.PLAN
+    assert kind("INSERT INTO konten VALUES ('größe')".encode("latin1")) is StatementClass.NONE
     only_ascii = StatementScanner(QueueCatalog(1, {Q: CATALOG.queues[Q]}))
-    assert only_ascii.glance("INSERT INTO größe VALUES (1)".encode("latin1"), "shop").concern is Concern.NONE
+    assert only_ascii.classify("INSERT INTO größe VALUES (1)".encode("latin1"), "shop").kind is StatementClass.NONE
 
 
 def test_a_long_write_to_several_tables_is_taken_to_name_every_queue() -> None:
-    glance = SCANNER.glance(b"UPDATE a, b SET a.x = '" + b"x" * 70_000 + b"'", "shop")
-    assert glance.effects.uncertain == ALL
+    classification = SCANNER.classify(b"UPDATE a, b SET a.x = '" + b"x" * 70_000 + b"'", "shop")
+    assert classification.effects.uncertain == ALL
 
 
 # --- properties: whatever the spelling, a queue statement is noticed
@@ -278,25 +282,25 @@ def spelled(draw: st.DrawFn) -> bytes:
 
 @given(spelled())
 def test_no_queue_statement_is_missed(sql: bytes) -> None:
-    assert concern(sql) is not Concern.NONE, sql
+    assert kind(sql) is not StatementClass.NONE, sql
 
 
 @given(spelled(), st.sampled_from([b"SELECT 1", b"SELECT ';\\'', \"x;\"", b"INSERT INTO account VALUES (';')"]))
 def test_none_is_missed_among_others(sql: bytes, other: bytes) -> None:
-    assert concern(other + b";" + sql) is not Concern.NONE
-    assert concern(sql + b"\n;" + other) is not Concern.NONE
+    assert kind(other + b";" + sql) is not StatementClass.NONE
+    assert kind(sql + b"\n;" + other) is not StatementClass.NONE
 
 
 @given(st.text(max_size=40), st.sampled_from(["utf-8", "latin1", "utf-16"]))
 def test_any_text_gets_a_verdict(text: str, charset: str) -> None:
-    glance = SCANNER.glance(text.encode(charset, "replace"), "shop")
-    assert glance.concern in Concern
+    classification = SCANNER.classify(text.encode(charset, "replace"), "shop")
+    assert classification.kind in StatementClass
 
 
 @given(st.binary(max_size=40))
 def test_literals_of_other_tables_do_not_matter(data: bytes) -> None:
     literal = data.replace(b"\\", b"\\\\").replace(b"'", b"''")
-    assert SCANNER.glance(b"INSERT INTO account (a) VALUES ('" + literal + b"')", "shop").effects == NO_EFFECTS
+    assert SCANNER.classify(b"INSERT INTO account (a) VALUES ('" + literal + b"')", "shop").effects == NO_EFFECTS
 
 
 @pytest.mark.parametrize(
@@ -316,7 +320,7 @@ def test_literals_of_other_tables_do_not_matter(data: bytes) -> None:
 )
 def test_large_texts_are_cheap(text: bytes) -> None:
     start = time.process_time()
-    SCANNER.glance(text, "shop")
+    SCANNER.classify(text, "shop")
     assert time.process_time() - start < 5
 
 
@@ -329,7 +333,7 @@ def test_large_texts_are_cheap(text: bytes) -> None:
     ],
 )
 def test_settings_of_one_statement_end_with_it(sql: bytes) -> None:
-    assert SCANNER.glance(sql, "shop") == Glance(Concern.NONE)
+    assert SCANNER.classify(sql, "shop") == Classification(StatementClass.NONE)
     assert split_statements(sql) == [sql]
 
 
@@ -346,7 +350,7 @@ def test_settings_of_one_statement_end_with_it(sql: bytes) -> None:
 )  # fmt: skip
 def test_the_socket_of_the_database_is_not_for_clients(sql: str, asked: str | None) -> None:
     assert without_socket(sql) == asked
-    assert (SCANNER.glance(sql.encode(), "shop").concern is Concern.PLAN) >= (asked is not None)
+    assert (SCANNER.classify(sql.encode(), "shop").kind is StatementClass.PLAN) >= (asked is not None)
 
 
 def test_which_inserts_tell_the_ids_that_they_give() -> None:
@@ -375,6 +379,6 @@ def test_which_inserts_tell_the_ids_that_they_give() -> None:
         b"INSERT INTO q (user_id) VALUES (1)",
         b"INSERT INTO orders (user_id) VALUES (1); INSERT INTO orders (user_id) VALUES (2)",
     ]
-    assert [sql for sql in plain if not keeping.glance(sql, "shop").effects.numbered] == []
-    assert [sql for sql in other if keeping.glance(sql, "shop").effects.numbered] == []
-    assert [sql for sql in plain if SCANNER.glance(sql, "shop").effects.numbered] == []  # where none is kept
+    assert [sql for sql in plain if not keeping.classify(sql, "shop").effects.numbered] == []
+    assert [sql for sql in other if keeping.classify(sql, "shop").effects.numbered] == []
+    assert [sql for sql in plain if SCANNER.classify(sql, "shop").effects.numbered] == []  # where none is kept

@@ -9,11 +9,13 @@ from spark_connector.batch import parts
 from spark_connector.batch.parts import Share
 from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed
-from spark_connector.options import place
+from spark_connector.options import queue_address
+
+pytestmark = pytest.mark.long
 
 
 def plan(gate, name, count, include_acked=False):
-    with Client(place(options(gate, name)).address) as client:
+    with Client(queue_address(options(gate, name)).address) as client:
         return parts.cut(client, described(gate, name), count, include_acked)
 
 

@@ -126,7 +126,7 @@ def test_large_bodies_are_warned_of(gate, sql, queue, monkeypatch, caplog):
 
 def test_quotes_and_parentheses_of_a_condition():
     for text in ("a = '(' AND b = \")\"", "`)` = 1", "((a))", "a = ''", "a = '''(' AND (b = 1)"):
-        option_condition.insist_on_one(text)
+        option_condition.check_single_condition(text)
 
 
 def test_a_bound_as_json_serves_one_topic_too_and_errors_name_what_was_given(gate):

@@ -14,8 +14,10 @@ from servers import Gate, free_port
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError
-from spark_connector.options import place
+from spark_connector.options import queue_address
 from spark_connector.sources.schema import schema
+
+pytestmark = pytest.mark.long
 
 SYSTEM = [
     Field("id", "bigint", False), Field("priority", "tinyint", False), Field("time_scheduled", "bigint", False),
@@ -262,7 +264,7 @@ def test_tls_is_not_done_without(gate, sql):
 
 
 def test_sessions_are_in_utc(gate):
-    with Client(place(options(gate, "q")).address) as client:
+    with Client(queue_address(options(gate, "q")).address) as client:
         assert client.value("SELECT @@time_zone") == "+00:00"
 
 

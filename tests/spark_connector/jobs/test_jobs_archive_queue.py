@@ -12,7 +12,7 @@ from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.archive.queue import ArchivedQueue
 from spark_connector.jobs.archive.slices import reader
 from spark_connector.jobs.failures import JobError
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 NAME = "100%s of `it"
 QUOTED = "`100%s of ``it`"
@@ -34,7 +34,7 @@ def test_a_queue_with_a_percent_sign_in_its_name_is_counted_and_read(gate: Gate,
         sql(f"INSERT INTO {QUOTED} (payload) VALUES ('a'), ('b'), ('c')")
         sql(f"ACK {QUOTED} 1, 2")
         options = {"host": "127.0.0.1", "port": str(gate.port), "user": "root", "database": gate.database}
-        at = place({**options, "queue": NAME})
+        at = queue_address({**options, "queue": NAME})
         with Client(at.address) as client:
             archived = ArchivedQueue(client, NAME)
             interval = Interval(archived.archived_until(), archived.now_ns())
@@ -51,7 +51,7 @@ def test_a_queue_with_a_percent_sign_in_its_name_is_counted_and_read(gate: Gate,
 
 def test_topics_and_their_groups_are_not_archived(gate, topic):
     name = topic(billing="")
-    with Client(place(options(gate, name)).address) as client:
+    with Client(queue_address(options(gate, name)).address) as client:
         for each in (name, f"{name}_group_billing"):
             with pytest.raises(JobError, match=f"{each} has no acked messages to archive"):
                 ArchivedQueue(client, each)

@@ -14,7 +14,7 @@ from spark_connector.client.dead_letter_name import dead_letter_name
 from spark_connector.jobs.dead_letters.analysis import DeadLetters, Values, shape_of, suggestions, text
 from spark_connector.jobs.dead_letters.job import _dead_letter_queue
 from spark_connector.jobs.report.values import Counted
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,5 @@ def of_long_name(gate: Gate, sql: Sql) -> Iterator[tuple[Gate, str]]:
 
 def test_a_queue_of_a_long_name(of_long_name):
     gate, name = of_long_name
-    with Client(place(options(gate, name)).address) as client:
+    with Client(queue_address(options(gate, name)).address) as client:
         assert _dead_letter_queue(client, name).name == default_dead_letter(name)

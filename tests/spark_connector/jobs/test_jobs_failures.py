@@ -11,7 +11,7 @@ from spark_connector.errors import ConnectorError, QueueError
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.archive.slices import reader
 from spark_connector.jobs.failures import JobError, one_line
-from spark_connector.options import place
+from spark_connector.options import queue_address
 
 
 class Java:
@@ -91,7 +91,8 @@ def test_a_task_of_the_archive_tells_what_the_database_says(gate, sql, queue):
     name = queue()
     sql(f"INSERT INTO {name} (payload) VALUES ('a')")
     sql(f"ACK {name} WHERE payload = 'a'")
-    read = reader(place(options(gate, name)).address, described(gate, name), (), [Interval(0, 1 << 62)], Counter())
+    address = queue_address(options(gate, name)).address
+    read = reader(address, described(gate, name), (), [Interval(0, 1 << 62)], Counter())
     numbers = [pa.record_batch({"id": [0]})]
     assert sum(batch.num_rows for batch in read(iter(numbers))) == 1
     sql(f"DROP QUEUE {name}")

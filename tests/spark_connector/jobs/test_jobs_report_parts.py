@@ -13,11 +13,11 @@ from spark_connector.jobs.report.text import duration, text
 from spark_connector.jobs.report.values import (
     NS,
     Counted,
-    GroupLine,
-    Known,
+    Coverage,
+    GroupSummary,
     Latency,
-    QueueLine,
     QueueReport,
+    QueueSummary,
     Rate,
     Report,
     TopicReport,
@@ -30,7 +30,7 @@ from spark_connector.jobs.report.values import (
 )
 
 MINUTE = 60 * NS
-EVER = Known(0, 2**62)
+EVER = Coverage(0, 2**62)
 DETAIL = QueueReport(
     "orders",
     ("its table", "its archive"),
@@ -42,9 +42,9 @@ DETAIL = QueueReport(
     (Counted("HTTP 429 <script>alert(1)</script>", 812),),
     "minute",
     tuple(Rate(minute * MINUTE, minute, minute // 2) for minute in range(100)),
-    Known(0, 100 * MINUTE),
+    Coverage(0, 100 * MINUTE),
 )
-QUEUES = (QueueLine("orders", 5, 1, 0, 2, 9, 37, 262.5), QueueLine("mails", 0, 0, 0, 0, 0, 0, None))
+QUEUES = (QueueSummary("orders", 5, 1, 0, 2, 9, 37, 262.5), QueueSummary("mails", 0, 0, 0, 0, 0, 0, None))
 REPORT = Report(1767225600 * NS, "shop", QUEUES, DETAIL)
 
 
@@ -67,10 +67,10 @@ def test_rates_have_no_gaps_and_an_end():
 
 
 def test_a_rate_over_time_that_is_not_wholly_known_is_incomplete():
-    known = Known(4 * MINUTE - 20 * NS, 6 * MINUTE + 1)
+    known = Coverage(4 * MINUTE - 20 * NS, 6 * MINUTE + 1)
     found = rates({3: 5, 4: 1, 5: 1, 6: 1}, {}, "minute", known)
     assert [rate.complete for rate in found] == [False, True, True, False]
-    assert [rate.complete for rate in rates({3: 5, 5: 1}, {}, "minute", Known(3 * MINUTE, 6 * MINUTE))] == [True] * 3
+    assert [rate.complete for rate in rates({3: 5, 5: 1}, {}, "minute", Coverage(3 * MINUTE, 6 * MINUTE))] == [True] * 3
 
 
 def test_a_histogram_has_no_gaps_and_an_end():
@@ -111,7 +111,7 @@ def cut(counts, first_complete=True, last_complete=False):
     complete = [True] * len(counts)
     complete[0], complete[-1] = first_complete, last_complete
     made = tuple(Rate(n * MINUTE, count, 0, complete[n]) for n, count in enumerate(counts))
-    return replace(REPORT, queue=replace(DETAIL, rates=made, known=Known(30 * NS, len(counts) * MINUTE - 30 * NS)))
+    return replace(REPORT, queue=replace(DETAIL, rates=made, known=Coverage(30 * NS, len(counts) * MINUTE - 30 * NS)))
 
 
 def test_incomplete_ends_are_marked_in_the_text():
@@ -199,18 +199,19 @@ def test_few_rates_are_bars_and_many_a_line(count):
 
 
 def test_the_page_of_a_database_without_messages():
-    assert "mails" in page(Report(0, "shop", (QueueLine("mails", 0, 0, 0, 0, 0, 0, None),), None))
+    assert "mails" in page(Report(0, "shop", (QueueSummary("mails", 0, 0, 0, 0, 0, 0, None),), None))
 
 
 # --- topics and groups
 
 GROUPS = (
-    GroupLine("orders", "billing", "orders_group_billing", 900, 12345, 0, 3, 2, 1, 4),
-    GroupLine("orders", "<b>", "orders_group_b", 0, 1_000_000, 7, 0, 0, 0, 0, exact=False),
+    GroupSummary("orders", "billing", "orders_group_billing", 900, 12345, 0, 3, 2, 1, 4),
+    GroupSummary("orders", "<b>", "orders_group_b", 0, 1_000_000, 7, 0, 0, 0, 0, exact=False),
 )
 LOG = TopicReport(
     "orders", 1000, 901, 1900, 3600.0, "minute",
-    tuple(Rate(minute * MINUTE, minute + 1, 0, complete=minute > 0) for minute in range(5)), Known(30 * NS, 5 * MINUTE),
+    tuple(Rate(minute * MINUTE, minute + 1, 0, complete=minute > 0) for minute in range(5)),
+    Coverage(30 * NS, 5 * MINUTE),
 )  # fmt: skip
 TOPICS = Report(1767225600 * NS, "shop", QUEUES, None, GROUPS, LOG)
 
@@ -227,7 +228,7 @@ def test_a_topic_and_its_groups_as_text():
 
 
 def test_a_topic_without_messages_as_text():
-    empty = TopicReport("orders", 0, None, None, None, "minute", (), Known(0, 0))
+    empty = TopicReport("orders", 0, None, None, None, "minute", (), Coverage(0, 0))
     assert "ids: -" in text(replace(TOPICS, topic=empty))
 
 

@@ -11,6 +11,8 @@ from spark_stand_in import Checkpoint
 from spark_connector.errors import DataLossError, OptionError, QueueError, SchemaError
 from spark_connector.sources import names as names_of
 
+pytestmark = pytest.mark.long
+
 COLUMNS = "topic, id, payload"
 
 

@@ -12,6 +12,8 @@ from spark_connector.sources.schema import schema
 from spark_connector.streaming import checkpoints
 from spark_connector.streaming.claims import table_name
 
+pytestmark = pytest.mark.long
+
 DAY_NS = 86_400_000_000_000
 
 
@@ -180,7 +182,7 @@ def test_leases_are_renewed_and_run_out_where_nobody_renews(member, sql, topic):
     before = sql.value(f"SELECT MIN(time_next) FROM {queue}")
     sql(f"UPDATE {queue} SET time_next = time_next - 3000000000000")
     source = query.source
-    assert source._line.run(source._consumer.renew) == 3
+    assert source._connection.run(source._consumer.renew) == 3
     assert sql.value(f"SELECT MIN(time_next) FROM {queue}") > before - 3_000_000_000_000
     query.kill()
     run_out(sql, queue)

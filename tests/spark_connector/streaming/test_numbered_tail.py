@@ -11,6 +11,8 @@ from spark_connector.errors import DataLossError, QueueError, SchemaError
 from spark_connector.sources.schema import schema
 from spark_connector.writing.plan import plan
 
+pytestmark = pytest.mark.long
+
 DAY_NS = 86_400_000_000_000
 HOUR_NS = 3_600_000_000_000
 SETTING = "SET SESSION lock_wait_timeout = 3601"  # which any server has, in the place of a cluster's
@@ -80,7 +82,8 @@ def test_messages_come_in_the_order_of_their_commits_and_nobody_is_waited_for(ta
     assert not query.plan()
     slow.connection.commit()
     sql(f"INSERT INTO {name} (payload, time_scheduled) VALUES ('later', 4000000000000000000)")
-    assert query.source._ordered().behind(query.source._line._opened(), 2, 10) == 2  # although they have no numbers yet
+    client = query.source._connection._connected()
+    assert query.source._get_order().behind(client, 2, 10) == 2  # although they have no numbers yet
     assert came(query) == ["slow", "later"]
     assert [payload for _, payload in other.drain()] == ["a", "b", "slow", "later"]
     assert query.checkpoint.offsets[-1].items() >= {"number": 4, "since": 2, "count": 2}.items()
@@ -265,7 +268,7 @@ def test_the_number_is_a_column_as_kafkas_offset_is(begin, gate, sql, mixed):
     query = begin(name, mode="tail", startingOffsets="earliest", columns="queuegate_seq, payload")
     assert query.batch() == [(1, "c"), (2, "d"), (3, "a"), (4, "b")]
     with pytest.raises(SchemaError, match=r"gives the messages of topic .* their numbers: leave column queuegate_seq"):
-        plan(query.source._described(), [Field("payload", "string"), Field("queuegate_seq", "bigint")], None)
+        plan(query.source._get_queue(), [Field("payload", "string"), Field("queuegate_seq", "bigint")], None)
 
 
 def test_a_topic_without_its_column_says_how_to_mend_it(tail, sql, topic):

@@ -13,6 +13,8 @@ from spark_connector.errors import LeaseLostError, QueueError, SchemaError
 from spark_connector.streaming.claims import table_name
 from spark_connector.streaming.due import Due
 
+pytestmark = pytest.mark.long
+
 LATER_NS = 3_600_000_000_000
 
 
@@ -285,13 +287,13 @@ def test_a_slow_look_does_not_make_new_messages_of_the_same_ids_part_of_a_claim(
     fill(sql, name, 5)
     checkpoint = Checkpoint()
     query = begin(name, checkpoint)
-    look = Due.look
+    look = Due.poll
 
     def slow(due, client, until=None):
         client.rows("SELECT SLEEP(1)")  # before the statement that reads the database's clock
         return look(due, client, until)
 
-    monkeypatch.setattr(Due, "look", slow)
+    monkeypatch.setattr(Due, "poll", slow)
     assert query.plan()
     query.kill()
     sql(f"TRUNCATE QUEUE {name}")

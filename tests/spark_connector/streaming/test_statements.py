@@ -8,6 +8,8 @@ import pytest
 
 from spark_connector.streaming.pace import PAUSE_MAX, Pace
 
+pytestmark = pytest.mark.long
+
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]
 MESSAGE_MAX = 18
 PER_SECOND = 2
@@ -121,24 +123,24 @@ def paced():
 def test_looks_become_rare_and_are_at_once_again_after_messages():
     pace, now, _ = paced()
     times = []
-    for _ in pace.looks(10):
+    for _ in pace.polls(10):
         times.append(now[0] - 100)
     assert [round(time, 3) for time in times[:6]] == [0, 0.1, 0.3, 0.7, 1.2, 1.7]
     assert len(times) <= 4 + 10 / PAUSE_MAX
-    pace.found()
+    pace.on_messages()
     began = now[0]
-    next(pace.looks(1))
+    next(pace.polls(1))
     assert now[0] == began
 
 
 def test_pauses_reach_from_one_call_into_the_next():
     pace, now, _ = paced()
-    looks = sum(1 for _ in range(200) for _ in pace.looks(0.05))
+    looks = sum(1 for _ in range(200) for _ in pace.polls(0.05))
     assert now[0] - 100 == pytest.approx(10)
     assert looks <= 4 + 10 / PAUSE_MAX
 
 
 def test_whoever_does_not_wait_looks_whenever_asked():
     pace, _, slept = paced()
-    assert sum(1 for _ in range(5) for _ in pace.looks(0)) == 5
+    assert sum(1 for _ in range(5) for _ in pace.polls(0)) == 5
     assert slept == []

@@ -115,7 +115,7 @@ def test_a_line_that_lay_idle_for_long_or_was_left_in_the_middle_is_not_used_aga
     assert len(list(source.read(part))) == 1
     assert len(list(source.read(part))) == 1
     assert len(connects) == 1
-    monkeypatch.setattr(pool, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(pool, "IDLE_SECONDS_MAX", -1.0)
     assert len(list(source.read(part))) == 1
     assert len(connects) == 2
     monkeypatch.undo()
@@ -132,7 +132,7 @@ def test_a_line_is_kept_by_the_process_that_opened_it(begin, sql, queue, monkeyp
     assert query.batch()
     assert len(pool._idle) == 1
     monkeypatch.setattr("os.getpid", lambda: -1)
-    assert pool._taken(pool._idle[0][1]) is None
+    assert pool._take_idle(pool._idle[0][1]) is None
     assert pool._idle == []
 
 

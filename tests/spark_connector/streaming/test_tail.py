@@ -7,10 +7,10 @@ import random
 from spark_connector.streaming.tail import (
     GRACE_NS,
     SETTLED_IDS,
+    ClosedGaps,
     Gap,
     Horizon,
     Readable,
-    Ripe,
     Row,
     bounds,
     gaps,
@@ -19,8 +19,8 @@ from spark_connector.streaming.tail import (
 
 NOW = 10_000_000_000_000
 OLD = NOW - 10 * GRACE_NS
-ALL = Ripe(settled=1_000_000, largest=1_000_000, now=NOW)
-NONE = Ripe(settled=0, largest=0, now=NOW)
+ALL = ClosedGaps(settled=1_000_000, largest=1_000_000, now=NOW)
+NONE = ClosedGaps(settled=0, largest=0, now=NOW)
 
 
 def rows(*ids: int, created: int | None = OLD) -> list[Row]:
@@ -44,14 +44,14 @@ def test_what_was_committed_between_the_looks_waits_for_the_next():
 
 def test_a_gap_is_passed_when_a_larger_id_was_seen_a_while_ago():
     found = rows(1, 2, 4, 7)  # whatever the messages say of their time
-    assert readable(0, found, [1, 2, 4, 7], Ripe(3, 7, NOW)) == Readable(2)
-    assert readable(0, found, [1, 2, 4, 7], Ripe(4, 7, NOW)) == Readable(3)
-    assert readable(0, found, [1, 2, 4, 7], Ripe(7, 7, NOW)) == Readable(4)
-    assert readable(2, [Row(4, None)], [4], Ripe(0, 4, NOW)) == Readable(0)
+    assert readable(0, found, [1, 2, 4, 7], ClosedGaps(3, 7, NOW)) == Readable(2)
+    assert readable(0, found, [1, 2, 4, 7], ClosedGaps(4, 7, NOW)) == Readable(3)
+    assert readable(0, found, [1, 2, 4, 7], ClosedGaps(7, 7, NOW)) == Readable(4)
+    assert readable(2, [Row(4, None)], [4], ClosedGaps(0, 4, NOW)) == Readable(0)
 
 
 def test_a_gap_far_below_the_end_is_passed_where_the_message_after_it_is_old():
-    far = Ripe(settled=0, largest=5 + SETTLED_IDS, now=NOW)
+    far = ClosedGaps(settled=0, largest=5 + SETTLED_IDS, now=NOW)
     assert readable(2, [Row(4, OLD)], [4], far) == Readable(1)
     assert readable(2, [Row(4, NOW)], [4], far) == Readable(0)
     assert readable(2, [Row(4, NOW + 1)], [4], far) == Readable(1)  # a time that somebody made up holds nothing up
@@ -63,7 +63,7 @@ def test_a_horizon_knows_what_was_there_a_while_ago():
     horizon = Horizon()
     assert (horizon.largest, horizon.settled(NOW)) == (0, 0)
     for step, largest in enumerate((5, 5, 8, 8, 9)):
-        horizon.see(largest, NOW + step * GRACE_NS // 2)
+        horizon.observe(largest, NOW + step * GRACE_NS // 2)
     assert horizon.largest == 9
     end = NOW + 2 * GRACE_NS
     assert horizon.settled(end) == 8
@@ -115,13 +115,13 @@ def test_no_schedule_of_commits_makes_a_tail_pass_over_an_id():
                 (committed if chance.random() < 0.8 else gone).add(chance.choice(open_))
             else:
                 settled = horizon.settled(now)
-                horizon.see(max(committed, default=0), now)
+                horizon.observe(max(committed, default=0), now)
                 look = sorted(id_ for id_ in committed if id_ > since)[: chance.randint(1, 9)]
                 if look and chance.random() < 0.5 and open_:
                     committed.add(chance.choice(open_))  # between the looks
                 there = [id_ for id_ in written - gone if look and since < id_ <= look[-1]]
                 made = [Row(id_, chance.choice((None, OLD, now, now + GRACE_NS))) for id_ in look]
-                read += look[: readable(since, made, there, Ripe(settled, horizon.largest, now)).count]
+                read += look[: readable(since, made, there, ClosedGaps(settled, horizon.largest, now)).count]
                 since = read[-1] if read else 0
         read += sorted(id_ for id_ in committed if id_ > since)
         assert read == sorted(committed), f"seed {seed}"

@@ -127,7 +127,7 @@ def test_available_now_ends_with_what_was_there_at_its_begin(tail, sql, queue):
 
 
 def test_all_there_is_in_one_batch(tail, sql, queue, monkeypatch):
-    monkeypatch.setattr("spark_connector.streaming.tail_source._LOOK_MAX", 4)
+    monkeypatch.setattr("spark_connector.streaming.tail_source._POLL_MAX", 4)
     name = queue()
     fill(sql, name, *range(10))
     assert came(tail(name, limit=None, numPartitions=3, fetchsize=2)) == [str(number) for number in range(10)]

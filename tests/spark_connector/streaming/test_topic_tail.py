@@ -12,6 +12,8 @@ from spark_connector.errors import DataLossError, OptionError, QueueError
 from spark_connector.options import stream_read
 from spark_connector.sources.schema import schema
 
+pytestmark = pytest.mark.long
+
 DAY_NS = 86_400_000_000_000
 WAIT_SECONDS = 60
 

@@ -10,6 +10,8 @@ from write_calls import messages, micro_batch
 
 from spark_connector.client import pool
 
+pytestmark = pytest.mark.long
+
 RESTARTS = 5
 PER_BATCH = 20
 

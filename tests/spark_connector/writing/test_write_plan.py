@@ -9,7 +9,7 @@ import pytest
 from spark_connector.client.columns import Column, Field, fields
 from spark_connector.client.queue import Queue
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.values.fitting import Way
+from spark_connector.values.fitting import Conversion
 from spark_connector.writing.plan import WritePlan, plan
 
 OWN = (
@@ -43,8 +43,8 @@ def planned(given: str, of: Queue, key: str | None = None) -> WritePlan:
     return plan(of, [Field(name, type_) for name, type_ in pairs], key)
 
 
-def way(spark: str, declared: str, name: str = "v") -> Way:
-    return plan(queue(Column(name, declared)), [Field(name, spark)], None).targets[0].way
+def conversion(spark: str, declared: str, name: str = "v") -> Conversion:
+    return plan(queue(Column(name, declared)), [Field(name, spark)], None).targets[0].conversion
 
 
 def test_columns_are_found_by_name_in_any_case():
@@ -91,17 +91,18 @@ REFUSED = [
 @pytest.mark.parametrize(("spark", "declared"), REFUSED)
 def test_types_whose_values_would_change_are_refused(spark, declared):
     with pytest.raises(SchemaError, match=r"cast it to|such a column rounds"):
-        way(spark, declared)
+        conversion(spark, declared)
 
 
 def test_types_whose_values_are_kept():
-    assert way("string collate UTF8_LCASE", "varchar(9)") is Way.TEXT
-    assert way("decimal(20,0)", "bigint(20) unsigned") is Way.DECIMAL
-    assert way("decimal(38,2)", "decimal(10,2)") is Way.DECIMAL
-    assert way("smallint", "float") is way("int", "double") is way("bigint", "tinyint(4)") is Way.WHOLE
-    assert way("timestamp", "timestamp") is Way.MOMENT
-    assert way("timestamp_ntz", "datetime(3)") is Way.LOCAL
-    assert way("timestamp", "bigint(20)", "Time_Acked") is Way.NANOSECONDS
+    assert conversion("string collate UTF8_LCASE", "varchar(9)") is Conversion.TEXT
+    assert conversion("decimal(20,0)", "bigint(20) unsigned") is Conversion.DECIMAL
+    assert conversion("decimal(38,2)", "decimal(10,2)") is Conversion.DECIMAL
+    assert conversion("smallint", "float") is conversion("int", "double") is Conversion.WHOLE
+    assert conversion("bigint", "tinyint(4)") is Conversion.WHOLE
+    assert conversion("timestamp", "timestamp") is Conversion.MOMENT
+    assert conversion("timestamp_ntz", "datetime(3)") is Conversion.LOCAL
+    assert conversion("timestamp", "bigint(20)", "Time_Acked") is Conversion.NANOSECONDS
 
 
 def test_what_is_read_from_a_queue_can_be_written_to_it():

@@ -19,6 +19,8 @@ from spark_connector.writing import stage
 from spark_connector.writing.batch_write import BatchWrite
 from spark_connector.writing.publish_log import LOG
 
+pytestmark = pytest.mark.long
+
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"
 DAY_NS = 86_400 * 10**9

@@ -1,0 +1,74 @@
+"""CatalogWatcher: reads the catalog periodically, for tables changed around the proxy, and at once when a manager
+requests it.
+
+The schedules are read with it, for rows changed around the proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.service import Service
+
+PAUSE_SECONDS = 1.0
+"""However often managers request it, the catalog is not read more than once a second."""
+
+
+class CatalogOwner(Protocol):
+    """The engine, as the watcher calls it."""
+
+    async def refresh_catalog(self) -> None:
+        """Read the catalog. Raises BackendError."""
+        ...
+
+    @property
+    def refresh_period(self) -> float:
+        """Seconds between periodic reads."""
+        ...
+
+
+class CatalogWatcher(Service):
+    """See the module. `on_read` is called when the catalog was read."""
+
+    def __init__(
+        self, engine: CatalogOwner, logger: logging.Logger, on_read: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__("catalog watcher", logger)
+        self._engine, self._on_read = engine, on_read
+        self._requested = asyncio.Event()
+        self._failing = False
+
+    def request_refresh(self) -> None:
+        """A statement failed as if the table had changed."""
+        self._requested.set()
+
+    def _wake(self) -> None:
+        self._requested.set()
+
+    async def run_once(self) -> bool:
+        """One read; whether it succeeded."""
+        try:
+            await self._engine.refresh_catalog()
+        except BackendError as error:
+            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("reading the catalog failed: %s", error)
+            self._failing = True
+            return False
+        self._failing = False
+        self._on_read()
+        return True
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._requested.wait(), self._engine.refresh_period)
+            except TimeoutError:
+                pass
+            self._requested.clear()
+            if not self._stopping.is_set():
+                await self.run_once()
+                await self._pause(PAUSE_SECONDS)

@@ -1,0 +1,116 @@
+"""Purger: deletes acked messages older than purge_after, with or without receivers, in small batches.
+
+One pass deletes batch after batch until one is not full, at most for one poll_interval. After each batch it rests, in
+proportion to the time that the batch took: so purging takes a third of one connection's time, and less of a busy
+database, where a batch takes longer. If that is too slow (a pass did not come to its end), it rests less, and deletes
+for two thirds of the time. A batch that takes long is followed by smaller ones, so that rows are never locked for long.
+Passes repeat every poll_interval, at once after one that did not come to its end; the first comes after a random part
+of it, so that many queues do not purge at the same time.
+
+Tables that are partitioned by id are purged by whole partitions where possible (sql_partitions).
+
+Of several proxies on one database that are connected to each other one purges (`leads`). Two that are not, or that both
+take themselves for the leader, do not wait for each other: a batch skips rows that are locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.background.pace import DeletingPace
+from engine.delivery.context import WorkContext
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import QueueSpec
+from engine.service import Service
+from engine.store.base import PartitionPurge
+
+_PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    """One pass: messages deleted, batches it took, and whether it stopped for lack of time."""
+
+    messages: int
+    batches: int
+    more: bool
+
+
+class Purger(Service):
+    """See the module."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        context: WorkContext,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(f"purger of {queue.name}", context.logger)
+        self.queue = queue
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._jitter, self._metrics = context.jitter, context.metrics
+        self._leads = leads
+        self._failing = False
+        self._pace = DeletingPace()
+        self._reported_refusal = ""
+
+    @property
+    def _period(self) -> float:
+        return max(self.queue.options.poll_interval_ns / NS_PER_SECOND, _PERIOD_SECONDS_MIN)
+
+    async def run_once(self) -> PurgeResult:
+        """Delete messages that are old enough. Raises BackendError; those deleted before stay deleted."""
+        deadline = self._clock.monotonic() + self._period
+        whole = await self._work.run(self._store.purge_partitions(self.queue))
+        messages, batches = 0 if whole is None else self._dropped(whole), 0
+        if whole is not None and not whole.retained:
+            self._pace.behind = False
+            return PurgeResult(messages, batches, more=False)
+        while not self._stopping.is_set():
+            limit, began = self._pace.batch, self._clock.monotonic()
+            count = await self._work.run(self._store.purge(self.queue, limit, whole))
+            messages, batches = messages + count, batches + 1
+            self._metrics.purged += count
+            if count < limit:
+                self._pace.behind = False
+                return PurgeResult(messages, batches, more=False)
+            if self._clock.monotonic() >= deadline:
+                break
+            await self._pause(self._pace.rest(self._clock.monotonic() - began))
+        self._pace.behind = True
+        return PurgeResult(messages, batches, more=True)
+
+    def _dropped(self, whole: PartitionPurge) -> int:
+        self._metrics.purged += whole.messages
+        if whole.refused and whole.refused != self._reported_refusal:
+            self._logger.warning(
+                "%s: partitions cannot be dropped, their messages go one by one: %s",
+                self.queue.name,
+                whole.refused,
+            )
+        self._reported_refusal = whole.refused
+        return whole.messages
+
+    async def _run(self) -> None:
+        # The jitter is 2/3 to 4/3; scaled to 0 to 1 of the period.
+        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
+        while not self._stopping.is_set():
+            if self._leads():
+                await self._pass()
+            if not (self._pace.behind and self._leads()):
+                await self._pause(self._period)
+
+    async def _pass(self) -> None:
+        try:
+            purged = await self.run_once()
+        except BackendError as error:
+            self._metrics.backend_errors += 1
+            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("purge of %s failed: %s", self.queue.name, error)
+            self._failing, self._pace.behind = True, False
+            return
+        self._failing = False
+        if purged.messages:
+            self._logger.debug("purged %d messages of %s", purged.messages, self.queue.name)

@@ -1,0 +1,94 @@
+"""TableUpgrader: adds the column that queues of an earlier version lack, without blocking other sessions.
+
+Of the proxies of one database the leader does it. It is the one that has run longest, so in a rolling restart no proxy
+of the earlier version is left by then. Each table is one statement that copies nothing and gives up within a second if
+another session uses the table for longer; then it is tried again. Adopted tables are left to their owners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from engine.model.errors import LOCKED, BackendError, BackendUnavailable
+from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
+from engine.model.queue import QueueName, QueueSpec, lacks_tokens
+from engine.service import Service
+
+PERIOD_SECONDS = 60.0
+"""How often it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgraderContext:
+    """The parts of the engine that the upgrader uses. `add_column`: to that queue's table. `on_changed`: called after
+    tables were changed."""
+
+    queues: Callable[[], Iterable[QueueSpec]]
+    leads: Callable[[], bool]
+    add_column: Callable[[QueueSpec], Awaitable[None]]
+    on_changed: Callable[[], Awaitable[None]]
+    first_seconds: float
+
+
+class TableUpgrader(Service):
+    """See the module."""
+
+    def __init__(self, context: UpgraderContext, logger: logging.Logger) -> None:
+        super().__init__("table upgrader", logger)
+        self._context = context
+        self._requested = asyncio.Event()
+        self._reported: set[tuple[QueueName, str]] = set()
+
+    def _wake(self) -> None:
+        self._requested.set()
+
+    async def run_once(self) -> int:
+        """Try every table that lacks the column; returns how many have got it."""
+        count = 0
+        for queue in [one for one in self._context.queues() if lacks_tokens(one)]:
+            if not self._stopping.is_set() and self._context.leads():
+                count += await self._upgraded(queue)
+        if count:
+            try:
+                await self._context.on_changed()
+            except BackendError as error:
+                self._logger.warning("reading the catalog failed: %s", error)
+        return count
+
+    async def _upgraded(self, queue: QueueSpec) -> bool:
+        try:
+            await self._context.add_column(queue)
+        except BackendError as error:
+            self._report(queue, error)
+            return False
+        self._logger.info("queue %s: its table has the column %s now", queue.name, TOKEN_COLUMN)
+        return True
+
+    def _report(self, queue: QueueSpec, error: BackendError) -> None:
+        """Log an error once for each cause; a transient one is not logged."""
+        if isinstance(error, BackendUnavailable) or error.errno in LOCKED:
+            return
+        if (queue.name, error.message) not in self._reported:
+            self._reported.add((queue.name, error.message))
+            self._logger.warning(
+                "queue %s: its deliveries have no names of their own; ALTER TABLE %s ADD COLUMN %s %s failed: %s",
+                queue.name,
+                queue.name.sql,
+                TOKEN_COLUMN,
+                TOKEN_TYPE,
+                error,
+            )
+
+    async def _run(self) -> None:
+        seconds = self._context.first_seconds
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._requested.wait(), seconds)
+            except TimeoutError:
+                pass
+            self._requested.clear()
+            await self.run_once()
+            seconds = PERIOD_SECONDS

@@ -1,0 +1,63 @@
+"""What a topic must retain for its consumer groups, in SQL. Blocking; runs in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from engine.backend.base import StoreConnection
+from engine.model.errors import BackendError
+from engine.model.options import UNTIL_CONSUMED
+from engine.model.queue import QueueName, QueueSpec
+from engine.model.topics import GroupPosition, may_be_group_of
+from engine.store.operations.feed import position_of
+from engine.store.statements.topic_partitions import TABLE
+from engine.store.statements.topics import PositionStatements, RetentionStatements
+
+NO_BOUND = (1 << 63) - 1
+_NO_SUCH_TABLE = 1146
+
+
+def positions_of(connection: StoreConnection, sql: str, groups: Iterable[QueueSpec]) -> dict[QueueName, GroupPosition]:
+    """How far groups have read. `sql`: the statement that reads the position of one, and may lock it."""
+    read: dict[QueueName, GroupPosition] = {}
+    for group in sorted(groups, key=lambda group: group.name):  # one order, so that two of us do not deadlock
+        rows = connection.query(sql, (group.name.table,))
+        read[group.name] = position_of(rows) if rows else GroupPosition(0, 0)
+    return read
+
+
+def has_unknown_groups(
+    connection: StoreConnection, positions: PositionStatements, topic: QueueName, known: Container[QueueName]
+) -> bool:
+    """Whether the topic may have a group that has a position and is not among the known ones: one that another process
+    has just created, and whose notification has not arrived yet."""
+    if not positions.shared:
+        return False
+    try:
+        rows = connection.query(positions.all)
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return False
+    tables = [QueueName(topic.database, str(table)) for (table,) in rows]
+    unknown = [table for table in tables if table not in known and may_be_group_of(topic, table)]
+    # A group that was dropped leaves its position.
+    return any(connection.query(TABLE, (table.database, table.table)) for table in unknown)
+
+
+def first_retained(
+    connection: StoreConnection,
+    statements: RetentionStatements,
+    groups: Sequence[QueueSpec],
+    read: Mapping[QueueName, GroupPosition],
+) -> int:
+    """The smallest offset that must be retained for one of the groups."""
+    safe = (group for group in groups if group.options.retain == UNTIL_CONSUMED)
+    return min((_first_undone(connection, statements, group, read[group.name]) for group in safe), default=NO_BOUND)
+
+
+def _first_undone(
+    connection: StoreConnection, statements: RetentionStatements, group: QueueSpec, position: GroupPosition
+) -> int:
+    first = connection.query(statements.first_undone(group))[0][0]
+    return position.first_unread if first is None else min(int(first), position.first_unread)

@@ -1,0 +1,155 @@
+"""Connections to the proxy: one that runs statements for any thread, and a function that opens those for streams.
+
+A child of `fork` has copies of its parent's sockets. While it runs, the proxy would not detect that the parent was
+killed, and would not give back its messages. So each child closes its copies at once; it reconnects if it needs to.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pymysql
+
+from queuegate_celery.errors import RETRYABLE, number, to_amqp_error
+from queuegate_celery.settings import Address, Settings
+
+T = TypeVar("T")
+Statement = tuple[str, Sequence[Any]]
+
+_ATTEMPTS, _PAUSE_SECONDS = 5, 0.02  # after a deadlock or lock timeout, doubled each time: a third of a second in all
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""A peer that vanished without closing is detected after a minute, also by a stream that only waits."""
+
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def connect(address: Address, settings: Settings) -> Any:
+    """A connection of PyMySQL's, in autocommit. Raises AMQP's errors; see errors.to_amqp_error."""
+    try:
+        connection: Any = pymysql.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user,
+            password=address.password,
+            database=address.database,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=max(1, round(address.connect_timeout)),
+            read_timeout=settings.socket_timeout,
+            write_timeout=settings.socket_timeout,
+            program_name="queuegate-celery",
+            **({} if address.tls is None else {"ssl": address.tls}),
+        )
+    except (pymysql.Error, OSError) as error:
+        raise to_amqp_error(error, address) from error
+    _enable_keepalive(connection._sock)
+    _open.add(connection)
+    return connection
+
+
+def abort(connection: Any) -> None:
+    """Close the socket without sending COM_QUIT. Never raises, and never waits."""
+    sock, connection._sock, connection._rfile = connection._sock, None, None
+    if sock is not None:
+        with suppress(OSError):
+            sock.close()
+
+
+class SqlConnection:
+    """Runs one statement at a time, in autocommit, for any thread. Raises AMQP's errors."""
+
+    def __init__(self, address: Address, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.address = address
+        self._connection = connect(address, settings)
+        self._lock = threading.RLock()
+        self._sleep = sleep
+        self.last_used = time.monotonic()
+
+    @property
+    def open(self) -> bool:
+        return bool(self._connection.open)
+
+    def execute(self, sql: str, args: Sequence[Any] | None = None) -> int:
+        """How many rows the statement changed."""
+        return self._run(lambda cursor: int(cursor.execute(sql, args)))
+
+    def rows(self, sql: str, args: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a result; for results of bounded size."""
+
+        def fetched(cursor: Any) -> list[tuple[Any, ...]]:
+            cursor.execute(sql, args)
+            return list(cursor.fetchall())
+
+        return self._run(fetched)
+
+    def execute_all(self, statements: Sequence[Statement]) -> None:
+        """In one transaction if there are several."""
+        if len(statements) == 1:
+            self.execute(*statements[0])
+            return
+
+        def whole(cursor: Any) -> None:
+            self._connection.begin()
+            try:
+                for sql, args in statements:
+                    cursor.execute(sql, args)
+                self._connection.commit()
+            except BaseException:
+                with suppress(pymysql.Error, OSError):
+                    self._connection.rollback()
+                raise
+
+        self._run(whole)
+
+    def mogrify(self, sql: str, args: Sequence[Any]) -> str:
+        """The statement with its values in it."""
+        with self._connection.cursor() as cursor:
+            return str(cursor.mogrify(sql, tuple(args)))
+
+    def close(self) -> None:
+        """Close it with COM_QUIT if it is open."""
+        with self._lock:
+            if self._connection.open:
+                with suppress(pymysql.Error, OSError):
+                    self._connection.close()
+
+    def abort(self) -> None:
+        """See above; a thread that waits for an answer gets an error."""
+        abort(self._connection)
+
+    def _run(self, work: Callable[[Any], T]) -> T:
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._lock, self._connection.cursor() as cursor:
+                    self.last_used = time.monotonic()
+                    return work(cursor)
+            except (pymysql.Error, OSError) as error:
+                if number(error) not in RETRYABLE or attempt == _ATTEMPTS - 1:
+                    raise to_amqp_error(error, self.address) from error
+                self._sleep(_PAUSE_SECONDS * 2**attempt * (0.5 + random.random()))
+        raise AssertionError("unreachable")
+
+
+def _enable_keepalive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _close_inherited_sockets() -> None:
+    for connection in list(_open):
+        abort(connection)
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has none, and no fork
+    os.register_at_fork(after_in_child=_close_inherited_sockets)
