@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-long test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -30,8 +30,13 @@ run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307 and the we
 demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) mariadb toolchains prometheus chromium mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
-	$(PYTEST) -n $(JOBS) $(TESTS)
+# With TESTS all of that part is run, the long tests as well.
+SHORT := $(if $(filter command line,$(origin TESTS)),,-m "not long")
+test: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests, on the embedded backend and a private MariaDB and MySQL (TESTS=tests/contract for a part)
+	$(PYTEST) -n $(JOBS) $(SHORT) $(TESTS)
+
+test-long: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests that take longest: drivers and languages, Celery's workers, wheels, live alerts, each page in a browser
+	$(PYTEST) -n $(JOBS) -m long $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
 test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, on MySQL 8 in place of MariaDB (MYSQL_TESTS=tests/contract)
