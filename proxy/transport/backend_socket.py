@@ -1,7 +1,7 @@
 """BackendSocket: one socket to the MySQL server. Packets while logging in, raw bytes afterwards.
 
 Rules: as long as `sink` is unset, bytes gather and `read_packet` hands them out; once it is set, every chunk goes to it
-as it comes. Nothing is sent after the connection is lost; whoever waits gets an error, and `on_lost` is called once.
+as it comes. Nothing is sent after the connection is lost; waiting callers get an error, and `on_lost` is called once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,24 @@ _addresses = Addresses()  # of all connections of this process
 
 
 class ReadInterrupted(Exception):
-    """Nothing has come, and there is a reason to look elsewhere."""
+    """Nothing was received, and the reader is needed elsewhere."""
+
+
+class _ToSink(asyncio.Protocol):
+    """The protocol of a transport whose bytes go to a sink. All else is the socket's."""
+
+    def __init__(self, owner: BackendSocket, sink: Callable[[bytes], None]) -> None:
+        self._owner = owner
+        self.data_received = sink  # type: ignore[assignment, method-assign]  # one call less for every answer
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._owner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._owner.resume_writing()
 
 
 class BackendSocket(asyncio.Protocol):
@@ -47,18 +64,18 @@ class BackendSocket(asyncio.Protocol):
         self.on_lost: Callable[[str], None] | None = None
         self.closed = False
         self.reason = "the server closed the connection"
-        self.was_reset = False  # it did so without the usual end, as MariaDB does with clients at rest for too long
+        self.was_reset = False  # it did so without the usual end, as MariaDB does with clients idle for too long
         self._loop = asyncio.get_running_loop()
         self.writer: Callable[[bytes], None] | None = None
-        """The transport's `write` while the connection may be used: for those to whom a call more matters."""
+        """The transport's `write` while the connection may be used: for callers where one more call matters."""
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._reader: asyncio.Future[None] | None = None
         self._paused = False
-        self._drainers: list[asyncio.Future[None]] = []
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._reading_paused = False
-        self._ear: socket.socket | None = None  # another handle of the same socket
-        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._closing_error_socket: socket.socket | None = None  # a duplicate of the socket
+        self._lost_future: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
     async def connect(
@@ -67,7 +84,7 @@ class BackendSocket(asyncio.Protocol):
         """Open a connection to the server.
 
         Raises:
-            CannotConnect: nobody answers there, or not in time.
+            CannotConnect: no one answers there, or not in time.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -97,7 +114,7 @@ class BackendSocket(asyncio.Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether nobody can listen in, as far as the server knows: it then expects passwords as they are."""
+        """Whether the server takes the connection for private: it then expects passwords as they are."""
         return self.encrypted or self.local
 
     @property
@@ -115,26 +132,29 @@ class BackendSocket(asyncio.Protocol):
         tcp.tune_to_server(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a login. Once there is a sink, they go there without passing here."""
+        """Bytes of a login. Once there is a sink, the transport gives them to that."""
+        if self._sink is not None:
+            self._sink(data)
+            return
         self._buffer += data
         if len(self._buffer) > LOGIN_PACKET_MAX_BYTES:
             self.pause_reading()
         self._wake_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._ear is not None:
-            self._hear_last_words(self._ear)
+        if self._closing_error_socket is not None:
+            self._read_closing_error(self._closing_error_socket)
         self.closed = True
         self.writer = None
         if exc is not None:
             self.reason = f"{exc}" or type(exc).__name__
             self.was_reset = isinstance(exc, ConnectionResetError)
         self._wake_reader()
-        for waiter in self._drainers:
+        for waiter in self._drain_waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        if not self._gone.done():
-            self._gone.set_result(None)
+        if not self._lost_future.done():
+            self._lost_future.set_result(None)
         if self.on_lost is not None:
             self.on_lost(self.reason)
 
@@ -143,7 +163,7 @@ class BackendSocket(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        for waiter in self._drainers:
+        for waiter in self._drain_waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -151,7 +171,7 @@ class BackendSocket(asyncio.Protocol):
 
     @property
     def unread(self) -> bool:
-        """Whether the server has said something that nobody has read."""
+        """Whether the server has sent something that is not read yet."""
         return bool(self._buffer)
 
     async def read_packet(self) -> bytes:
@@ -159,7 +179,7 @@ class BackendSocket(asyncio.Protocol):
 
         Raises:
             BackendLost: the connection broke, or what came is no packet of a login.
-            ReadInterrupted: somebody called `interrupt`.
+            ReadInterrupted: `interrupt` was called.
         """
         buffer = self._buffer
         while True:
@@ -179,7 +199,7 @@ class BackendSocket(asyncio.Protocol):
                 self._reader = None
 
     def interrupt(self) -> None:
-        """Whoever waits in `read_packet` gets a ReadInterrupted."""
+        """A caller that waits in `read_packet` gets a ReadInterrupted."""
         if self._reader is not None and not self._reader.done():
             self._reader.set_exception(ReadInterrupted())
 
@@ -198,7 +218,7 @@ class BackendSocket(asyncio.Protocol):
         """Continue encrypted.
 
         Raises:
-            BackendLost: the handshake failed; the message says why.
+            BackendLost: the handshake failed; the message has the reason.
         """
         if self._transport is None or self.closed or self._buffer:
             raise BackendLost("the server spoke in clear text when TLS was to begin")
@@ -215,15 +235,15 @@ class BackendSocket(asyncio.Protocol):
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def start_compression(self) -> None:
-        """The server has said OK: from now on packets are inside compressed ones."""
+        """The server has answered OK: from now on packets are inside compressed ones."""
         if self._transport is None or self.closed or self.compressed:
             return
         self.compressed = True
         early = bytes(self._buffer)
         self._buffer.clear()
-        line = CompressedTransport(self._transport, self, serving=False, capabilities=0, on_fault=self._garbled)
-        self._transport, self.writer = line, line.write
-        line.data_received(early)
+        transport = CompressedTransport(self._transport, self, serving=False, capabilities=0, on_fault=self._garbled)
+        self._transport, self.writer = transport, transport.write
+        transport.data_received(early)
 
     def _garbled(self, fault: FatalProtocolError) -> None:
         self.abort("the server sent what cannot be uncompressed")
@@ -240,19 +260,14 @@ class BackendSocket(asyncio.Protocol):
 
     @property
     def sink(self) -> Callable[[bytes], None] | None:
-        """Who takes the bytes; None: they gather for `read_packet`."""
+        """The receiver of the bytes; None: they are buffered for `read_packet`."""
         return self._sink
 
     @sink.setter
     def sink(self, sink: Callable[[bytes], None] | None) -> None:
-        # The transport calls the sink itself: for every answer that is one call less.
         self._sink = sink
-        if sink is None:
-            self.__dict__.pop("data_received", None)
-        else:
-            self.__dict__["data_received"] = sink
         if self._transport is not None and not self.closed:
-            self._transport.set_protocol(self)  # it has kept the method it found before
+            self._transport.set_protocol(self if sink is None else _ToSink(self, sink))
 
     def write(self, data: bytes) -> None:
         """Send bytes that are packets already."""
@@ -263,31 +278,36 @@ class BackendSocket(asyncio.Protocol):
         """Wait until the socket has room. A lost connection returns at once: its loss is reported elsewhere."""
         while self._paused and not self.closed:
             waiter = self._loop.create_future()
-            self._drainers.append(waiter)
+            self._drain_waiters.append(waiter)
             try:
                 await waiter
             finally:
-                self._drainers.remove(waiter)
+                self._drain_waiters.remove(waiter)
 
     @contextlib.contextmanager
-    def last_words_kept(self, much: bool) -> Iterator[None]:
-        """For while `much` is sent. A server that wants no more of it says why and hangs up; then writing fails, and
-        what it said would go with the socket. Where TLS is used it goes, for it could not be read."""
+    def preserving_closing_error(self, large: bool) -> Iterator[None]:
+        """While something `large` is sent. A server that refuses it sends an error and closes; then writing fails, and
+        the error would be lost with the socket: it is read from a duplicate. With TLS it is lost, for it is
+        encrypted."""
         sock = None if self.encrypted or self._transport is None else self._transport.get_extra_info("socket")
-        self._ear = None if sock is None or self.closed or not much else socket.socket(fileno=os.dup(sock.fileno()))
+        self._closing_error_socket = (
+            None if sock is None or self.closed or not large else socket.socket(fileno=os.dup(sock.fileno()))
+        )
         try:
             yield
         finally:
-            ear, self._ear = self._ear, None
-            if ear is not None:
-                ear.close()
+            duplicate, self._closing_error_socket = self._closing_error_socket, None
+            if duplicate is not None:
+                duplicate.close()
 
-    def _hear_last_words(self, ear: socket.socket) -> None:
-        ear.setblocking(False)
-        hear = self._transport.data_received if isinstance(self._transport, CompressedTransport) else self.data_received
+    def _read_closing_error(self, duplicate: socket.socket) -> None:
+        duplicate.setblocking(False)
+        receive = (
+            self._transport.data_received if isinstance(self._transport, CompressedTransport) else self.data_received
+        )
         try:
-            while data := ear.recv(LOGIN_PACKET_MAX_BYTES):
-                hear(data)
+            while data := duplicate.recv(LOGIN_PACKET_MAX_BYTES):
+                receive(data)
         except OSError:
             pass  # that was all
 
@@ -305,10 +325,10 @@ class BackendSocket(asyncio.Protocol):
 
     async def wait_lost(self) -> None:
         """Return once the connection is gone."""
-        await asyncio.shield(self._gone)
+        await asyncio.shield(self._lost_future)
 
     def hang_up(self) -> None:
-        """Send no more, and hear when the server has let go of the session."""
+        """Send no more, and learn when the server has ended the session."""
         if self._transport is not None and not self.closed:
             self.writer = None
             if self._transport.can_write_eof():  # TLS has no such thing
@@ -324,8 +344,8 @@ class BackendSocket(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, reason: str | None = None) -> None:
-        """Close at once. The server rolls back whatever was under way."""
-        if self._transport is not None and not self._gone.done():
+        """Close at once. The server rolls back whatever was in progress."""
+        if self._transport is not None and not self._lost_future.done():
             self.closed = True
             self.writer = None
             self.reason = reason or self.reason

@@ -1,7 +1,7 @@
-"""ClientOutput: the writing half of a client's connection, and what can be seen of that connection from outside.
+"""ClientOutput: the writing half of a client's connection, and the observable state of that connection.
 
 Rules: writing gathers until `drain` (or 64 KiB). `write_framed` bytes never overtake what was written before. Once the
-connection is lost or closed, writing does nothing and `drain` says so.
+connection is lost or closed, writing does nothing and `drain` raises.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from enum import Enum
 from typing import Any
 
 from proxy.errors import StreamClosed
@@ -17,6 +18,23 @@ from proxy.wire.packets import frame_into
 
 WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
+
+
+class State(Enum):
+    """What a client's connection is at. It only goes on, from above to below."""
+
+    OPEN = "open"
+    FAILED = "failed"
+    """The client broke the protocol: it is sent the error, and what it still sends is thrown away."""
+    LINGERING = "lingering"
+    """Closed, once the client has had time to read what was sent."""
+    CLOSING = "closing"
+    """Closed, once what was written has left."""
+    LOST = "lost"
+
+
+ENDED = (State.LINGERING, State.CLOSING, State.LOST)
+"""Nothing more is written."""
 
 
 class ClientOutput(asyncio.Protocol):
@@ -40,11 +58,10 @@ class ClientOutput(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out = bytearray()
         self._writing_paused = False
-        self._drainers: list[asyncio.Future[None]] = []
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._stuck_waiters: list[asyncio.Future[None]] = []
-        self._lost = False
+        self._state = State.OPEN
         self._never_sent = 0  # when it was lost
-        self._closing = False
 
     async def write(self, data: bytes, drain: bool = True) -> None:
         """Frame one packet; send it now, or with `drain` false when enough has gathered."""
@@ -62,7 +79,7 @@ class ClientOutput(asyncio.Protocol):
             self._flush()
 
     def write_framed(self, data: bytes) -> None:
-        """Bytes that are packets already, past the framing; `seq` is the caller's to keep."""
+        """Bytes that are packets already, past the framing; the caller maintains `seq`."""
         if self._out:
             self._flush()
         if self.writer is not None:
@@ -75,9 +92,9 @@ class ClientOutput(asyncio.Protocol):
             StreamClosed: the connection is gone, or was closed by us.
         """
         self._flush()
-        while self._writing_paused and not self._lost:
-            await wait_in(self._drainers, self._loop)
-        if self._lost or self._closing or self._transport is None:
+        while self.stuck:
+            await wait_in(self._drain_waiters, self._loop)
+        if self._state in ENDED or self._transport is None:
             raise StreamClosed("the connection is closed")
 
     def push(self) -> None:
@@ -95,7 +112,7 @@ class ClientOutput(asyncio.Protocol):
             self._limit_buffer(WRITE_HIGH_BYTES)
 
     def _limit_buffer(self, high: int) -> None:
-        if self.encrypted and self._transport is not None and not self._lost:
+        if self.encrypted and self._transport is not None and not self.lost:
             self._transport.set_write_buffer_limits(high=high)
 
     def reset_seq(self) -> None:
@@ -110,8 +127,8 @@ class ClientOutput(asyncio.Protocol):
 
     async def wait_lost(self) -> None:
         """Return once the socket is gone for good: after `close`, when the last bytes have left."""
-        while not self._lost:
-            await wait_in(self._drainers, self._loop)
+        while not self.lost:
+            await wait_in(self._drain_waiters, self._loop)
 
     async def wait_stuck(self) -> None:
         """Return once the client leaves untaken what is written to it, which may never be."""
@@ -128,15 +145,15 @@ class ClientOutput(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        wake_all(self._drainers)
+        wake_all(self._drain_waiters)
         if self.on_resume is not None:
             self.on_resume()
 
-    # --- what is seen from outside
+    # --- observable state
 
     @property
     def private(self) -> bool:
-        """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
+        """Whether no one can listen in: TLS, or a socket that does not leave the machine."""
         return self.encrypted or self.local
 
     @property
@@ -152,33 +169,33 @@ class ClientOutput(asyncio.Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
-        return self._lost
+        """Whether nothing can be sent any more. A client that has only closed its sending side may still be reading."""
+        return self._state is State.LOST
 
     @property
     def stuck(self) -> bool:
         """Whether the client has not taken what was written to it: a writer would wait now."""
-        return self._writing_paused and not self._lost
+        return self._writing_paused and self._state is not State.LOST
 
     @property
     def socket(self) -> Any:
-        """The socket, to look at; None where there is none (any more)."""
-        return None if self._transport is None or self._lost else self._transport.get_extra_info("socket")
+        """The socket, for inspection; None where there is none (any more)."""
+        return None if self._transport is None or self.lost else self._transport.get_extra_info("socket")
 
     @property
     def unsent(self) -> int:
         """Bytes written that the client's machine has not taken."""
-        if self._transport is None or self._lost:
+        if self._transport is None or self.lost:
             return 0
         return len(self._out) + self._transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)
 
     @property
     def never_sent(self) -> int:
         """Bytes written that have surely not reached the client's machine; of a lost connection as it was then."""
-        if self._transport is None or self._lost:
+        if self._transport is None or self.lost:
             return self._never_sent
         if self.encrypted:
-            return len(self._out)  # how many bytes of ours the others are is not known
+            return len(self._out)  # how many plain bytes the encrypted ones are is not known
         return len(self._out) + self._transport.get_write_buffer_size() + kernel.never_sent(self.socket)
 
 

@@ -1,12 +1,12 @@
-"""ClientSocket: the client's socket as packets. Frames, checks and bounds; knows nothing of what packets mean.
+"""ClientSocket: the socket of one client. CommandReader reads commands out of its bytes, ClientOutput writes to it.
 
-The writing half is ClientOutput. Rules:
-- One reader. Bytes are kept until somebody reads them, at most `PENDING_BYTES_MAX` of them while nobody does; then the
+Rules:
+- One reader. Bytes are buffered until they are read, at most `PENDING_BYTES_MAX` of them without a reader; then the
   socket itself is not read any further, and the client waits.
-- A reader is woken when its packet is whole, never by half headers. A payload above the limit is refused at its header.
-- Of a command of `large_from` bytes or more `read_command` gives the beginning, and `read_piece` the rest as it comes.
+- A reader is woken when its packet is whole, never by half headers.
+- Of a command of `commands.large_from` bytes or more `read_command` gives the beginning, `read_piece` the rest.
 - The fast path: while a reader is parked in `read_command` and nothing else is pending, `fast_path` sees raw bytes
-  first. If it takes them, bytes that follow are kept until `fast_done`, and the reader stays asleep.
+  first. If it takes them, bytes that follow are buffered until `fast_done`, and the reader stays asleep.
 - After a protocol error nothing more is read; what still comes is thrown away for a moment, because closing a socket
   with unread bytes would take the error message away from the client.
 """
@@ -21,21 +21,21 @@ from collections.abc import Callable
 from ssl import SSLContext
 from typing import NoReturn, cast
 
-from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
+from proxy.errors import FatalProtocolError, ReadTimeout, StreamClosed
 from proxy.transport import tcp
-from proxy.transport.client_output import WRITE_HIGH_BYTES, ClientOutput, wait_in, wake_all
+from proxy.transport.client_output import ENDED, WRITE_HIGH_BYTES, ClientOutput, State, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
-from proxy.wire.command_pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, Continued
+from proxy.wire.command_reader import CommandReader
 
-PENDING_BYTES_MAX = 256 * 1024  # unread bytes held for a client that talks ahead; MySQL's own net buffer grows likewise
+PENDING_BYTES_MAX = 256 * 1024
+"""Unread bytes buffered for a client that sends ahead; MySQL's own net buffer grows likewise."""
 FAST_BYTES_MAX = 16 * 1024  # a fragment is only joined and offered again below this: joining copies
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress
 LINGER_SECONDS = 2.0  # time for an error message to arrive before the socket is torn down
 QUIET_SECONDS = 0.1  # silence by which a client on TLS has read it; half a TLS connection cannot be closed
-CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads nothing must not hold a socket for ever
+CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads nothing must not occupy a socket for ever
 
-Relay = Callable[[bytes], bool]  # takes a whole command, or says that it does not
+Relay = Callable[[bytes], bool]  # takes a whole command, or returns False
 
 
 class ClientSocket(ClientOutput):
@@ -43,38 +43,32 @@ class ClientSocket(ClientOutput):
 
     def __init__(self, on_connected: Callable[[ClientSocket], None], *, max_packet_bytes: int) -> None:
         super().__init__()
-        self.goodbye = False  # the client has said COM_QUIT, as those do that end in order
+        self.commands = CommandReader(max_packet_bytes)
+        self.quit_received = False  # the client has sent COM_QUIT, as in an orderly end
         self.fast_path: Relay | None = None
-        self.large_from = NEVER_LARGE
-        self.pieces: Pieces | None = None  # of a command whose beginning was given, until its end has been read
+        self.relaying = False
+        """Whether a statement that took the fast path is being answered."""
         self.on_lost: Callable[[], None] | None = None
-        self.on_talk: Callable[[], None] | None = None
-        """Called when the client speaks, or goes, while nobody reads: `talking` has become true."""
+        self.on_input: Callable[[], None] | None = None
+        """Called when the client sends something, or disconnects, without a reader: `input_ready` has become true."""
         self._on_connected = on_connected
-        self.max_packet_bytes = max_packet_bytes
-        self._buffer = bytearray()
-        self._continued = Continued()
-        self._needed = HEADER_BYTES  # bytes in the buffer below which the next packet cannot be whole
-        self._fault: FatalProtocolError | None = None
-        self._command_reader: asyncio.Future[None] | None = None
-        self._reader: asyncio.Future[None] | None = None
-        self._armed: Relay | None = None  # `fast_path` while a reader is parked and nothing else is pending
-        self._fast = False
+        self._fault: FatalProtocolError | None = None  # why the state is FAILED
+        self._command_waiter: asyncio.Future[None] | None = None
+        self._packet_waiter: asyncio.Future[None] | None = None
+        self._active_fast_path: Relay | None = None  # `fast_path` while a reader is parked and nothing else is pending
         self.waiting_since: float | None = None
         """Since when `read` waits for a packet, or `start_tls` for the client; None: neither does."""
         self.encrypting = False
         """Whether TLS is being begun: nothing may be written meanwhile."""
         self._reading_paused = False
+        self._received = 0  # counts chunks, to distinguish progress from a stall
         self._stall_timer: asyncio.TimerHandle | None = None
-        self._received = 0  # counts chunks, to tell progress from a stall
-        self._lingering = False
         self._close_timer: asyncio.TimerHandle | None = None
         self._quiet_timer: asyncio.TimerHandle | None = None
-        self._goodbye_waiters: list[asyncio.Future[None]] = []
+        self._quit_waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
-        state = "lost" if self._lost else "closed" if self.closed else "fast" if self._fast else "open"
-        return f"<ClientSocket {state} seq={self.seq} unread={len(self._buffer)} unsent={len(self._out)}>"
+        return f"<ClientSocket {self._state.value} seq={self.seq} unread={len(self.commands)} unsent={len(self._out)}>"
 
     # --- asyncio.Protocol
 
@@ -88,72 +82,67 @@ class ClientSocket(ClientOutput):
         self._on_connected(self)
 
     def data_received(self, data: bytes) -> None:
-        armed = self._armed
-        if armed is not None:
-            self._armed = None
-            self._fast = True
-            if armed(data):
+        fast_path = self._active_fast_path
+        if fast_path is not None:
+            self._active_fast_path = None
+            self.relaying = True
+            if fast_path(data):
                 return
-            self._fast = False
+            self.relaying = False
         self._received += 1
-        if self._fault is not None or self._closing:
-            return
-        self._buffer += data
-        self._advance()
+        if self._state is State.OPEN:
+            self.commands.feed(data)
+            self._advance()
 
     def eof_received(self) -> bool:
         """The client will send no more. The socket stays open for the answers to what it did send."""
         self._mark_closed()
         # A command reader that sleeps through the fast path is woken by `fast_done`: its last answer is still to come.
-        for reader in (self._reader, None if self._fast else self._command_reader):
-            if reader is not None and not reader.done():
-                reader.set_result(None)
-        if self._lingering and self._transport is not None:
+        for waiter in (self._packet_waiter, None if self.relaying else self._command_waiter):
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        if self._state is State.LINGERING and self._transport is not None:
             tcp.close_once(self._transport)
-        if self.encrypted:
-            self.writer = self._armed = None  # asyncio keeps no half of a TLS connection, and complains of writes
+        if self.encrypted:  # asyncio keeps no half of a TLS connection, and complains of writes
+            self.writer = self._active_fast_path = None
         return not self.encrypted
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._lost:
+        if self.lost:
             return
         self._never_sent = self.never_sent
-        self._lost = True
-        self.writer = self._armed = None
+        self._state = State.LOST
+        self.writer = self._active_fast_path = None
         self._mark_closed()
-        if self._reader is None:
-            self._forget_unread()  # commands sent ahead: nobody is left to be answered, and a reset had lost them
+        if self._packet_waiter is None:
+            self._forget_unread()  # commands sent ahead: no one is left to be answered, and a reset had lost them
         self._cancel_stall()
         for timer in (self._close_timer, self._quiet_timer):
             if timer is not None:
                 timer.cancel()
         self._wake_reader()
-        wake_all(self._drainers)
+        wake_all(self._drain_waiters)
         if self.on_lost is not None:
             self.on_lost()
 
-    # --- what is seen from outside
+    # --- observable state
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         """Whether the client has been answered, nothing of a next command has come, and it may send one."""
-        parked = self._command_reader
-        return parked is not None and not parked.done() and not self._fast and not self._buffer and not self._closing
+        parked = self._command_waiter
+        waits = parked is not None and not parked.done() and not self.relaying
+        return waits and not len(self.commands) and self._state not in ENDED
 
     @property
-    def talking(self) -> bool:
+    def input_ready(self) -> bool:
         """Whether `read` would not have to wait: for a packet, for a fault, or because the client is gone."""
         return self.closed or self._fault is not None or self._whole()
 
     @property
-    def relaying(self) -> bool:
-        """Whether a statement that took the fast path is being answered."""
-        return self._fast
-
-    @property
     def reading_paused(self) -> bool:
-        """Whether the socket is not read at present, so that nobody would notice that the client hung up."""
-        return self._reading_paused and not self._lost
+        """Whether the socket is not read at present, so that no one would notice that the client hung up."""
+        return self._reading_paused and not self.lost
 
     # --- reading
 
@@ -164,12 +153,12 @@ class ClientSocket(ClientOutput):
             StreamClosed: the client hung up before another whole packet.
             FatalProtocolError: wrong sequence id, too large, or stalled; answer it and close.
         """
-        if (payload := self._take()) is not None:
+        if (payload := self._take(self.commands.next_packet)) is not None:
             return payload
         self.waiting_since = self._loop.time()
         try:
-            while (payload := self._take()) is None:
-                await self._more()
+            while (payload := self._take(self.commands.next_packet)) is None:
+                await self._wait_for_data()
         finally:
             self.waiting_since = None
         return payload
@@ -177,210 +166,157 @@ class ClientSocket(ClientOutput):
     async def read_command(self) -> bytes:
         """Begin a new command: sequence 0, then as `read`. The one place where the fast path may step in."""
         self.seq = 0
-        while (payload := self._take_command()) is None:
+        while (payload := self._take(self.commands.next_command)) is None:
             self._check_readable()
-            self._command_reader = self._loop.create_future()
+            self._command_waiter = self._loop.create_future()
             self._resume_reading()
-            self._arm()
+            self._activate_fast_path()
             try:
-                await self._command_reader
+                await self._command_waiter
             finally:
-                self._armed = None
-                self._command_reader = None
+                self._active_fast_path = None
+                self._command_waiter = None
         return payload
 
     async def read_piece(self) -> bytes:
         """More of the payload that `read_command` began, as much as has come; nothing at its end. Raises as `read`."""
-        while (piece := self._take_piece()) is None:
-            await self._more()
+        if self.commands.pieces is None:
+            self._check_readable()  # what was begun may be lost with the connection: that is no end
+        while (piece := self._take(self.commands.next_piece)) is None:
+            await self._wait_for_data()
         return piece
 
-    async def _more(self) -> None:
+    async def _wait_for_data(self) -> None:
         self._check_readable()
-        self._reader = self._loop.create_future()
+        self._packet_waiter = self._loop.create_future()
         self._resume_reading()
         try:
-            await self._reader
+            await self._packet_waiter
         finally:
-            self._reader = None
+            self._packet_waiter = None
+
+    def _take(self, read: Callable[[], bytes | None]) -> bytes | None:
+        """What the reader of commands has now; None: to be waited for. Both directions count sequence ids together."""
+        if self._fault is not None:
+            return None
+        commands = self.commands
+        commands.seq = self.seq
+        try:
+            taken = read()
+        except FatalProtocolError as fault:
+            self.seq = commands.seq
+            self.fail(fault)
+        self.seq = commands.seq
+        if taken is not None:
+            self._cancel_stall()
+        elif commands:
+            self._watch_progress()
+        return taken
 
     def fast_done(self) -> None:
         """The answer to what `fast_path` took has been written: back to ordinary reading. `seq` must be 0 again."""
-        self._fast = False
-        if not (self._buffer or self.closed or self._reading_paused):
-            self._armed = self.fast_path
+        self.relaying = False
+        if not (len(self.commands) or self.closed or self._reading_paused):
+            self._active_fast_path = self.fast_path
             return
-        if self._buffer:
+        if len(self.commands):
             self._advance()
         elif self.closed:
             self._wake_reader()
         else:
-            self._armed = self.fast_path
+            self._active_fast_path = self.fast_path
         self._resume_reading()
 
-    def _arm(self) -> None:
+    def _activate_fast_path(self) -> None:
         """From now on the fast path sees bytes first: a reader is parked, and nothing came before them."""
-        if not self._buffer and not self._continued and self._fault is None:
+        if not self.commands and self._fault is None:
             self._flush()
-            self._armed = self.fast_path
+            self._active_fast_path = self.fast_path
 
-    def pending_quit(self) -> bool:
-        """Whether a whole COM_QUIT waits unread: the client said goodbye while something else was going on."""
-        return self._buffer.startswith(b"\x01\x00\x00\x00\x01")
-
-    def set_limits(self, max_packet_bytes: int) -> None:
-        """Change the largest payload accepted: small before login, larger after."""
-        self.max_packet_bytes = max_packet_bytes
-
-    async def wait_gone(self) -> None:
-        """Return once the client has hung up or said COM_QUIT, or the connection is lost or closed. Bytes may still be
+    async def wait_disconnected(self) -> None:
+        """Return once the client has hung up or sent COM_QUIT, or the connection is lost or closed. Bytes may still be
         on their way to it."""
-        if not self.closed and not self.pending_quit():
-            await wait_in(self._goodbye_waiters, self._loop)
-
-    def _offer(self, data: bytes) -> bool:
-        if self.fast_path is None or self._fault is not None:
-            return False
-        self._fast = True
-        if self.fast_path(data):
-            return True
-        self._fast = False
-        return False
+        if not self.closed and not self.commands.quits:
+            await wait_in(self._quit_waiters, self._loop)
 
     def _advance(self) -> None:
-        """After bytes came, or the fast path ended: give them to whoever waits."""
-        size = len(self._buffer)
-        parked = self._command_reader
-        if parked is not None and not self._fast and not parked.done():
+        """After bytes came, or the fast path ended: give them to the waiting reader."""
+        parked = self._command_waiter
+        if parked is not None and not self.relaying and not parked.done():
             # A command cut by the network, or sent ahead of the last answer, may still be fast.
-            if self.fast_path is not None and size <= FAST_BYTES_MAX and self._whole():
-                data = bytes(self._buffer)
-                self._buffer.clear()
-                if self._offer(data):
-                    self._needed = HEADER_BYTES
-                    self._cancel_stall()
-                    return
-                self._buffer += data
-            self._wake_if_whole(parked)
-        elif self._reader is not None:
-            self._wake_if_whole(self._reader)
+            if len(self.commands) > FAST_BYTES_MAX or not self._whole() or not self._try_fast_path():
+                self._wake_if_whole(parked)
+        elif self._packet_waiter is not None:
+            self._wake_if_whole(self._packet_waiter)
         else:
-            if self._goodbye_waiters and self.pending_quit():
-                wake_all(self._goodbye_waiters)
-            if self.on_talk is not None and self.talking:
-                self.on_talk()
-            if size > PENDING_BYTES_MAX:
+            if self._quit_waiters and self.commands.quits:
+                wake_all(self._quit_waiters)
+            if self.on_input is not None and self.input_ready:
+                self.on_input()
+            if len(self.commands) > PENDING_BYTES_MAX:
                 self._pause_reading()
 
-    def _wake_if_whole(self, reader: asyncio.Future[None]) -> None:
-        whole = self._whole() if self.pieces is None else len(self._buffer) >= self.pieces.needed
-        if not whole and not self.closed:
+    def _try_fast_path(self) -> bool:
+        """Offer all that is unread to the fast path; whether it has taken it."""
+        if self.fast_path is None or self.commands.continues:
+            return False
+        data = self.commands.take_all()
+        self.relaying = True
+        if self.fast_path(data):
+            self._cancel_stall()
+            return True
+        self.relaying = False
+        self.commands.feed(data)
+        return False
+
+    def _wake_if_whole(self, waiter: asyncio.Future[None]) -> None:
+        if not self._whole() and not self.closed:
             self._watch_progress()
-        elif not reader.done():
-            reader.set_result(None)
+        elif not waiter.done():
+            waiter.set_result(None)
 
     def _whole(self) -> bool:
-        """Whether a packet can be taken, or refused. Looks at the header once it is there."""
-        buffer = self._buffer
-        if self._needed == HEADER_BYTES and len(buffer) >= HEADER_BYTES:
-            size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
-            if self._command_reader is not None and (large := head_needed(buffer, self.large_from)) is not None:
-                self._needed = large
-            elif self._continued.size + size <= self.max_packet_bytes and buffer[3] == self.seq:
-                self._needed = HEADER_BYTES + size
-        return len(buffer) >= self._needed
+        """Whether a packet can be taken, or refused."""
+        self.commands.seq = self.seq
+        return self.commands.ready(command=self._command_waiter is not None)
 
     def _wake_reader(self) -> None:
-        for reader in (self._reader, self._command_reader):
-            if reader is not None and not reader.done():
-                reader.set_result(None)
+        for waiter in (self._packet_waiter, self._command_waiter):
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
 
     def _check_readable(self) -> None:
-        if self._fault is not None and not self._lost and not self._closing:
+        if self._fault is not None and self._state is State.FAILED:
             raise self._fault
         if self.closed:
             raise StreamClosed("the client closed the connection")
 
-    def _take(self) -> bytes | None:
-        """One whole payload out of the buffer, or None and `_needed` says how much it takes to look again."""
-        buffer = self._buffer
-        while self._fault is None and len(buffer) >= HEADER_BYTES:
-            size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
-            if self._continued.size + size > self.max_packet_bytes:
-                self.fail(PacketTooLarge(self.max_packet_bytes))
-            if buffer[3] != self.seq:
-                self.fail(PacketsOutOfOrder(self.seq, buffer[3]))
-            if len(buffer) < HEADER_BYTES + size:
-                self._needed = HEADER_BYTES + size
-                break
-            self._needed = HEADER_BYTES
-            self.seq = self.seq + 1 & 0xFF
-            with memoryview(buffer) as view:
-                payload = bytes(view[HEADER_BYTES : HEADER_BYTES + size])
-            del buffer[: HEADER_BYTES + size]
-            if size == PAYLOAD_MAX or self._continued:
-                self._continued.keep(payload)
-                if size == PAYLOAD_MAX:
-                    continue
-                payload = self._continued.take()
-            self._cancel_stall()
-            return payload
-        if buffer or self._continued:
-            self._watch_progress()
-        return None
-
-    def _take_command(self) -> bytes | None:
-        needed = head_needed(self._buffer, self.large_from)
-        if needed is None or self._fault is not None:
-            return self._take()
-        if len(self._buffer) < needed:
-            self._needed = needed
-            self._watch_progress()
-            return None
-        self.pieces, self._needed = Pieces(self._buffer), HEADER_BYTES
-        return self._take_piece(HEAD_BYTES)
-
-    def _take_piece(self, most: int = PIECE_BYTES) -> bytes | None:
-        if self.pieces is None or self._fault is not None:
-            return None if self._fault is not None or self.closed else b""
-        try:
-            piece = self.pieces.take(most)
-        except PacketsOutOfOrder as fault:
-            self.fail(fault)
-        self.seq = self.pieces.seq
-        if piece is None:
-            self._watch_progress()
-            return None
-        self._cancel_stall()
-        self.pieces = self.pieces if piece else None
-        return piece
-
     def fail(self, fault: FatalProtocolError) -> NoReturn:
         """Raise, and from now on throw away whatever comes."""
-        self._give_up(fault)
+        self._fail_with(fault)
         raise fault
 
-    def _give_up(self, fault: FatalProtocolError) -> None:
+    def _fail_with(self, fault: FatalProtocolError) -> None:
         self._fault = fault
+        if self._state is State.OPEN:
+            self._state = State.FAILED
         self._forget_unread()
         self._resume_reading()
         self._wake_reader()
 
     def _forget_unread(self) -> None:
-        self._buffer.clear()
-        self._continued.clear()
-        self.pieces = None
+        self.commands.clear()
         self._cancel_stall()
 
     # --- bounds of reading
 
     def _watch_progress(self) -> None:
-        if self._stall_timer is None and not self._lost:
+        if self._stall_timer is None and not self.lost:
             self._stall_timer = self._loop.call_later(STALL_SECONDS, self._check_progress, self._received)
 
     def _check_progress(self, received: int) -> None:
         self._stall_timer = None
-        self._watch_progress() if self._received != received else self._give_up(ReadTimeout())
+        self._watch_progress() if self._received != received else self._fail_with(ReadTimeout())
 
     def _cancel_stall(self) -> None:
         if self._stall_timer is not None:
@@ -413,7 +349,7 @@ class ClientSocket(ClientOutput):
             raise StreamClosed("the client closed the connection")
         plain.pause_reading()  # from here on nothing may reach `data_received` but what was encrypted
         self._reading_paused = False  # which the loop's own start_tls sees to
-        early = bytes(self._buffer)
+        early = self.commands.take_all()
         self._forget_unread()
         self.waiting_since, self.encrypting = self._loop.time(), True
         handshake = self._loop.create_task(self._loop.start_tls(plain, self, ctx, server_side=True))
@@ -423,13 +359,13 @@ class ClientSocket(ClientOutput):
             if early and not handshake.done():
                 tcp.feed(plain.get_protocol(), early)
             transport = await handshake
-            if transport is None:  # asyncio's way to say that the connection was lost without an error
-                raise ConnectionResetError("the line was lost")
+            if transport is None:  # how asyncio reports that the connection was lost without an error
+                raise ConnectionResetError("the connection was lost")
         except BaseException as error:
             handshake.cancel()
             with contextlib.suppress(OSError, RuntimeError):
                 self.abort()
-            self.connection_lost(None)  # in mid-handshake the TLS protocol keeps it to itself
+            self.connection_lost(None)  # in mid-handshake the TLS protocol does not report it
             if isinstance(error, (OSError, RuntimeError)):
                 raise StreamClosed(f"the TLS handshake failed: {error}") from error
             raise
@@ -439,34 +375,34 @@ class ClientSocket(ClientOutput):
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def start_compression(self, capabilities: int) -> None:
-        """The client has its OK: from now on packets are inside compressed ones. `capabilities`: what it and we have
-        agreed on."""
+        """The client has received its OK: from now on packets are inside compressed ones. `capabilities`: what it and
+        we have agreed on."""
         if self._transport is None or self._transport.is_closing():
             return
         self._flush()
-        early = bytes(self._buffer)
+        early = self.commands.take_all()
         self._forget_unread()
-        line = CompressedTransport(
-            self._transport, self, serving=True, capabilities=capabilities, on_fault=self._give_up
+        compressed = CompressedTransport(
+            self._transport, self, serving=True, capabilities=capabilities, on_fault=self._fail_with
         )
-        self._transport, self.writer = line, line.write
-        line.data_received(early)
+        self._transport, self.writer = compressed, compressed.write
+        compressed.data_received(early)
 
     def close(self, *, linger: bool = False) -> None:
         """Send what was written, then close; nothing is read any more, not even what has come already.
 
-        `linger`: let the client read our last words although it goes on talking. May be called twice.
+        `linger`: let the client read our error although it still sends. May be called twice.
         """
         transport = self._transport
-        if transport is None or self._lost or self._closing or transport.is_closing():
+        if transport is None or self._state in ENDED or transport.is_closing():
             return
         self._flush()
-        self._lingering = (linger or self._fault is not None) and not self.closed
-        self._closing = True
-        self.writer = self._armed = None
+        lingers = (linger or self._fault is not None) and not self.closed
+        self._state = State.LINGERING if lingers else State.CLOSING
+        self.writer = self._active_fast_path = None
         self._forget_unread()
         self._mark_closed()
-        if self._lingering:
+        if lingers:
             if transport.can_write_eof():
                 transport.write_eof()
             else:
@@ -474,23 +410,23 @@ class ClientSocket(ClientOutput):
             self._resume_reading()
         else:
             transport.close()
-        patience = LINGER_SECONDS if self._lingering else CLOSE_SECONDS
+        patience = LINGER_SECONDS if lingers else CLOSE_SECONDS
         self._close_timer = self._loop.call_later(patience, transport.abort)
         self._wake_reader()
 
     def _await_quiet(self, transport: asyncio.Transport) -> None:
         received = self._received
 
-        def look() -> None:
+        def check() -> None:
             if self._received != received:
                 self._await_quiet(transport)
             else:
                 tcp.close_once(transport)
 
-        self._quiet_timer = self._loop.call_later(QUIET_SECONDS, look)
+        self._quiet_timer = self._loop.call_later(QUIET_SECONDS, check)
 
     def cut(self) -> None:
-        """Close at once, and have the kernel throw away what it has not sent: nobody shall read it any more."""
+        """Close at once, and have the kernel throw away what it has not sent: no one shall read it any more."""
         sock = self.socket
         if sock is not None and sock.fileno() >= 0:
             with contextlib.suppress(OSError):
@@ -499,14 +435,15 @@ class ClientSocket(ClientOutput):
 
     def abort(self) -> None:
         """Close at once; nothing more is sent or read."""
-        self._closing = True
-        self.writer = self._armed = None
+        self.writer = self._active_fast_path = None
         self._forget_unread()
-        if self._transport is not None and not self._lost:
-            self._transport.abort()
+        if not self.lost:
+            self._state = State.CLOSING
+            if self._transport is not None:
+                self._transport.abort()
 
     def _mark_closed(self) -> None:
         self.closed = True
-        wake_all(self._goodbye_waiters)
-        if self.on_talk is not None:
-            self.on_talk()
+        wake_all(self._quit_waiters)
+        if self.on_input is not None:
+            self.on_input()
