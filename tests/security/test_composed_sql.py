@@ -55,7 +55,7 @@ REVIEWED = {
     ("engine/background/dead_letter_names.py", "dead.table"): "the text of a problem",
     ("engine/background/dead_letter_names.py", "quoted(queue.table)"): "the text of a problem",
     ("engine/model/marked_name.py", "unquote(named)"): "the text of a problem",
-    ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
+    ("rewriter/scan/socket_variable.py", "match[1]"): "@@socket or @@global.socket, by the pattern before it",
     ("embedded/compile/commands/session_commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
     ("embedded/compile/definitions/alter_table.py", "old"): "a name that is looked for in a text",
     ("embedded/compile/text/literal_lifting.py", "slot"): "a number",
