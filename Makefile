@@ -32,7 +32,7 @@ demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 
 
 # With TESTS all of that part is run, the long tests as well.
 SHORT := $(if $(filter command line,$(origin TESTS)),,-m "not long")
-test: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests, on the embedded backend and a private MariaDB and MySQL (TESTS=tests/contract for a part)
+test: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests, on the embedded backend and a private MariaDB (TESTS=tests/contract for a part)
 	$(PYTEST) -n $(JOBS) $(SHORT) $(TESTS)
 
 test-long: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests that take longest: drivers and languages, Celery's workers, wheels, live alerts, each page in a browser

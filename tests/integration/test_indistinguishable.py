@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from same import KINDS, Play, Seen, prepared
 from servers import SERVER, numbers
 from wire_client import CLOSE, WireClient
+
+pytestmark = pytest.mark.long
 
 # --- statements of every kind, as text and prepared
 
