@@ -54,15 +54,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FileScheduling(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` picks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is run on MySQL as well as on MariaDB is in `make test-long`."""
-    for item in items if SERVER == "mariadb" else ():
-        params = getattr(getattr(item, "callspec", None), "params", {})
-        if "mysql" in params.values():
-            item.add_marker(pytest.mark.long)
-
-
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Any:
     """The time after which a test hangs is longer on a machine that is busy, as its deadlines are."""

@@ -104,7 +104,7 @@ _NOT_THROUGH_TWO_NODES = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _left_out(item)]
     for item in items if SERVER == "mariadb" else ():
-        if item.path.parent == _HERE and _place_of(item) == "proxy_accounts":
+        if item.path.parent == _HERE and _place_of(item) in ("proxy_accounts", "mysql"):
             item.add_marker(pytest.mark.long)
     for item in items if SERVER == "galera" else ():
         if reason := _NOT_THROUGH_TWO_NODES.get(getattr(item, "originalname", "")):

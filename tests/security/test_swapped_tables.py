@@ -19,7 +19,10 @@ OWNER, SHOP = "mallory", "vaults"
 ROWS = 30
 
 
-@pytest.fixture(scope="module", params=["mariadb", "mysql"] if SERVER == "mariadb" else [SERVER])
+MYSQL_TOO = ["mariadb", pytest.param("mysql", marks=pytest.mark.long)]
+
+
+@pytest.fixture(scope="module", params=MYSQL_TOO if SERVER == "mariadb" else [SERVER])
 def server(request: pytest.FixtureRequest) -> MariaDb:
     return request.getfixturevalue(str(request.param))
 
