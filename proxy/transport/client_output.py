@@ -20,7 +20,7 @@ WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slo
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """What a client's connection is at. It only goes on, from above to below."""
 
     OPEN = "open"
@@ -33,7 +33,7 @@ class State(Enum):
     LOST = "lost"
 
 
-ENDED = (State.LINGERING, State.CLOSING, State.LOST)
+ENDED = (ConnectionState.LINGERING, ConnectionState.CLOSING, ConnectionState.LOST)
 """Nothing more is written."""
 
 
@@ -60,7 +60,7 @@ class ClientOutput(asyncio.Protocol):
         self._writing_paused = False
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._stuck_waiters: list[asyncio.Future[None]] = []
-        self._state = State.OPEN
+        self._state = ConnectionState.OPEN
         self._never_sent = 0  # when it was lost
 
     async def write(self, data: bytes, drain: bool = True) -> None:
@@ -170,12 +170,12 @@ class ClientOutput(asyncio.Protocol):
     @property
     def lost(self) -> bool:
         """Whether nothing can be sent any more. A client that has only closed its sending side may still be reading."""
-        return self._state is State.LOST
+        return self._state is ConnectionState.LOST
 
     @property
     def stuck(self) -> bool:
         """Whether the client has not taken what was written to it: a writer would wait now."""
-        return self._writing_paused and self._state is not State.LOST
+        return self._writing_paused and self._state is not ConnectionState.LOST
 
     @property
     def socket(self) -> Any:

@@ -23,7 +23,7 @@ from typing import NoReturn, cast
 
 from proxy.errors import FatalProtocolError, ReadTimeout, StreamClosed
 from proxy.transport import tcp
-from proxy.transport.client_output import ENDED, WRITE_HIGH_BYTES, ClientOutput, State, wait_in, wake_all
+from proxy.transport.client_output import ENDED, WRITE_HIGH_BYTES, ClientOutput, ConnectionState, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.command_reader import CommandReader
 
@@ -90,7 +90,7 @@ class ClientSocket(ClientOutput):
                 return
             self.relaying = False
         self._received += 1
-        if self._state is State.OPEN:
+        if self._state is ConnectionState.OPEN:
             self.commands.feed(data)
             self._advance()
 
@@ -101,7 +101,7 @@ class ClientSocket(ClientOutput):
         for waiter in (self._packet_waiter, None if self.relaying else self._command_waiter):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
-        if self._state is State.LINGERING and self._transport is not None:
+        if self._state is ConnectionState.LINGERING and self._transport is not None:
             tcp.close_once(self._transport)
         if self.encrypted:  # asyncio keeps no half of a TLS connection, and complains of writes
             self.writer = self._active_fast_path = None
@@ -111,7 +111,7 @@ class ClientSocket(ClientOutput):
         if self.lost:
             return
         self._never_sent = self.never_sent
-        self._state = State.LOST
+        self._state = ConnectionState.LOST
         self.writer = self._active_fast_path = None
         self._mark_closed()
         if self._packet_waiter is None:
@@ -286,7 +286,7 @@ class ClientSocket(ClientOutput):
                 waiter.set_result(None)
 
     def _check_readable(self) -> None:
-        if self._fault is not None and self._state is State.FAILED:
+        if self._fault is not None and self._state is ConnectionState.FAILED:
             raise self._fault
         if self.closed:
             raise StreamClosed("the client closed the connection")
@@ -298,8 +298,8 @@ class ClientSocket(ClientOutput):
 
     def _fail_with(self, fault: FatalProtocolError) -> None:
         self._fault = fault
-        if self._state is State.OPEN:
-            self._state = State.FAILED
+        if self._state is ConnectionState.OPEN:
+            self._state = ConnectionState.FAILED
         self._forget_unread()
         self._resume_reading()
         self._wake_reader()
@@ -398,7 +398,7 @@ class ClientSocket(ClientOutput):
             return
         self._flush()
         lingers = (linger or self._fault is not None) and not self.closed
-        self._state = State.LINGERING if lingers else State.CLOSING
+        self._state = ConnectionState.LINGERING if lingers else ConnectionState.CLOSING
         self.writer = self._active_fast_path = None
         self._forget_unread()
         self._mark_closed()
@@ -438,7 +438,7 @@ class ClientSocket(ClientOutput):
         self.writer = self._active_fast_path = None
         self._forget_unread()
         if not self.lost:
-            self._state = State.CLOSING
+            self._state = ConnectionState.CLOSING
             if self._transport is not None:
                 self._transport.abort()
 
