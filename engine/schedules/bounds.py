@@ -17,6 +17,10 @@ class TokenBucket:
         self._since = now
         return max(int(self._left), 0)
 
+    def full(self, now: float) -> bool:
+        """Whether it is as a new one."""
+        return self.available(now) == self._most
+
     def take(self, count: int) -> None:
         """Use some."""
         self._left -= count

@@ -121,6 +121,8 @@ class Scheduler(Service):
         super().__init__("scheduler", context.logger)
         self._context = context
         self._databases: dict[str, _Database] = {}
+        self._buckets: dict[str, TokenBucket] = {}
+        """Also of databases that have no schedules for now: who drops the table and makes it again gets no new one."""
         self._wakeup = asyncio.Event()
 
     # --- notifications
@@ -128,9 +130,10 @@ class Scheduler(Service):
     def changed(self, database: str) -> None:
         """Schedules of that database may have been created, changed or dropped."""
         if (known := self._databases.get(database)) is None:
-            room = TokenBucket(MADE_UP_AT_ONCE, MADE_UP_PER_SECOND, self._now)
+            new = TokenBucket(MADE_UP_AT_ONCE, MADE_UP_PER_SECOND, self._now)
+            bucket = self._buckets.setdefault(database, new)
             logs = (LogRateLimiter(_LOGGED_MAX, _LOG_SECONDS), LogRateLimiter(_LOGGED_MAX, _LOG_SECONDS))
-            known = self._databases[database] = _Database(DatabaseTime(self._context.clock), room, *logs)
+            known = self._databases[database] = _Database(DatabaseTime(self._context.clock), bucket, *logs)
         known.stale = True
         self._wakeup.set()
 
@@ -140,6 +143,10 @@ class Scheduler(Service):
         for gone in self._databases.keys() - known:
             if not self._databases[gone].stale:
                 del self._databases[gone]
+        for name in [
+            name for name in self._buckets.keys() - self._databases.keys() if self._buckets[name].full(self._now)
+        ]:
+            del self._buckets[name]
         for database in known:
             self.changed(database)
 

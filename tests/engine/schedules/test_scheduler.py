@@ -334,6 +334,27 @@ async def test_rows_by_hand_make_no_flood(caplog):
 
 
 @in_virtual_time
+async def test_a_database_that_has_schedules_again_begins_with_what_it_has_left():
+    """Else dropping the table and making it again would be a way round the rate."""
+    world = World()
+    for number in range(20):
+        world.add(f"forged{number}", NS, missed=Missed.ALL)
+        world.store.rows[f"forged{number}"] = replace(world.store.rows[f"forged{number}"], next_ns=1)
+    async with world:
+        await pass_time(1)
+        for _ in range(20):
+            world.scheduler.reload(())
+            world.scheduler.reload(("main",))
+            await pass_time(1)
+        assert MADE_UP_AT_ONCE <= len(world.ticks) <= MADE_UP_AT_ONCE + 22 * MADE_UP_PER_SECOND
+        world.store.rows.clear()
+        world.scheduler.reload(())
+        await pass_time(MADE_UP_AT_ONCE / MADE_UP_PER_SECOND)
+        world.scheduler.reload(())
+        assert world.scheduler._buckets == {}
+
+
+@in_virtual_time
 async def test_all_that_was_missed_is_made_up_for_in_the_end():
     world = World()
     for number in range(5):
