@@ -107,8 +107,9 @@ class History:
     async def open(self) -> None:
         """Begin to write and to clean. Whether ids are consecutive is queried first: from the first client on, every
         message of one INSERT is recorded."""
-        if not self._traces.ids_follow:
-            await self._check_ids()
+        if self._checking is None:  # else a topic that was there already has begun it
+            self._checking = asyncio.get_running_loop().create_task(self._check_ids())
+        await self._checking
         for service in self.services:
             await service.open()
 

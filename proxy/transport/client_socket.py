@@ -68,7 +68,9 @@ class ClientSocket(ClientOutput):
         self._quit_waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
-        return f"<ClientSocket {self._state.value} seq={self.seq} unread={len(self.commands)} unsent={len(self._out)}>"
+        return (
+            f"<ClientSocket {self._state.value} seq={self.seq} unread={self.commands.unread} unsent={len(self._out)}>"
+        )
 
     # --- asyncio.Protocol
 
@@ -132,7 +134,7 @@ class ClientSocket(ClientOutput):
         """Whether the client has been answered, nothing of a next command has come, and it may send one."""
         parked = self._command_waiter
         waits = parked is not None and not parked.done() and not self.relaying
-        return waits and not len(self.commands) and self._state not in ENDED
+        return waits and not self.commands.unread and self._state not in ENDED
 
     @property
     def input_ready(self) -> bool:
@@ -209,17 +211,17 @@ class ClientSocket(ClientOutput):
         self.seq = commands.seq
         if taken is not None:
             self._cancel_stall()
-        elif commands:
+        elif commands.begun:
             self._watch_progress()
         return taken
 
     def fast_done(self) -> None:
         """The answer to what `fast_path` took has been written: back to ordinary reading. `seq` must be 0 again."""
         self.relaying = False
-        if not (len(self.commands) or self.closed or self._reading_paused):
+        if not (self.commands.unread or self.closed or self._reading_paused):
             self._active_fast_path = self.fast_path
             return
-        if len(self.commands):
+        if self.commands.unread:
             self._advance()
         elif self.closed:
             self._wake_reader()
@@ -229,7 +231,7 @@ class ClientSocket(ClientOutput):
 
     def _activate_fast_path(self) -> None:
         """From now on the fast path sees bytes first: a reader is parked, and nothing came before them."""
-        if not self.commands and self._fault is None:
+        if not self.commands.begun and self._fault is None:
             self._flush()
             self._active_fast_path = self.fast_path
 
@@ -244,7 +246,7 @@ class ClientSocket(ClientOutput):
         parked = self._command_waiter
         if parked is not None and not self.relaying and not parked.done():
             # A command cut by the network, or sent ahead of the last answer, may still be fast.
-            if len(self.commands) > FAST_BYTES_MAX or not self._whole() or not self._try_fast_path():
+            if self.commands.unread > FAST_BYTES_MAX or not self._whole() or not self._try_fast_path():
                 self._wake_if_whole(parked)
         elif self._packet_waiter is not None:
             self._wake_if_whole(self._packet_waiter)
@@ -253,7 +255,7 @@ class ClientSocket(ClientOutput):
                 wake_all(self._quit_waiters)
             if self.on_input is not None and self.input_ready:
                 self.on_input()
-            if len(self.commands) > PENDING_BYTES_MAX:
+            if self.commands.unread > PENDING_BYTES_MAX:
                 self._pause_reading()
 
     def _try_fast_path(self) -> bool:
@@ -350,7 +352,7 @@ class ClientSocket(ClientOutput):
         plain.pause_reading()  # from here on nothing may reach `data_received` but what was encrypted
         self._reading_paused = False  # which the loop's own start_tls sees to
         early = self.commands.take_all()
-        self._forget_unread()
+        self._cancel_stall()
         self.waiting_since, self.encrypting = self._loop.time(), True
         handshake = self._loop.create_task(self._loop.start_tls(plain, self, ctx, server_side=True))
         try:
@@ -381,7 +383,7 @@ class ClientSocket(ClientOutput):
             return
         self._flush()
         early = self.commands.take_all()
-        self._forget_unread()
+        self._cancel_stall()
         compressed = CompressedTransport(
             self._transport, self, serving=True, capabilities=capabilities, on_fault=self._fail_with
         )

@@ -37,11 +37,13 @@ class CommandReader:
     def __repr__(self) -> str:
         return f"<CommandReader seq={self.seq} unread={len(self._buffer)}>"
 
-    def __len__(self) -> int:
+    @property
+    def unread(self) -> int:
         """Bytes that have not been read."""
         return len(self._buffer)
 
-    def __bool__(self) -> bool:
+    @property
+    def begun(self) -> bool:
         """Whether there is a part of a command."""
         return bool(self._buffer) or self.continues
 

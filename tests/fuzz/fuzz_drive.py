@@ -191,7 +191,7 @@ class Played:
 
     def _check_memory(self) -> None:
         stream = self.stream
-        held = len(stream.commands) + stream.commands._continued.size + len(stream._out)
+        held = stream.commands.unread + stream.commands._continued.size + len(stream._out)
         if held > HELD_MAX:
             self.complaints.append(f"{held} bytes are held for one client: {stream!r}")
 

@@ -124,9 +124,9 @@ def test_no_byte_is_lost(commands: list[bytes], places: list[int]) -> None:
     reader = CommandReader(LIMIT)
     for chunk in cut(data, places):
         reader.feed(chunk)
-    assert len(reader) == len(data)
+    assert reader.unread == len(data)
     assert reader.take_all() == data
-    assert not reader
+    assert not reader.begun
 
 
 @given(st.binary(min_size=LIMIT + 1, max_size=200), PLACES)
@@ -168,9 +168,9 @@ def test_a_quit_is_seen_before_it_is_read() -> None:
 def test_what_is_cleared_is_forgotten() -> None:
     reader = CommandReader(LIMIT)
     reader.feed(packet(b"x" * SHORT) + packet(b"y", 1)[:4])
-    assert reader.next_command() is None and reader
+    assert reader.next_command() is None and reader.begun
     reader.clear()
     reader.seq = 0
-    assert not reader
+    assert not reader.begun
     reader.feed(packet(b"z"))
     assert reader.next_command() == b"z"
