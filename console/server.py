@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
 import ssl
 import time
@@ -40,6 +39,7 @@ from console.sampler import sample
 from console.sessions import Sessions
 from console.settings import ConsoleSettings
 from proxy.login.client_tls import InvalidCertificate, load_certificate
+from proxy.signals import ENDING, then_ignore_them
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def run(settings: ConsoleSettings, sockets: Sequence[socket.socket], parent: int
     """Serve on these sockets until the end. `parent`: a descriptor that is at its end when the parent is."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # any client can cause its warnings
     with asyncio.Runner() as runner:
-        runner.run(_serve(settings, sockets, parent))
+        runner.run(then_ignore_them(_serve(settings, sockets, parent)))
 
 
 async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], parent: int | None) -> None:
@@ -95,7 +95,7 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
     def stop() -> None:
         server.should_exit = True
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         loop.add_signal_handler(number, stop)
     if parent is not None:
         loop.add_reader(parent, _gone, parent, stop)

@@ -37,6 +37,7 @@ from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
+from proxy.signals import ENDING
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert
@@ -116,7 +117,7 @@ async def serve(
             ending()
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         loop.add_signal_handler(number, stop)
     tls = config.tls.load()
     loop.add_signal_handler(signal.SIGHUP, tls.reload)

@@ -27,6 +27,7 @@ from proxy.exposed_files import exposed_files
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
+from proxy.signals import then_ignore_them
 from proxy.systemd import NO_ADDRESSES, Handed, Notifier, addresses_of, handed_sockets
 from proxy.transport.addresses import Address
 
@@ -92,7 +93,8 @@ def serve(options: argparse.Namespace) -> int:
         _end_in_time(config)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(app.serve(config, ready=ready, ending=ending, handed=handed, console=console))
+        serving = app.serve(config, ready=ready, ending=ending, handed=handed, console=console)
+        runner.run(then_ignore_them(serving))
     return 0
 
 
@@ -154,7 +156,7 @@ def _work(config: Config, place: WorkerSlot) -> int:
 
     logs.configure(config.log, worker=place.worker)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(app.serve(config, place, ending=lambda: _end_in_time(config)))
+        runner.run(then_ignore_them(app.serve(config, place, ending=lambda: _end_in_time(config))))
     return 0
 
 

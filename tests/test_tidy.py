@@ -29,8 +29,8 @@ FLOORS = {
     "queuegate": "__main__ command_line process app cli",
     "console": "process server bounded_http routes endpoints shared_reads pages json_form visits entry guard hosts"
     " sessions sampler login_limits refused_logins database rates rendering charts settings",
-    "proxy": "admin server gateways commands statements show session upstream cluster listen systemd logs memory"
-    " config_shown exposed_files config config_values config_mistakes release login transport wire errors",
+    "proxy": "admin server gateways commands statements show session upstream cluster listen systemd signals logs"
+    " memory config_shown exposed_files config config_values config_mistakes release login transport wire errors",
     "embedded": "session schema compile database",
     "embedded.compile": "statement commands definitions changes queries binding expressions compilation plan functions"
     " schema values text budget errors",
@@ -49,7 +49,7 @@ BETWEEN = {
     "queuegate": ("console", "proxy", "engine", "rewriter.text.literals"),
     "console": (
         *("proxy.config", "proxy.config_values", "proxy.errors", "proxy.listen", "proxy.login.client_tls"),
-        *("proxy.release", "proxy.systemd", "proxy.transport.addresses", "rewriter"),
+        *("proxy.release", "proxy.signals", "proxy.systemd", "proxy.transport.addresses", "rewriter"),
         *("engine.model", "engine.delivery.metrics", "engine.background.summary", "engine.shared_future"),
     ),
     "proxy": ("embedded", "rewriter", "engine"),

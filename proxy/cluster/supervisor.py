@@ -31,13 +31,14 @@ from typing import Protocol
 from proxy.cluster.hub import Hub
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
+from proxy.signals import ENDING
 
 log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0  # until the next start of a worker that dies again and again; doubling
 HEALTHY_SECONDS = 60.0  # a worker that lived so long died of something new
 KILL_SLACK_SECONDS = 5.0  # beyond the grace time that the workers keep themselves
-_FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FORWARDED_SIGNALS = (*ENDING, signal.SIGHUP)
 
 
 class SideProcess(Protocol):
@@ -120,6 +121,8 @@ class Supervisor:
                 self._kill_late()
         finally:
             signal.set_wakeup_fd(-1)
+            for number in ENDING:
+                signal.signal(number, signal.SIG_IGN)  # Python would put its own handlers back while it ends
         return self._exit_code
 
     # --- starting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 from load import Load
@@ -106,6 +107,19 @@ def test_sigterm_exits_0_and_leaves_messages_with_who_has_them(new_gate):
     assert client("RELEASE q 2") == 1
     assert client.rows("SELECT id, epoch FROM STREAM q LIMIT 2 WAIT 5") == [(2, 1)]
     client.close()
+
+
+def test_a_sigterm_during_the_end_changes_no_exit_code(new_gate):
+    gate = new_gate()
+    if not gate.embedded:
+        gate.config["workers"] = 2
+    gate.start()
+    process = gate.process
+    assert process is not None
+    deadline = time.monotonic() + scaled(30)
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(signal.SIGTERM)
+    assert gate.terminate() == 0
 
 
 def test_sigterm_with_an_idle_and_a_busy_client(new_gate):
