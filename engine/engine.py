@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.background.alarm_watch import AlarmWatch
@@ -28,7 +28,7 @@ from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
-from engine.model.commit_report import CommitReport
+from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.groups import group_key
@@ -42,6 +42,7 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
+from engine.model.trace_event import ENQUEUED
 from engine.schedules.scheduler import SchedulerContext
 from engine.schedules.schedules import Schedules, SchedulesContext
 from engine.service import Service
@@ -102,11 +103,13 @@ class _QueueServices:
     manager: MessageManager
     mover: DeadLetterMover
     purger: Purger | None
+    added: CommitReport
+    """What neighbours are sent when messages were added."""
 
     @property
     def all(self) -> list[Service]:
         """Those that there are."""
-        return [service for service in (getattr(self, one.name) for one in fields(self)) if service is not None]
+        return [service for service in (self.manager, self.mover, self.purger) if service is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +335,7 @@ class Engine:
             shares=self._shares,
         )
         purger = Purger(queue, context, lambda: self._neighbours.leads) if self._purges else None
-        services = _QueueServices(manager, mover, purger)
+        services = _QueueServices(manager, mover, purger, report)
         self._queues[queue.name] = services
         await services.manager.open()
         await services.mover.open()
@@ -359,6 +362,29 @@ class Engine:
             if services := self._queues.get(name):
                 services.manager.metrics.count(counter, rows)
         self._neighbours.committed(report)
+
+    def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
+        """As `committed`, for one statement that has added `count` messages to a queue or topic, and nothing else.
+        `first_id`: the first that the database gave one of them; 0: not known."""
+        services = self._queues.get(name)
+        if services is None:
+            report = CommitReport(touched=frozenset((name,)))
+            self._apply_report(report, here=True)
+        else:
+            report, manager = services.added, services.manager
+            manager.metrics.count(ENQUEUED, count)
+            manager.touched(range(first_id, first_id + count) if first_id and 0 < count <= ADDED_MAX else ())
+        self._neighbours.committed(report)
+
+    def settled(self, settlement: Settlement, count: int) -> None:
+        """As `committed`, for one statement that has ended these messages of a queue, and nothing else. `count`: how
+        many there were."""
+        if services := self._queues.get(settlement.queue):
+            services.manager.settled(settlement.ids)
+            services.manager.metrics.count(settlement.what, count)
+        if count:
+            self.traces.settled((settlement,))
+        self._neighbours.committed(CommitReport(settled={settlement.queue: settlement.ids}))
 
     def on_remote_commit(self, report: CommitReport) -> None:
         """As `committed`, for a client of a neighbour."""

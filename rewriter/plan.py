@@ -15,6 +15,7 @@ from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
 from engine.model.schedules import Every, Missed, Rule, ScheduleName, Value
 from engine.model.sequence import Sequencing
 from engine.model.topics import GroupName
+from engine.model.trace_event import ENQUEUED
 
 
 class TransactionVerb(Enum):
@@ -68,6 +69,22 @@ class Effects:
     def empty(self) -> bool:
         """Nothing that has to be reported to the engine."""
         return self == NO_EFFECTS
+
+    @property
+    def only_adds(self) -> QueueName | None:
+        """The queue or topic, where it adds messages to one and does nothing else."""
+        tally = self.tally
+        if tally is None or tally[1] != ENQUEUED or self.uncertain or self.several or self.numbered:
+            return None
+        return tally[0] if self.touched == {tally[0]} else None
+
+    @property
+    def only_settles(self) -> tuple[MessageId, ...]:
+        """The messages, where it ends exactly these of one queue, whose counter it has, and does nothing else."""
+        if len(self.settled) != 1 or self.tally is None or self.several or self.uncertain or self.rejected:
+            return ()
+        ((queue, ids),) = self.settled
+        return ids if queue == self.tally[0] and not (self.touched or self.changed) else ()
 
 
 NO_EFFECTS = Effects()

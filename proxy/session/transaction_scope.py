@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import MessageId, QueueName
@@ -27,6 +28,37 @@ _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the tabl
 _COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT)
 _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
 _ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
+
+
+class CommitListener(Protocol):
+    """What is told of commits: the engine."""
+
+    def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
+        """One statement has added `count` messages to a queue or topic; `first_id` as in `report_single`."""
+        ...
+
+    def settled(self, settlement: Settlement, count: int) -> None:
+        """One statement has ended these messages of a queue; `count`: how many there were."""
+        ...
+
+    def committed(self, report: CommitReport) -> None:
+        """A transaction has done all that."""
+        ...
+
+
+def report_single(listener: CommitListener, effects: Effects, affected: int, first_id: int) -> bool:
+    """Report a statement that succeeded as a transaction of its own, where it does only one thing, as most do. False:
+    it does more, so `TransactionScope.record` makes a report of it. `first_id`: the first that the database gave to a
+    row that it added; 0: none, or not known."""
+    if (queue := effects.only_adds) is not None:
+        listener.enqueued(queue, first_id, affected)
+        return True
+    ids = effects.only_settles
+    if not ids or len(ids) > _NAMED_MAX or effects.if_all not in (0, affected):
+        return False
+    assert effects.tally is not None
+    listener.settled(Settlement(*effects.tally, ids, affected >= len(set(ids)), effects.reason), affected)
+    return True
 
 
 class TransactionScope:
@@ -67,8 +99,6 @@ class TransactionScope:
         alone = self.empty
         if effects.if_all:
             effects = _certain(effects, sure=ok and affected == effects.if_all and not effects.several)
-        if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
-            return _of_one(effects, affected, first_id, sent_at)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects, _ids_added(effects, affected, first_id) if ok else ())
             if ok and affected and effects.tally is not None:
@@ -86,7 +116,10 @@ class TransactionScope:
             return None if ok else CommitReport(touched=self._queues())
         if verb is TransactionVerb.ROLLBACK and ok and not self._doubtful:
             return self._rolled_back()
-        return self._take(certain=not self._doubtful and (alone or verb in _COMMITS))
+        certain = not self._doubtful and (alone or verb in _COMMITS)
+        return self._take(
+            certain=certain, postponed=_postponed(effects, affected, sent_at) if alone and certain else {}
+        )
 
     def abandon(self) -> CommitReport | None:
         """The session ended with its transaction open: the database rolls it back and frees the rows it had locked."""
@@ -125,7 +158,7 @@ class TransactionScope:
         named = self._settled.keys() | self._changed.keys()
         return frozenset(self._touched.keys() | self._uncertain | self._rejected | named)
 
-    def _take(self, *, certain: bool) -> CommitReport:
+    def _take(self, *, certain: bool, postponed: Mapping[QueueName, Postponement]) -> CommitReport:
         reported = self._uncertain | self._settled.keys() | self._changed.keys()
         report = CommitReport(
             counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
@@ -136,6 +169,7 @@ class TransactionScope:
             rejected=frozenset(self._rejected),
             traced=tuple(self._traced) if certain else (),
             added={queue: ids for queue, ids in self._touched.items() if ids} if certain else {},
+            postponed=postponed,
         )
         self._forget()
         return report
@@ -160,9 +194,6 @@ class TransactionScope:
         self._doubtful = False
 
 
-# --- a statement that is a transaction of its own, which most are: nothing has to be stored until its end
-
-
 def _certain(effects: Effects, *, sure: bool) -> Effects:
     """The effects of a statement that has been answered. Not `sure`: some of the messages that it names may not be
     what it would have made of them."""
@@ -170,34 +201,6 @@ def _certain(effects: Effects, *, sure: bool) -> Effects:
         return effects
     named = frozenset(queue for queue, _ in (*effects.settled, *effects.changed))
     return replace(effects, settled=(), changed=(), uncertain=effects.uncertain | named)
-
-
-def _few(effects: Effects) -> bool:
-    """Whether it names few messages, and those of each queue once."""
-    named = (*effects.settled, *effects.changed)
-    return len(named) <= 1 and (not named or len(named[0][1]) <= _NAMED_MAX)
-
-
-def _of_one(effects: Effects, affected: int, first_id: int, sent_at: float | None) -> CommitReport | None:
-    """What is committed, where the statement did something to queues."""
-    counted: tuple[tuple[QueueName, str, int], ...] = ()
-    traced: tuple[Settlement, ...] = ()
-    if affected and effects.tally is not None:
-        queue, what = effects.tally
-        counted = ((queue, what, affected),)
-        traced = tuple([_settlement(queue, what, ids, effects, affected) for ids in _named(queue, effects)])
-    report = CommitReport(
-        effects.touched,
-        dict(effects.settled),
-        effects.uncertain,
-        dict(effects.changed),
-        effects.rejected,
-        counted,
-        traced,
-        dict.fromkeys(effects.touched, ids) if (ids := _ids_added(effects, affected, first_id)) else {},
-        _postponed(effects, affected, sent_at),
-    )
-    return report or None
 
 
 def _postponed(effects: Effects, affected: int, sent_at: float | None) -> Mapping[QueueName, Postponement]:

@@ -24,6 +24,7 @@ from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
+from proxy.session.transaction_scope import report_single
 from proxy.show.columns import CREATE_SCHEDULE_COLUMNS, QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
@@ -397,6 +398,9 @@ class Executor:
         session.writer.status = session.upstream.status
         in_transaction, user = session.in_transaction, session.identity.user
         self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
+        alone = outcome.ok and not (in_transaction or verb) and session.scope.empty
+        if alone and report_single(self.engine, effects, outcome.affected_rows, outcome.last_insert_id):
+            return
         report = session.scope.record(
             effects,
             verb,

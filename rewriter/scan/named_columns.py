@@ -14,6 +14,9 @@ _SEARCH_MAX = 65536  # 64 KiB from the beginning, and as many from the end: long
 _SETS_ID = re.compile(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=", re.IGNORECASE)
 _SETS_NUMBER = re.compile(NUMBERS + rb"[`\"]?" + SPACE + rb":?=", re.IGNORECASE)
 _COLUMNS = re.compile(SPACE + rb"\(([^()]*+)\)")
+_PLAIN_VALUES = re.compile(rb"\s*+\(((?:\s*+`?[\w$]++`?\s*+,)*+\s*+`?[\w$]++`?\s*+)\)\s*+VALUES?\b", re.IGNORECASE)
+
+_OWN_COLUMNS = frozenset((b"id", b"state", b"time_scheduled", b"time_created", b"time_next"))
 
 
 def sets_id(sql: bytes, place: int) -> bool:
@@ -23,6 +26,13 @@ def sets_id(sql: bytes, place: int) -> bool:
         return True
     numbers = NUMBERS in sql[place : place + _SEARCH_MAX].lower() or NUMBERS in sql[-_SEARCH_MAX:].lower()
     return numbers and (names_column(sql, place, NUMBERS) or _SETS_NUMBER.search(sql, place) is not None)
+
+
+def values_of_own_columns(sql: bytes, place: int) -> bool:
+    """Whether an INSERT whose table's name ends there may fill a column of the queue that has to be looked at. False:
+    it has VALUES for listed columns, and these are others. (ON DUPLICATE KEY UPDATE may still set them.)"""
+    columns = _PLAIN_VALUES.match(sql, place)
+    return columns is None or not _OWN_COLUMNS.isdisjoint(WORDS.findall(columns[1].lower()))
 
 
 def names_column(sql: bytes, place: int, column: bytes) -> bool:

@@ -16,7 +16,7 @@ from enum import Enum
 from engine.model.identity import highest_explicit_id
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, SystemTable
-from rewriter.scan.named_columns import NUMBERS, names_column, sets_id
+from rewriter.scan.named_columns import NUMBERS, names_column, sets_id, values_of_own_columns
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
 from rewriter.scan.socket_variable import reads_socket
 from rewriter.text.lexis import (
@@ -39,6 +39,10 @@ __all__ = ["Classification", "StatementClass", "StatementScanner", "split_statem
 # 64 KiB: where a name must be searched anywhere in a statement. Longer ones count as naming every queue.
 _SEARCH_MAX = 65536
 _SEMICOLONS_MAX = 1000  # after each of which a verb is searched; with more, the text is split into its statements
+_SHORT = 512  # bytes of an INSERT whose values are searched sooner than its list of columns is read
+_NAME_MAX = 256  # bytes of what names a table, with what is before it, where it is remembered
+_TARGETS_MAX = 4096  # remembered names
+_UNSEEN = QueueName("", "")  # of no table
 _FORM_MAX = 8192  # of an INSERT that a form made: the queue's own columns come first in it
 
 
@@ -173,6 +177,7 @@ class StatementScanner:
             StatementClass.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues)
         )
         self._inserts: dict[QueueName, Classification] = {}  # filled on first use: there may be thousands of queues
+        self._targets: dict[tuple[bytes, bytes | None, str | None], QueueName | None] = {}  # by names as written
         self._id_digits: dict[QueueName, int] = {}  # of the highest explicit id that is allowed; 0: any is
         self._handlers: dict[bytes, Handler] = {
             b"SELECT": self._select,
@@ -301,7 +306,18 @@ class StatementScanner:
     # --- writing
 
     def _target(self, match: re.Match[bytes] | None, database: str | None) -> QueueName | None:
-        return None if match is None else self._names.queue(match[1], match[2], database)
+        if match is None:
+            return None
+        key = (match[1], match[2], database)
+        target = self._targets.get(key, _UNSEEN)
+        if target is not _UNSEEN:
+            return target
+        queue = self._names.queue(*key)
+        if len(match[0]) <= _NAME_MAX:
+            if len(self._targets) >= _TARGETS_MAX:
+                self._targets.clear()  # also while another thread reads it
+            self._targets[key] = queue
+        return queue
 
     def _insert(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _INSERT.match(sql, end)
@@ -318,6 +334,8 @@ class StatementScanner:
         )
         if queue in self._names.topics:
             return self._into_topic(sql, match, queue, classification)
+        if len(sql) > _SHORT and b"duplicate" not in lowered and not values_of_own_columns(sql, match.end()):
+            return classification
         if self._may_end_ids(sql, queue):
             return replace(classification, kind=StatementClass.PLAN)
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):

@@ -92,13 +92,17 @@ def test_a_consumer_goes_on_beside_rows_that_are_no_messages(broker, names, sql)
         assert [m.payload for m in received(connection, queue, len(UNREADABLE))] == list(range(len(UNREADABLE)))
         write(sql, name, UNREADABLE[0])
         publish(channel, "fetched", name)
-        message = None
-        while message is None:
+        fetched, dead = [], len(UNREADABLE) + 1
+
+        def all_came() -> bool:
+            # The bad row may come behind the other: a request that does not wait may leave it for the next one.
             message = channel.basic_get(name, no_ack=True)
-        assert message.payload == "fetched"
-    dead = len(UNREADABLE) + 1
-    wait_until(lambda: sql.rows("SHOW TABLES LIKE %s", f"{name}_dead"), what="the dead-letter queue")
-    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {name}_dead") == dead, what="the dead letters")
+            fetched.extend([] if message is None else [message.payload])
+            there = sql.rows("SHOW TABLES LIKE %s", f"{name}_dead")
+            return bool(fetched and there) and sql.value(f"SELECT COUNT(*) FROM {name}_dead") == dead
+
+        wait_until(all_came, what="the message, and the dead letters")
+        assert fetched == ["fetched"]
     assert all("not a message of Celery" in reason for reason in sql.column(f"SELECT last_error FROM {name}_dead"))
 
 

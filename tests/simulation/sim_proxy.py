@@ -22,13 +22,13 @@ from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
-from engine.model.commit_report import CommitReport
+from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, PollAndClaim, PollResult, ScanResult
 from engine.store.sql_store import SqlMessageStore
 from engine.store.topic_log import no_conditions
-from proxy.session.transaction_scope import TransactionScope
+from proxy.session.transaction_scope import TransactionScope, report_single
 from proxy.statements.stream_condition import filter_sql
 from rewriter.plan import (
     CreateConsumerGroup,
@@ -215,6 +215,15 @@ class SimProxy:
         self._note_told(report)
         self.engine.committed(report)
 
+    def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
+        """As `committed`, of one statement that added messages."""
+        self.engine.enqueued(name, first_id, count)
+
+    def settled(self, settlement: Settlement, count: int) -> None:
+        """As `committed`, of one statement that ended messages."""
+        self._note_told(CommitReport(settled={settlement.queue: settlement.ids}))
+        self.engine.settled(settlement, count)
+
     def _note_told(self, report: CommitReport) -> None:
         for queue, ids in report.settled.items():
             rows = self.world.database.tables[queue.table]
@@ -249,6 +258,32 @@ class PlanBook:
 
 
 PLANS = PlanBook()
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """A session's reports to the engine of its proxy, of which some are lost."""
+
+    session: Session
+
+    def committed(self, report: CommitReport) -> None:
+        if not self._lost():
+            self.session.proxy.committed(report)
+
+    def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
+        if not self._lost():
+            self.session.proxy.enqueued(name, first_id, count)
+
+    def settled(self, settlement: Settlement, count: int) -> None:
+        if not self._lost():
+            self.session.proxy.settled(settlement, count)
+
+    def _lost(self) -> bool:
+        proxy = self.session.proxy
+        lost: bool = proxy.random.random() < proxy.world.rates.get("word_lost", 0.0)
+        if lost:
+            proxy.world.claims.note(proxy.actor, f"a word of {self.session.name} is lost")
+        return lost
 
 
 @dataclass(eq=False)
@@ -321,6 +356,10 @@ class Session:
         return sql.count("), (") + 1, max(int(found[1]) + shift, 0)
 
     def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool, affected: int = 0, first_id: int = 0) -> None:
+        """As proxy/statements/executor.py."""
+        alone = ok and not in_transaction and effects.transaction is None and self.scope.empty
+        if alone and report_single(_Reports(self), effects, affected, first_id):
+            return
         report = self.scope.record(
             effects,
             effects.transaction,
@@ -330,12 +369,8 @@ class Session:
             first_id=first_id,
             sent_at=self.sent_at,
         )
-        if report is None:
-            return
-        if self.proxy.random.random() < self.proxy.world.rates.get("word_lost", 0.0):
-            self.proxy.world.claims.note(self.proxy.actor, f"a word of {self.name} is lost")
-        else:
-            self.proxy.committed(report)
+        if report is not None:
+            _Reports(self).committed(report)
 
     async def _run(self, sql: str, targets: str | None) -> bool:
         """Returns whether a transaction is open after it, as the server's status flags say."""

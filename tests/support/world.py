@@ -13,7 +13,7 @@ from virtual_time import VirtualClock, settle
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, EngineOptions
-from engine.model.commit_report import CommitReport
+from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import EngineError
 from engine.model.queue import Batch, QueueName, QueueSpec, SubscribeRequest, WaitMode
 
@@ -106,14 +106,17 @@ class World:
     async def commit(self, *rows: Row, queue: QueueName = NAME, told: Sequence[int] = ()) -> None:
         """A client's committed INSERT, with the proxy's word of it, and the ids that the database's answer `told`."""
         self.store.add(*rows, queue=queue)
-        self.engine.committed(CommitReport(touched=frozenset((queue,)), added={queue: told} if told else {}))
+        if told and list(told) != list(range(told[0], told[0] + len(told))):
+            self.engine.committed(CommitReport(touched=frozenset((queue,)), added={queue: told}))
+        else:  # one statement, a transaction of its own
+            self.engine.enqueued(queue, told[0] if told else 0, len(told or rows))
         await settle()
 
     def ack(self, *ids: Any, heard: bool = True, queue: QueueName = NAME) -> None:
         """A committed ack; not `heard`: around the proxy."""
         self.store.ack(*ids, queue=queue)
         if heard:
-            self.engine.committed(CommitReport(settled={queue: ids}))
+            self.engine.settled(Settlement(queue, "acked", ids, True), len(ids))
 
     def counters(self, queue: QueueName = NAME) -> dict[str, int]:
         return dict(next(status for status in self.engine.status() if status.name == queue).counters)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import QueueName
-from proxy.session.transaction_scope import TransactionScope
+from proxy.session.transaction_scope import TransactionScope, report_single
 from rewriter.plan import Effects, TransactionVerb
 
 Q = QueueName("shop", "orders")
@@ -43,6 +43,60 @@ def test_a_statement_alone_is_reported_as_one_in_a_transaction(effects: Effects,
     assert inside.record(effects, ok=True, in_transaction=True, affected=affected) is None
     assert inside.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == at_once
     assert alone.empty and inside.empty
+
+
+class Told:
+    """Reports as CommitReports, whichever call they came by."""
+
+    def __init__(self) -> None:
+        self.reports: list[CommitReport] = []
+
+    def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
+        ids = range(first_id, first_id + count) if first_id and 0 < count <= ADDED_MAX else ()
+        counted = ((name, "enqueued", count),) if count else ()
+        self.reports.append(CommitReport(frozenset({name}), counted=counted, added={name: ids} if ids else {}))
+
+    def settled(self, settlement: Settlement, count: int) -> None:
+        counted = ((settlement.queue, settlement.what, count),) if count else ()
+        traced = (settlement,) if count else ()
+        settled = {settlement.queue: settlement.ids}
+        self.reports.append(CommitReport(settled=settled, counted=counted, traced=traced))
+
+    def committed(self, report: CommitReport) -> None:
+        self.reports.append(report)
+
+
+ONE_OR_NONE = st.lists(st.tuples(NAMES, st.lists(st.integers(1, 9), min_size=1).map(tuple)), max_size=1).map(tuple)
+
+
+@given(
+    st.builds(
+        Effects, SETS, ONE_OR_NONE, SETS, ONE_OR_NONE, SETS,
+        tally=st.none() | st.tuples(NAMES, st.sampled_from(["acked", "enqueued", "deleted"])),
+        reason=st.sampled_from(["", "why"]), several=st.booleans(), if_all=st.integers(0, 2),
+    ),
+    st.integers(0, ADDED_MAX + 1),
+    st.sampled_from([0, 1, 700]),
+)  # fmt: skip
+def test_a_report_by_call_says_the_same(effects: Effects, affected: int, first_id: int) -> None:
+    told = Told()
+    if report_single(told, effects, affected, first_id):
+        report = TransactionScope().record(effects, ok=True, in_transaction=False, affected=affected, first_id=first_id)
+        assert told.reports == [report]
+
+
+def test_most_statements_are_reported_by_call() -> None:
+    told = Told()
+    assert report_single(told, replace(INSERT, tally=(Q, "enqueued")), 2, 7)
+    assert report_single(told, replace(ACK, tally=(Q, "acked"), if_all=2, reason="done"), 2, 0)
+    assert told.reports == [
+        CommitReport(frozenset({Q}), counted=((Q, "enqueued", 2),), added={Q: range(7, 9)}),
+        CommitReport(
+            settled={Q: (1, 2)}, counted=((Q, "acked", 2),), traced=(Settlement(Q, "acked", (1, 2), True, "done"),)
+        ),
+    ]
+    for effects in (INSERT, ACK, ACK_WHERE, replace(ACK, tally=(Q, "acked"), if_all=3), Effects(catalog=True)):
+        assert not report_single(told, effects, 2, 7)
 
 
 def test_of_one_delivery_the_messages_are_known_if_all_of_them_were_changed() -> None:

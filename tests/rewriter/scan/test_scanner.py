@@ -101,6 +101,57 @@ def test_what_may_change_how_statements_to_come_are_read(sql: bytes) -> None:
     assert kind(sql) is (StatementClass.PLAN if b";" in sql else StatementClass.USE)
 
 
+LONG = b"'" + b"x" * 2000 + b"'"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"INSERT INTO jobs (id, payload) VALUES (9223372036854775807, %s)",
+        b"INSERT INTO jobs (payload, `id`) VALUES (%s, 9223372036854775807)",
+        b"INSERT INTO jobs (payload, ID) values (%s, 9223372036854775807)",
+        b"INSERT INTO jobs VALUES (9223372036854775807, %s)",
+        b"INSERT INTO jobs VALUE (9223372036854775807, %s)",
+        b"INSERT INTO jobs SET id = 9223372036854775807, payload = %s",
+        b"INSERT INTO jobs SELECT 9223372036854775807, %s",
+        b"INSERT INTO jobs (SELECT 9223372036854775807, %s)",
+        b"INSERT INTO jobs (payload /* ) VALUES */, id) VALUES (%s, 9223372036854775807)",
+        b"INSERT INTO jobs (payload -- ) VALUES\n, id) VALUES (%s, 9223372036854775807)",
+        b"INSERT INTO jobs (payload) SELECT %s UNION SELECT 9223372036854775807",
+        b"INSERT INTO jobs (payload) VALUES (%s) ON DUPLICATE KEY UPDATE id = 9223372036854775807",
+        b"INSERT INTO jobs (payload, state) VALUES (%s, 'fired')",
+        b"INSERT INTO jobs (time_next, payload) VALUES ('timestampdiff(x', %s)",
+    ],
+)
+def test_a_long_insert_that_may_fill_a_column_of_the_queues_own_is_for_the_planner(sql: bytes) -> None:
+    assert kind(sql % LONG) is StatementClass.PLAN
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"INSERT INTO jobs (payload) VALUES (%s)",
+        b"INSERT INTO jobs (`payload`, n$1) VALUES (%s, 9223372036854775807)",
+        b"INSERT INTO jobs ( payload , other )values (%s, 'time_next state id timestampdiff(')",
+    ],
+)
+def test_a_long_insert_into_other_columns_is_let_through(sql: bytes) -> None:
+    assert kind(sql % LONG) is StatementClass.TOUCHES
+
+
+def test_names_that_were_seen_mean_the_same_queue_again() -> None:
+    scanner = StatementScanner(CATALOG)
+    for _ in range(2):
+        for sql, database, effects in (
+            (b"INSERT INTO q (n) VALUES (1)", "shop", frozenset((Q,))),
+            (b"INSERT INTO q (n) VALUES (1)", "other", frozenset()),
+            (b"INSERT INTO shop.q (n) VALUES (1)", "other", frozenset((Q,))),
+            (b"INSERT INTO `shop`.`q` (n) VALUES (1)", None, frozenset((Q,))),
+            (b"INSERT INTO q2 (n) VALUES (1)", "other", frozenset((QueueName("other", "q2"),))),
+        ):
+            assert scanner.classify(sql, database).effects.touched == effects
+
+
 def test_a_queues_name_without_a_known_default_database_is_for_the_planner() -> None:
     assert kind(b"INSERT INTO q VALUES (1)", UNKNOWN_DATABASE) is StatementClass.PLAN
     assert kind(b"INSERT INTO shop.q VALUES (1)", UNKNOWN_DATABASE) is StatementClass.TOUCHES
