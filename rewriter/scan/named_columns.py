@@ -14,7 +14,7 @@ _SEARCH_MAX = 65536  # 64 KiB from the beginning, and as many from the end: long
 _SETS_ID = re.compile(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=", re.IGNORECASE)
 _SETS_NUMBER = re.compile(NUMBERS + rb"[`\"]?" + SPACE + rb":?=", re.IGNORECASE)
 _COLUMNS = re.compile(SPACE + rb"\(([^()]*+)\)")
-_PLAIN_VALUES = re.compile(rb"\s*+\(((?:\s*+`?[\w$]++`?\s*+,)*+\s*+`?[\w$]++`?\s*+)\)\s*+VALUES?\b", re.IGNORECASE)
+_PLAIN_VALUES = re.compile(rb"\s*+\(((?>(?:\s*+`?[\w$]++`?\s*+,)*)\s*+`?[\w$]++`?\s*+)\)\s*+VALUES?\b", re.IGNORECASE)
 
 _OWN_COLUMNS = frozenset((b"id", b"state", b"time_scheduled", b"time_created", b"time_next"))
 
