@@ -1,8 +1,8 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, vitess and
-scale. celery has the brokers of others beside both backends, console the queue with and without open screens.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, workers, vitess
+and scale. celery has the brokers of others beside both backends, console the queue with and without open screens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput
+from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput, workers
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
@@ -36,6 +36,8 @@ from benchmarks.report import (
     TOPICS_END,
     VITESS_BEGIN,
     VITESS_END,
+    WORKERS_BEGIN,
+    WORKERS_END,
     Report,
 )
 from benchmarks.scale import plots
@@ -46,8 +48,8 @@ from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
 TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
-CELERY, VITESS, CONSOLE = "celery", "vitess", "console"
-A = TypeVar("A", steps.Amounts, rivals.Amounts, ScaleAmounts)
+CELERY, VITESS, CONSOLE, WORKERS = "celery", "vitess", "console", "workers"
+A = TypeVar("A", steps.Amounts, rivals.Amounts, workers.Amounts, ScaleAmounts)
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -91,6 +93,10 @@ def main() -> int:
         _show(options, lambda: rivals.measure(beside, _tell), RIVALS_BEGIN, RIVALS_END)
     if VITESS in wanted:
         _show(options, lambda: vitess.measure(beside, _tell), VITESS_BEGIN, VITESS_END)
+    if WORKERS in wanted:
+        worked = _repeated(workers.QUICK if options.quick else workers.Amounts(), options.repeats)
+        backends = options.backend or list(PLACES)
+        _show(options, lambda: workers.measure(backends, worked, parts, _tell), WORKERS_BEGIN, WORKERS_END)
     if CELERY in wanted:
         _measure_celery(options)
     if CONSOLE in wanted:
@@ -209,12 +215,12 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, VITESS, CELERY, CONSOLE, SCALE]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, WORKERS, VITESS, CELERY, CONSOLE, SCALE]
     parser.add_argument(
         "subject",
         nargs="*",
         help=f"what to measure: {', '.join(every)}"
-        " (default: all but topics, steps, rivals, vitess, celery, console, scale)",
+        " (default: all but topics, steps, rivals, workers, vitess, celery, console, scale)",
     )
     parser.add_argument(
         "--json",
@@ -256,7 +262,7 @@ def _options() -> argparse.Namespace:
 
 
 def _add_reported(group: argparse._ArgumentGroup) -> None:
-    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS, *scale.PARTS]
+    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS, *workers.PARTS, *scale.PARTS]
     group.add_argument("--quick", action="store_true", help="smaller numbers: a minute or two")
     group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
     group.add_argument(

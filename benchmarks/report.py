@@ -17,6 +17,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 STEPS_BEGIN, STEPS_END = "<!-- steps measured: begin -->", "<!-- steps measured: end -->"
 RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measured: end -->"
 VITESS_BEGIN, VITESS_END = "<!-- vitess measured: begin -->", "<!-- vitess measured: end -->"
+WORKERS_BEGIN, WORKERS_END = "<!-- workers measured: begin -->", "<!-- workers measured: end -->"
 SCALE_BEGIN, SCALE_END = "<!-- scale measured: begin -->", "<!-- scale measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 

@@ -1,9 +1,12 @@
 """The receiver: one connection that polls for as many messages as slots are free, and owns their leases meanwhile.
 
 A poll waits in the proxy and is answered when a message is committed, so there is no busy polling. It is bounded by
-LIMIT, so a worker never has a message that waits behind another. With `lease = 'connection'` the proxy gives back
-unacked messages as soon as the worker's process is gone. That is why the connection stays open until the last handler
-has ended, and why a poll is ended by KILL QUERY, after which the connection is still usable.
+LIMIT. Where handlers are short, it asks for a few more messages, which wait here for their slot (`Pace`); if no slot
+becomes free within a quarter of a second, they are given back, so no message waits behind a long one.
+
+With `lease = 'connection'` the proxy gives back unacked messages as soon as the worker's process is gone. That is why
+the connection stays open until the last handler has ended, and why a poll is ended by KILL QUERY, after which the
+connection is still usable.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import pymysql
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.connection import Connection, Row, Unreadable
 from queuegate_worker.errors import WorkerError, connection_lost, permanent
-from queuegate_worker.free_slots import FreeSlots
+from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.hooks import Hooks, notify
 from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Lease, Message
@@ -28,6 +31,7 @@ WAIT_SECONDS = 30.0
 """How long one poll waits. Longer saves little; a connection that died silently is detected after it."""
 
 _REASON_CHARACTERS = 1000  # the limit of the queue
+_AHEAD_WAITS_SECONDS = 0.25  # a message that was received ahead, for a slot
 _EARLY_PAUSE_SECONDS = 0.1  # after a poll that ended early without messages, to avoid a busy loop
 
 Batch = Sequence[Message]
@@ -43,6 +47,7 @@ class Receiver:
         statements: Statements,
         columns: Sequence[str],
         free_slots: FreeSlots,
+        pace: Pace,
         in_flight: InFlight,
         hooks: Hooks,
         *,
@@ -54,7 +59,7 @@ class Receiver:
         on_reconnect: Callable[[], None],
     ) -> None:
         self._connection, self._statements, self._columns = connection, statements, columns
-        self._free_slots, self._in_flight, self._hooks = free_slots, in_flight, hooks
+        self._free_slots, self._pace, self._in_flight, self._hooks = free_slots, pace, in_flight, hooks
         self._batch, self._drain, self._dispatch = batch, drain, dispatch
         self._clock, self._pause, self._on_reconnect = clock, pause, on_reconnect
         self._backoff = Backoff()
@@ -69,7 +74,7 @@ class Receiver:
         """Receive until `stop`; draining, until nothing is due and nothing is being handled. Raises WorkerError."""
         while (free := self._free_slots.wait()) and not self._stopping:
             idle = self._free_slots.idle
-            messages = self._received(free * self._batch)
+            messages = self._received(free * self._batch + self._pace.ahead)
             if messages is None:
                 continue
             if self._stopping:
@@ -79,7 +84,7 @@ class Receiver:
             elif self._drain:
                 if idle:
                     return
-                self._free_slots.wait(free + 1)
+                self._free_slots.wait_progress(free)
 
     def stop(self) -> None:
         """Start nothing more. A waiting poll has to be killed in addition: its connection's id is `polling_id`."""
@@ -152,14 +157,21 @@ class Receiver:
         notify(lambda: self._hooks.rejected(message, reason, 0.0))
 
     def _begin(self, messages: Sequence[Message]) -> None:
+        """Hand them to slots, as these become free."""
+        self._pace.received(_size(messages[0]))
         self._in_flight.add(messages)
         notify(lambda: self._hooks.received(messages))
+        until = self._clock() + _AHEAD_WAITS_SECONDS
         for start in range(0, len(messages), self._batch):
+            if not self._free_slots.wait(1, max(until - self._clock(), 0.0)):
+                self._release(messages[start:])
+                return
             self._free_slots.acquire()
             self._dispatch(messages[start : start + self._batch])
 
     def _release(self, messages: Sequence[Message]) -> None:
-        """Release messages that came while the worker was stopping."""
+        """Give back messages that no slot takes: the worker stops, or its handlers are long."""
+        self._in_flight.remove(messages)
         try:
             for statement in self._statements.release(messages):
                 self._connection.execute(*statement)
@@ -168,6 +180,11 @@ class Receiver:
             return
         for message in messages:
             notify(lambda message=message: self._hooks.released(message))  # type: ignore[misc]
+
+
+def _size(message: Message) -> int:
+    """About how many bytes its texts have."""
+    return 100 + sum(len(value) for value in message.columns.values() if isinstance(value, str | bytes))
 
 
 def unreadable(message: Message) -> str:

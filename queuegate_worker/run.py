@@ -18,14 +18,16 @@ from queue import SimpleQueue
 
 import pymysql
 
+from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connect, Connection
 from queuegate_worker.errors import WorkerError
-from queuegate_worker.free_slots import FreeSlots
+from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import Caller, Handler, InThread, OnLoop
 from queuegate_worker.heartbeat import Heartbeat
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.in_flight import InFlight
 from queuegate_worker.receiver import WAIT_SECONDS, Batch, Receiver, columns_to_select, connect_attempts
+from queuegate_worker.settler import Settler
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements, ack_wait_of
 
@@ -65,6 +67,7 @@ class Run:
         self._receiver_done = threading.Event()
         self._work: SimpleQueue[Batch | None] = SimpleQueue()
         self._free_slots, self._in_flight = FreeSlots(plan.concurrency), InFlight()
+        self._pace = Pace(plan.concurrency, plan.batch)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
         self._error: WorkerError | None = None
@@ -129,13 +132,15 @@ class Run:
         heartbeat_connection = Connection(self._plan.connect, _SHORT_ANSWER_SECONDS)
         heartbeat = Heartbeat(heartbeat_connection, statements, self._in_flight, statements.ack_wait, self._plan.clock)
         receiver = Receiver(
-            connection, statements, columns, self._free_slots, self._in_flight, self._plan.hooks,
+            connection, statements, columns, self._free_slots, self._pace, self._in_flight, self._plan.hooks,
             batch=self._plan.batch, drain=self._plan.drain, dispatch=self._work.put, clock=self._plan.clock,
             pause=self._stopping.wait, on_reconnect=heartbeat.at_once,
         )  # fmt: skip
         self._thread(heartbeat.run, "heartbeat").start()
+        acker = self._acker(statements)
+        self._thread(lambda: self._guarded(acker.run), "acker").start()
         for number in range(self._plan.concurrency):
-            slot = self._slot(statements, caller)
+            slot = self._slot(statements, caller, acker)
             self._thread(lambda slot=slot: self._serve(slot), f"slot-{number}").start()  # type: ignore[misc]
         receiving = self._thread(lambda: self._receive(receiver, connection), "receiver")
         receiving.start()
@@ -144,6 +149,7 @@ class Run:
         receiver.stop()
         self._end_poll(receiver)
         self._finish(caller)
+        acker.end()
         heartbeat.end()
         receiving.join(_KILL_SECONDS)
         self._end_loop()
@@ -188,10 +194,15 @@ class Run:
             if not self._loop_thread.is_alive():
                 self._loop.close()
 
-    def _slot(self, statements: Statements, caller: Caller) -> Slot:
+    def _acker(self, statements: Statements) -> Acker:
+        connection = Connection(self._plan.connect, _ANSWER_SECONDS)
+        settler = Settler(connection, statements, self._closing.wait)
+        return Acker(settler, self._free_slots, self._in_flight, self._plan.hooks, self._stop_reasons.put)
+
+    def _slot(self, statements: Statements, caller: Caller, acker: Acker) -> Slot:
         plan = self._plan
         return Slot(
-            Connection(plan.connect, _ANSWER_SECONDS), statements, caller, self._in_flight, plan.hooks,
+            Connection(plan.connect, _ANSWER_SECONDS), statements, caller, self._in_flight, plan.hooks, acker,
             transactional=plan.handler.transactional, clock=plan.clock, pause=self._closing.wait,
             fail=self._stop_reasons.put,
         )  # fmt: skip
@@ -199,28 +210,31 @@ class Run:
     def _serve(self, slot: Slot) -> None:
         """A slot's thread."""
         while (batch := self._work.get()) is not None:
+            began = self._plan.clock()
             try:
-                slot.work(batch)
-            except Exception as error:
-                logger.exception("a defect of the worker")
-                self._stop_reasons.put(WorkerError(f"a defect of the worker: {error!r}"))
+                self._guarded(lambda batch=batch: slot.work(batch))  # type: ignore[misc]
             finally:
+                self._pace.handled(self._plan.clock() - began)
                 self._free_slots.release()
         slot.close()
 
     def _receive(self, receiver: Receiver, connection: Connection) -> None:
         """The receiver's thread. Its connection, which owns the leases of unfinished messages, is closed last."""
+        self._guarded(receiver.run)
+        self._stop_reasons.put(None)
+        self._receiver_done.set()
+        self._closing.wait()
+        connection.close()
+
+    def _guarded(self, do: Callable[[], object]) -> None:
+        """Do it; what it raises ends the run."""
         try:
-            receiver.run()
-            self._stop_reasons.put(None)
+            do()
         except WorkerError as error:
             self._stop_reasons.put(error)
         except Exception as error:
             logger.exception("a defect of the worker")
             self._stop_reasons.put(WorkerError(f"a defect of the worker: {error!r}"))
-        self._receiver_done.set()
-        self._closing.wait()
-        connection.close()
 
     def _end_poll(self, receiver: Receiver) -> None:
         """End the waiting poll. If that fails, messages that it still receives are given back at once."""

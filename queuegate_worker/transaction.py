@@ -16,28 +16,51 @@ from queuegate_worker.statements import Statement, Statements
 T = TypeVar("T")
 
 
+class CannotBegin(Exception):
+    """The transaction could not be begun; the cause has the reason."""
+
+
 class Transaction:
-    """Open while the handler runs. The worker commits it with the ack, or rolls it back if the handler raises.
+    """Begins with the handler's first statement. The worker commits it with the ack, or rolls it back if the handler
+    raises.
 
     Values are bound with `%s`. SQL that ends the transaction makes the delivery fail.
     """
 
-    def __init__(self, connection: Connection, statements: Statements) -> None:
-        self._connection, self._statements = connection, statements
+    def __init__(self, connection: Connection, statements: Statements, begin: Callable[[], object]) -> None:
+        self._connection, self._statements, self._begin = connection, statements, begin
+        self._begun = False
         self._settled: dict[int, Outcome] = {}
         self._may_have_ended = False  # a failed statement may have ended it; an error packet has no status flags
 
+    @property
+    def used(self) -> bool:
+        """Whether the handler has done something in it, or has tried to."""
+        return self._begun or self._may_have_ended
+
+    def _open(self) -> None:
+        if not self._begun:
+            try:
+                self._begin()
+            except BaseException as error:
+                self._may_have_ended = True  # also where the handler goes on
+                raise CannotBegin from error
+            self._begun = True
+
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run a statement; the number of rows that it changed."""
+        self._open()
         return self._watch_errors(lambda: self._connection.execute(sql, values))
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a query; its rows, by their columns' names."""
+        self._open()
         return self._watch_errors(lambda: self._connection.rows(sql, values))
 
     @property
     def connection(self) -> pymysql.Connection[Any]:
         """PyMySQL's connection, for libraries that need one. Do not commit or close it."""
+        self._open()
         self._may_have_ended = True
         return self._connection.driver_connection
 
@@ -64,6 +87,7 @@ class Transaction:
         self._change(self._statements.ack(left), len(left))
 
     def _settle(self, message: Message, statements: Iterator[Statement], outcome: Outcome) -> None:
+        self._open()
         self._check()
         message.lease.settling = True
         self._change(statements, 1)

@@ -39,8 +39,8 @@ FLOORS = {
     " shared_future clock model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
     " option_condition option_values option_names errors",
-    "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction connection statements"
-    " free_slots in_flight hooks outcomes message option_files address backoff errors",
+    "queuegate_worker": "__main__ command worker run receiver slot acker settler handlers heartbeat transaction connection"
+    " statements free_slots in_flight hooks outcomes message option_files address backoff errors",
     "queuegate_celery": "transport channel link renewal exchanges queues sources unsettled connection errors settings"
     " messages answers routing transactions sql",
 }

@@ -507,3 +507,23 @@ def test_values_at_the_ends_of_their_types_reach_the_handler(worker, sql, queue,
     handled = []
     worker(q).run(lambda message: handled.append(message.n), drain=True)
     assert handled == list(range(1, len(rows) + 1))
+
+
+def test_what_was_received_ahead_goes_to_others_where_a_handler_gets_long(sql, filled, worker, told):
+    q = filled(300)
+    long, gone = threading.Event(), threading.Event()
+
+    def handle(message):
+        if message.n == 60:
+            long.set()
+            gone.wait(scaled(60))
+
+    with worker(q).running(handle):
+        assert long.wait(scaled(30))
+        rest = sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 240 WAIT 30")
+        while len(rest) < 240:
+            rest += sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT {240 - len(rest)} WAIT 30")
+        assert sorted(n for n, _ in rest) == list(range(61, 301)) and {epoch for _, epoch in rest} == {1}
+        assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE n < 60 AND time_acked IS NULL") == 0
+        gone.set()
+    assert not any(what == "lost" for what, *_ in told.said)

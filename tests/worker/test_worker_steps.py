@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+
 import pymysql
 import pytest
 from worker_fakes import GONE, FakeProxy
 
 from queuegate_worker import Hooks, Message, Retry, WorkerError
+from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
-from queuegate_worker.free_slots import FreeSlots
+from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat
 from queuegate_worker.in_flight import InFlight
 from queuegate_worker.receiver import Receiver
+from queuegate_worker.settler import Settler
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements
 
@@ -38,13 +42,18 @@ class Bench:
     def __init__(self, proxy, handle, batches=False):
         self.proxy, self.told, self.pauses, self.ended = proxy, Told(), [], []
         handler = handler_of(handle, batches=batches)
+        in_flight, self.slots = InFlight(), FreeSlots(1)
+        settler = Settler(Connection(proxy.connect, 9), STATEMENTS, self.pauses.append)
+        self.acker = Acker(settler, self.slots, in_flight, self.told, self.ended.append)
         self.slot = Slot(
-            Connection(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), InFlight(), self.told,
+            Connection(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), in_flight, self.told, self.acker,
             transactional=handler.transactional, clock=lambda: 0.0, pause=self.pauses.append, fail=self.ended.append,
         )  # fmt: skip
 
     def work(self, *messages):
         self.slot.work(messages or [Message("q", 7, 1, {}, ack_statement="ACK `q` WHERE id = %s AND epoch = %s")])
+        self.acker.end()
+        self.acker.run()
         return self.proxy.sent
 
 
@@ -265,8 +274,8 @@ class Receiving:
         self.proxy, self.told, self.pauses, self.batches, self.away = proxy, Told(), [], [], []
         self.free_slots, self.now = FreeSlots(2), 0.0
         self.receiver = Receiver(
-            Connection(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.free_slots, InFlight(), self.told,
-            **{"batch": 2, "drain": drain, "dispatch": self.begin, "clock": lambda: self.now,
+            Connection(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.free_slots, Pace(2, 2), InFlight(),
+            self.told, **{"batch": 2, "drain": drain, "dispatch": self.begin, "clock": lambda: self.now,
                "pause": self.pauses.append, "on_reconnect": lambda: self.away.append(1), **options},
         )  # fmt: skip
 
@@ -327,3 +336,102 @@ def test_an_empty_poll_that_ends_early_is_no_busy_loop():
     receiving.receiver._pause = pause
     receiving.receiver.run()
     assert receiving.pauses == [0.1]
+
+
+def test_short_handlers_have_messages_received_ahead_and_long_ones_none():
+    pace = Pace(2, 5)
+    assert pace.ahead == 0, "nothing is known yet"
+    pace.received(200)
+    pace.handled(0.01)
+    assert pace.ahead == 2 * 5 * 5
+    pace.handled(2.0)
+    assert pace.ahead == 0, "a handler that gets slow counts at once"
+    for _ in range(100):
+        pace.handled(0.0)
+    assert pace.ahead == 400
+    pace.received(1 << 20)
+    assert pace.ahead == 4, "of large messages no more than 4 MiB wait"
+
+
+def test_it_asks_for_more_than_its_slots_where_handlers_are_short():
+    receiving = Receiving(FakeProxy(SELECT=(rows(1), rows(2, 3, 4, 5, 6, 7), [])), batch=1)
+    receiving.receiver._pace.handled(0.025)
+    receiving.receiver.run()
+    assert [" LIMIT 2 " in sql for sql in receiving.proxy.sent] == [True, False, False], "their size is not known yet"
+    assert " LIMIT 10 " in receiving.proxy.sent[1], "what two slots handle in 50 ms, in batches of two"
+    assert receiving.batches == [[n] for n in range(1, 8)]
+
+
+def test_what_no_slot_takes_in_time_is_given_back():
+    receiving = Receiving(FakeProxy(SELECT=(rows(1, 2, 3, 4), [])), drain=False, batch=1)
+
+    def begin(batch):
+        receiving.batches.append([message.id for message in batch])
+        if receiving.free_slots.wait(1, 0) == 0:
+            threading.Timer(1.0, receiving.receiver.stop).start()
+
+    receiving.receiver._dispatch = begin
+    receiving.receiver.run()
+    assert receiving.batches == [[1], [2]] and receiving.told.said == [("released", 3), ("released", 4)]
+    assert receiving.proxy.sent[-1] == "RELEASE `q` WHERE id IN (3, 4) AND epoch = 1"
+    assert len(receiving.receiver._in_flight) == 2
+
+
+def test_draining_waits_for_the_acks():
+    slots = FreeSlots(1)
+    slots.defer()
+    assert not slots.idle and not slots.wait_idle(0)
+    waited = threading.Thread(target=slots.wait_progress, args=(1,))
+    waited.start()
+    slots.settled(1)
+    waited.join(20)
+    assert not waited.is_alive() and slots.idle
+
+
+def test_acks_that_wait_go_together():
+    proxy = FakeProxy(ACK=(2,))
+    bench = Bench(proxy, lambda message: None)
+    for number in (1, 2):
+        bench.slot.work([Message("q", number, 1)])
+    assert proxy.sent == []
+    bench.acker.end()
+    bench.acker.run()
+    assert proxy.sent == ["BEGIN", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "COMMIT"]
+    assert bench.told.said == [("succeeded", 1), ("succeeded", 2)] and bench.slots.idle
+
+
+def test_of_acks_that_wait_one_is_lost():
+    proxy = FakeProxy(ACK=(1, 0, 1), SELECT=([],))
+    bench = Bench(proxy, lambda message: None)
+    for number in (1, 2):
+        bench.slot.work([Message("q", number, 1)])
+    bench.acker.end()
+    bench.acker.run()
+    assert "ROLLBACK" in proxy.sent and bench.told.said == [("lost", 1), ("succeeded", 2)]
+
+
+def test_acks_that_cannot_be_sent_leave_their_messages_to_their_leases():
+    bench = Bench(FakeProxy(BEGIN=GONE, ACK=GONE), lambda message: None)
+    for number in (1, 2):
+        bench.slot.work([Message("q", number, 1)])
+    bench.acker.end()
+    bench.acker.run()
+    assert bench.told.said == [] and bench.ended == [] and bench.slots.idle
+
+
+def test_a_transaction_that_is_not_used_costs_no_statement():
+    bench = Bench(FakeProxy(), lambda message, transaction: None)
+    assert bench.work() == ["ACK `q` WHERE id = 7 AND epoch = 1"]
+    assert bench.told.said == [("succeeded", 7)]
+
+
+def test_a_handler_that_goes_on_without_its_transaction_is_not_acked():
+    """It could not be begun, and the handler swallowed that."""
+
+    def handle(message, transaction):
+        with pytest.raises(Exception, match=r"^$"):
+            transaction.execute("INSERT INTO t VALUES (1)")
+
+    bench = Bench(FakeProxy(BEGIN=(*[GONE] * 9, 1)), handle)
+    bench.work()
+    assert not any(sql.startswith("ACK") for sql in bench.proxy.sent) and bench.told.said == [("failed", 7)]
