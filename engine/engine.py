@@ -14,24 +14,19 @@ from typing import Protocol
 
 from engine.background.alarm_watch import AlarmWatch
 from engine.background.catalog_watcher import CatalogWatcher
-from engine.background.dead_letter_mover import DeadLetterMover, MakeTable, MoverContext
+from engine.background.dead_letter_mover import MakeTable
 from engine.background.dead_letter_names import DeadLetterNames
-from engine.background.group_scan import GroupScan, GroupScanContext
-from engine.background.purger import Purger
 from engine.background.surveyor import Surveyor
-from engine.background.table_upgrader import TableUpgrader, UpgraderContext
+from engine.background.table_upgrader import TableUpgrader
 from engine.background.watchdog import Watchdog
 from engine.clock import Clock, Jitter
+from engine.context import EngineContext
 from engine.database_work import DatabaseWork
-from engine.delivery.context import WorkContext
 from engine.delivery.filter_shares import FilterShares
-from engine.delivery.message_manager import MessageManager
-from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
-from engine.model.groups import group_key
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     MessageId,
@@ -43,15 +38,15 @@ from engine.model.queue import (
     SubscriptionStatus,
 )
 from engine.model.trace_event import ENQUEUED
-from engine.schedules.scheduler import SchedulerContext
-from engine.schedules.schedules import Schedules, SchedulesContext
+from engine.queues import Queues
+from engine.schedules.schedules import Schedules
 from engine.service import Service
 from engine.store.base import MessageStore
 from engine.store.zones import Zone
 from engine.topics.broadcast import BroadcastReader
 from engine.topics.retention import PERIOD_SECONDS
-from engine.topics.topics import Topics, TopicsContext
-from engine.traces import QueueTrace, Traces
+from engine.topics.topics import Topics
+from engine.traces import Traces
 
 __all__ = ["Engine", "Neighbours", "OpenStream", "Subscription"]
 
@@ -97,22 +92,6 @@ class _NoNeighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class _QueueServices:
-    """The services of one queue. No purger where a neighbour purges."""
-
-    manager: MessageManager
-    mover: DeadLetterMover
-    purger: Purger | None
-    added: CommitReport
-    """What neighbours are sent when messages were added."""
-
-    @property
-    def all(self) -> list[Service]:
-        """Those that there are."""
-        return [service for service in (self.manager, self.mover, self.purger) if service is not None]
-
-
-@dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Options of an engine."""
 
@@ -130,6 +109,25 @@ class EngineOptions:
     """When tables of earlier versions are first upgraded: once the leader is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What an engine has from its first `open` on, besides the services of its queues."""
+
+    context: EngineContext
+    surveyor: Surveyor
+    topics: Topics
+    schedules: Schedules
+    watcher: CatalogWatcher
+    alarm_watch: AlarmWatch
+    watchdog: Watchdog
+    upgrader: TableUpgrader
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Those that run for all queues together, in the order in which they begin."""
+        return (self.watcher, self.alarm_watch, self.watchdog, self.upgrader)
+
+
 class Engine:
     """See the module."""
 
@@ -143,45 +141,21 @@ class Engine:
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
     ) -> None:
-        options = options or EngineOptions()
+        self._options = options = options or EngineOptions()
         self._store, self._clock, self._jitter = store, clock, jitter
-        self._work_limit = options.database_work
-        self._filter_limits = options.filters
         self.traces = Traces(clock)
         """Recent events of messages."""
-        self._shares = FilterShares(clock, options.sole_account)
         self._neighbours = neighbours or _NoNeighbours()
-        self._purges, self._retention_seconds = options.purges, options.retention_seconds
-        self._mover_context = MoverContext(
-            make=options.make_dead_letters,
-            catalog=lambda: self._catalog,
-            # Shielded: where the queue is gone, the refresh closes the mover that called it.
-            refresh=lambda: asyncio.shield(asyncio.ensure_future(self.catalog_changed())),
-            on_moved=self.committed,
-            leads=lambda: self._purges and self._neighbours.leads,
-            names=options.dead_letter_names,
-        )
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
-        self._queues: dict[QueueName, _QueueServices] = {}
-        self._group_scans: dict[QueueName, GroupScan] = {}
-        self._watcher = CatalogWatcher(self, self._logger, lambda: self.schedules.reload())
-        self._watchdog = Watchdog(self._managers, self._other_services, clock, self._logger)
-        self._work: DatabaseWork | None = None
-        self._surveyor: Surveyor | None = None
-        self._topics: Topics | None = None
-        self._schedules: Schedules | None = None
-        self._upgrader = TableUpgrader(
-            UpgraderContext(
-                lambda: self._catalog,
-                lambda: self._purges and self._neighbours.leads,
-                store.add_tokens,
-                self.catalog_changed,
-                options.upgrade_after_seconds,
-            ),
-            self._logger,
+        self._queues = Queues(
+            purges=options.purges,
+            make_dead_letters=options.make_dead_letters,
+            dead_letter_names=options.dead_letter_names,
+            limits=options.filters,
+            shares=FilterShares(clock, options.sole_account),
         )
-        self._alarm_watch: AlarmWatch | None = None
+        self._running: _Running | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._scheduled: frozenset[str] = frozenset()
@@ -192,25 +166,16 @@ class Engine:
         """The queues as last read; immutable."""
         return self._catalog
 
+    @property
+    def leads(self) -> bool:
+        """See EngineHost."""
+        return self._options.purges and self._neighbours.leads
+
     async def open(self) -> None:
         """Read the catalog and start all its queues. Raises BackendUnavailable if the database cannot be reached."""
         if self._open:
             return
-        self._work = DatabaseWork(self._work_limit, self._clock, self._logger)
-        self._surveyor = Surveyor(self._store, self._work, self._clock)
-        self._topics = Topics(
-            TopicsContext(
-                self._store,
-                self._work,
-                self._clock,
-                self._jitter,
-                self._logger,
-                lambda: self._purges and self._neighbours.leads,
-                self._retention_seconds,
-                self.traces,
-            )
-        )
-        self._schedules = self._create_schedules(self._work)
+        self._running = running = self._make_services()
         self._open = True
         try:
             await self.refresh_catalog()
@@ -218,129 +183,58 @@ class Engine:
             self._open = False
             raise
         await self.dead_letter_names.begin(self._catalog)
-        await self.topics.open()
-        await self.schedules.open()
-        self._alarm_watch = AlarmWatch(self._managers, self._store, self._work, self._clock, self._logger)
-        for service in (self._watcher, self._alarm_watch, self._watchdog, self._upgrader):
+        await running.topics.open()
+        await running.schedules.open()
+        for service in running.services:
             await service.open()
+
+    def _make_services(self) -> _Running:
+        work = DatabaseWork(self._options.database_work, self._clock, self._logger)
+        context = EngineContext(self._store, work, self._clock, self._jitter, self._logger, self.traces, host=self)
+        schedules = Schedules(context, sends=self._options.purges)
+        return _Running(
+            context,
+            Surveyor(context),
+            Topics(context, self._options.retention_seconds),
+            schedules,
+            CatalogWatcher(self, self._logger, schedules.reload),
+            AlarmWatch(lambda: self._queues.managers, context),
+            Watchdog(lambda: self._queues.managers, self._other_services, context),
+            TableUpgrader(context, self._options.upgrade_after_seconds),
+        )
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Deliver no more: streams end with ShuttingDown, unread messages are released uncounted. May be called
         twice."""
-        if not self._open:
+        running = self._running
+        if not self._open or running is None:
             return
         self._open = False
-        for service in (self._upgrader, self._watchdog, self._alarm_watch, self._watcher, self.schedules):
-            if service is not None:
-                await service.close(grace_seconds=grace_seconds)
-        if self._surveyor is not None:
-            await self._surveyor.close()
-        await self.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
-        queues, self._queues = self._queues, {}
-        services = [service for queue_services in queues.values() for service in queue_services.all]
-        scans, self._group_scans = self._group_scans, {}
-        await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
-        await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
-        await self.topics.history.close(grace_seconds=grace_seconds)
-
-    def _create_schedules(self, work: DatabaseWork) -> Schedules:
-        scheduler = SchedulerContext(
-            self._store.schedules,
-            work,
-            self._clock,
-            self._logger,
-            lambda: self._catalog,
-            lambda: self._neighbours.leads,
-            self.committed,
-        )
-        return Schedules(SchedulesContext(scheduler, self._purges, self.catalog_changed))
+        for service in (running.upgrader, running.watchdog, running.alarm_watch, running.watcher, running.schedules):
+            await service.close(grace_seconds=grace_seconds)
+        await running.surveyor.close()
+        await running.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
+        await self._queues.close(grace_seconds=grace_seconds)
+        await running.topics.history.close(grace_seconds=grace_seconds)
 
     async def refresh_catalog(self) -> None:
         """Read the catalog again: start new queues, reconfigure changed ones, end dropped ones. Raises BackendError."""
         async with self._refreshing:
-            if not self._open:
+            running = self._running
+            if not self._open or running is None:
                 return
-            assert self._work is not None
-            catalog = await self._work.run(self._store.load_catalog(self._catalog))
+            catalog = await running.context.work.run(self._store.load_catalog(self._catalog))
             self._refreshed_at = self._clock.monotonic()
-            if self._open and (catalog is not self._catalog or self._queues.keys() != catalog.queues.keys()):
+            if self._open and (catalog is not self._catalog or self._queues.by_name.keys() != catalog.queues.keys()):
                 self._catalog = catalog
-                self.topics.apply(catalog)
+                running.topics.apply(catalog)
                 self.traces.configure(catalog)
-                await self._apply(catalog)
-                await self._scan_groups(catalog)
+                await self._queues.apply(catalog, running.context)
             if not self._open:
                 return
             if self._scheduled != self._catalog.schedules:
                 self._scheduled = self._catalog.schedules
-                self.schedules.reload()
-
-    async def _scan_groups(self, catalog: QueueCatalog) -> None:
-        """Run a scan for every queue whose messages form groups."""
-        assert self._work is not None
-        grouped = {queue.name: key for queue in catalog if (key := group_key(queue, catalog)) is not None}
-        for name in [name for name in self._group_scans if name not in grouped]:
-            await self._group_scans.pop(name).close()
-        for name, key in grouped.items() if self._purges and self._open else ():
-            if (scan := self._group_scans.get(name)) is not None:
-                scan.queue, scan.group = catalog.queues[name], key
-                continue
-            context = GroupScanContext(
-                self._store,
-                self._work,
-                self._jitter,
-                self._logger,
-                lambda one: self._catalog.get(one),
-                lambda: self._neighbours.leads,
-                self.committed,
-            )
-            scan = self._group_scans[name] = GroupScan(catalog.queues[name], key, context)
-            await scan.open()
-
-    async def _apply(self, catalog: QueueCatalog) -> None:
-        for name in [name for name in self._queues if name not in catalog.queues]:
-            services = self._queues.pop(name)
-            error = QueueNotFound(f"Table '{name}' doesn't exist")
-            await services.manager.end(error, release=False)
-            await services.mover.close(grace_seconds=1.0)
-            if services.purger is not None:
-                await services.purger.close()
-        for queue in catalog:
-            if not self._open:
-                return  # closed while a dropped queue was being ended
-            if queue.name not in self._queues:
-                await self._start_queue(queue)
-            elif self._queues[queue.name].manager.queue != queue:
-                services = self._queues[queue.name]
-                services.manager.reconfigure(queue)
-                services.mover.reconfigure(queue)
-                if services.purger is not None:
-                    services.purger.queue = queue
-
-    async def _start_queue(self, queue: QueueSpec) -> None:
-        assert self._work is not None
-        metrics = QueueMetrics()
-        trace = QueueTrace(self.traces, queue.name)
-        work = self._work.for_queue()
-        context = WorkContext(self._store, work, self._clock, self._jitter, metrics, self._logger, trace)
-        report = CommitReport(touched=frozenset((queue.name,)))
-        mover = DeadLetterMover(queue, context, self._mover_context)
-        manager = MessageManager(
-            queue,
-            context,
-            on_stale_catalog=self._watcher.request_refresh,
-            on_released=lambda: self._neighbours.committed(report),
-            on_rejected=mover.notify,
-            limits=self._filter_limits,
-            shares=self._shares,
-        )
-        purger = Purger(queue, context, lambda: self._neighbours.leads) if self._purges else None
-        services = _QueueServices(manager, mover, purger, report)
-        self._queues[queue.name] = services
-        await services.manager.open()
-        await services.mover.open()
-        if services.purger is not None:
-            await services.purger.open()
+                running.schedules.reload()
 
     async def catalog_changed(self) -> None:
         """A client's statement may have created, altered or dropped queues: read the catalog, here and at the
@@ -386,17 +280,26 @@ class Engine:
             self.traces.settled((settlement,))
         self._neighbours.committed(CommitReport(settled={settlement.queue: settlement.ids}))
 
+    def released(self, queue: QueueName) -> None:
+        """See EngineHost."""
+        self._neighbours.committed(CommitReport(touched=frozenset((queue,))))
+
     def on_remote_commit(self, report: CommitReport) -> None:
         """As `committed`, for a client of a neighbour."""
         self._apply_report(report, here=False)
 
     def on_remote_commits_lost(self) -> None:
         """Notifications of a neighbour were lost: anything may have been committed, or altered."""
-        names = frozenset(self._queues)
+        names = frozenset(self._queues.by_name)
         self._apply_report(CommitReport(touched=names, uncertain=names), here=False)
         self.topics.on_remote_commits_lost()
         self.schedules.reload()
-        self._watcher.request_refresh()
+        self.request_refresh()
+
+    def request_refresh(self) -> None:
+        """See EngineHost."""
+        if self._running is not None:
+            self._running.watcher.request_refresh()
 
     def _apply_report(self, report: CommitReport, *, here: bool) -> None:
         postponed: set[QueueName] = set()
@@ -421,9 +324,9 @@ class Engine:
         for name in report.touched - postponed:
             if services := self._queues.get(name):
                 services.manager.touched(report.added.get(name, ()))
-            elif self._topics is not None and self._schedules is not None:
-                self._schedules.touched(name)
-                self._touched_topic(self._topics, name)
+            elif self._running is not None:
+                self._running.schedules.touched(name)
+                self._touched_topic(self._running.topics, name)
 
     def _touched_topic(self, topics: Topics, name: QueueName) -> None:
         """Messages were added to a topic: its groups may read on."""
@@ -435,7 +338,7 @@ class Engine:
 
     async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
-        if request.queue not in self._queues and request.start is None:
+        if request.queue not in self._queues.by_name and request.start is None:
             await self.refresh_on_miss()
         if not self._open:
             raise ShuttingDown("Server shutdown in progress")
@@ -456,29 +359,28 @@ class Engine:
 
     def status(self) -> list[QueueStatus]:
         """All queues, in the order of their names."""
-        return [self._queues[name].manager.status() for name in sorted(self._queues)]
+        return self._queues.status()
 
     def subscriptions(self) -> list[SubscriptionStatus]:
         """All open streams, by queue and then in the order in which they were opened."""
-        streams = [status for name in sorted(self._queues) for status in self._queues[name].manager.streams()]
-        return streams if self._topics is None else streams + self._topics.streams()
+        return self._queues.streams() + ([] if self._running is None else self._running.topics.streams())
 
     @property
     def schedules(self) -> Schedules:
         """The schedules, once the engine is open."""
-        assert self._schedules is not None
-        return self._schedules
+        assert self._running is not None
+        return self._running.schedules
 
     @property
     def dead_letter_names(self) -> DeadLetterNames:
         """Which dead-letter queues may be used."""
-        return self._mover_context.names
+        return self._options.dead_letter_names
 
     @property
     def topics(self) -> Topics:
         """The topics, once the engine is open."""
-        assert self._topics is not None
-        return self._topics
+        assert self._running is not None
+        return self._running.topics
 
     async def fitting(self, name: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
         """Which of these messages match the WHERE of a stream of this engine."""
@@ -490,9 +392,7 @@ class Engine:
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """The receivers of those of these messages that were sent by this engine and are not settled: to an open
         stream, or as part of a result that has ended."""
-        services = self._queues.get(name)
-        holders = {} if services is None else {id_: services.manager.holder(id_) for id_ in ids}
-        return {id_: holder for id_, holder in holders.items() if holder is not None}
+        return self._queues.holders(name, ids)
 
     def zone(self, name: str) -> Zone:
         """The time zone of a session with that time_zone."""
@@ -501,28 +401,21 @@ class Engine:
     @property
     def surveyor(self) -> Surveyor:
         """Counts of the queues' tables. Raises ShuttingDown where the engine is not open."""
-        if self._surveyor is None:
+        if self._running is None:
             raise ShuttingDown("Server shutdown in progress")
-        return self._surveyor
-
-    def _managers(self) -> list[MessageManager]:
-        return [services.manager for services in self._queues.values()]
+        return self._running.surveyor
 
     def _other_services(self) -> list[Service]:
-        of_queues = [service for services in self._queues.values() for service in services.all]
-        return [
-            self._watcher,
-            *self.topics.services,
-            *self.schedules.services,
-            *([] if self._alarm_watch is None else [self._alarm_watch]),
-            *self._group_scans.values(),
-            *(service for service in of_queues if not isinstance(service, MessageManager)),
-        ]
+        assert self._running is not None
+        running = self._running
+        all_queues = (running.watcher, *running.topics.services, *running.schedules.services, running.alarm_watch)
+        return [*all_queues, *self._queues.background]
 
     @property
     def is_watched(self) -> bool:
         """Whether the watchdog runs."""
-        return self._watchdog.running and not self._watchdog.died
+        running = self._running
+        return running is not None and running.watchdog.running and not running.watchdog.died
 
     @property
     def is_open(self) -> bool:

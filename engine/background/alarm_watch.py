@@ -7,17 +7,14 @@ a message is overdue, or a lease has ended. The process that handed a message ou
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.delivery.message_manager import MessageManager
 from engine.leases.lease_alarms import Delivery
 from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND
 from engine.service import Service
-from engine.store.base import MessageStore
 
 PERIOD_SECONDS = 1.0
 _LISTED_MAX = 5  # messages of a queue that one record names
@@ -26,16 +23,10 @@ _LISTED_MAX = 5  # messages of a queue that one record names
 class AlarmWatch(Service):
     """See the module. `managers`: returns those to be watched, at each pass."""
 
-    def __init__(
-        self,
-        managers: Callable[[], Iterable[MessageManager]],
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        logger: logging.Logger,
-    ) -> None:
-        super().__init__("alarm watch", logger)
-        self._managers, self._store, self._work, self._clock = managers, store, work, clock
+    def __init__(self, managers: Callable[[], Iterable[MessageManager]], context: EngineContext) -> None:
+        super().__init__("alarm watch", context.logger)
+        self._managers = managers
+        self._store, self._work, self._clock = context.store, context.work, context.clock
 
     async def run_once(self) -> int:
         """One pass over all queues; returns how many alarms are new."""

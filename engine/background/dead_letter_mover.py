@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 
 from engine.background.dead_letter_names import DeadLetterNames, not_named
 from engine.background.summary import Summary
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.model.trace_event import DEAD_LETTERED
 from engine.service import Service
 
@@ -55,34 +54,17 @@ def dead_letter_name(queue: QueueSpec) -> QueueName:
     return queue.dead_letter
 
 
-@dataclass(frozen=True, slots=True)
-class MoverContext:
-    """The parts of the engine that movers use. `refresh` reads the catalog again; `on_moved` reports messages that are
-    in another queue now; `leads`: whether this engine is the leader, which also finds rejected messages without a
-    notification; `names`: which dead-letter queues may be used."""
-
-    make: MakeTable
-    catalog: Callable[[], QueueCatalog]
-    refresh: Callable[[], Awaitable[None]]
-    on_moved: Callable[[CommitReport], None]
-    leads: Callable[[], bool]
-    names: DeadLetterNames = field(default_factory=DeadLetterNames)
-
-
 class DeadLetterMover(Service):
-    """See the module."""
+    """See the module. The leader also finds rejected messages without a notification. `make` creates a dead-letter
+    queue; `names`: which of them may be used."""
 
-    def __init__(
-        self,
-        queue: QueueSpec,
-        context: WorkContext,
-        mover: MoverContext,
-    ) -> None:
-        super().__init__(f"dead letters of {queue.name}", context.logger)
+    def __init__(self, queue: QueueSpec, context: QueueContext, make: MakeTable, names: DeadLetterNames) -> None:
+        super().__init__(f"dead letters of {queue.name}", context.engine.logger)
         self.queue = queue
-        self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
-        self._context = mover
+        self._make, self._names = make, names
+        self._engine, self._store, self._work = context.engine.host, context.engine.store, context.work
+        self._clock, self._jitter = context.engine.clock, context.engine.jitter
+        self._metrics, self._trace = context.metrics, context.trace
         self._requested = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is not tried again
         self._pauses = DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE)
@@ -122,7 +104,7 @@ class DeadLetterMover(Service):
             self._skipped_locked = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
             # Once a message is moved, the next one with its key may be delivered.
             blocked = {self.queue.name} if self.queue.options.order_key is not None else set()
-            self._context.on_moved(CommitReport(touched=frozenset((dead.name, *blocked))))
+            self._engine.committed(CommitReport(touched=frozenset((dead.name, *blocked))))
             if len(ids) < MOVE_MAX or self._skipped_locked:
                 return moved
         return moved
@@ -141,7 +123,7 @@ class DeadLetterMover(Service):
         name = dead_letter_name(self.queue)
         if name == self.queue.name:
             raise EngineError(f"'{name.table}' cannot be its own dead-letter queue: ALTER QUEUE ... SET (dead_letter)")
-        if (dead := self._context.catalog().get(name)) is not None:
+        if (dead := self._engine.catalog.get(name)) is not None:
             self._check_role(dead)
             await self._check_name()
             return dead
@@ -159,18 +141,19 @@ class DeadLetterMover(Service):
             raise EngineError(f"'{name}' is fed from its topic: name another queue with the option dead_letter")
 
     async def _check_name(self) -> None:
-        if not await self._work.run(self._context.names.allows(self.queue, self._context.catalog())):
+        if not await self._work.run(self._names.allows(self.queue, self._engine.catalog)):
             raise EngineError(not_named(self.queue.name, dead_letter_name(self.queue)))
 
     async def _make_target(self, name: QueueName) -> QueueSpec:
         try:
-            await self._context.make(self.queue, name)
+            await self._make(self.queue, name)
             self._logger.info("made the dead-letter queue %s", name)
         except BackendError as error:
             if error.errno != _EXISTS:
                 raise
-        await self._context.refresh()
-        catalog = self._context.catalog()
+        # Shielded: where the queue is gone, the refresh closes the mover that called it.
+        await asyncio.shield(asyncio.ensure_future(self._engine.catalog_changed()))
+        catalog = self._engine.catalog
         if (dead := catalog.get(name)) is not None:
             return dead
         why = catalog.rejected.get(name, "there is a table of that name that is no queue")
@@ -209,7 +192,7 @@ class DeadLetterMover(Service):
             if self._stopping.is_set():
                 return
             wait = self._period
-            if notified or self._context.leads():
+            if notified or self._engine.leads:
                 wait = await self._pass()
             wait = min(wait, self._report())
 

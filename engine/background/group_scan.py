@@ -7,41 +7,22 @@ start makes sure that the table of groups exists, so that CREATE QUEUE is answer
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from engine.clock import Jitter
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.groups import FindQueue, GroupKey
+from engine.model.groups import GroupKey
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
-from engine.store.base import MessageStore
 
 _PERIOD_SECONDS_MIN = 1.0  # as the purger's
-
-
-@dataclass(frozen=True, slots=True)
-class GroupScanContext:
-    """The parts of the engine that a scan uses. `find` looks a queue up, `leads`: whether this engine scans for its
-    neighbours too, `committed` is called with the queues that got messages."""
-
-    store: MessageStore
-    work: DatabaseWork
-    jitter: Jitter
-    logger: logging.Logger
-    find: FindQueue
-    leads: Callable[[], bool]
-    committed: Callable[[CommitReport], None]
 
 
 class GroupScan(Service):
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, group: GroupKey, context: GroupScanContext) -> None:
+    def __init__(self, queue: QueueSpec, group: GroupKey, context: EngineContext) -> None:
         super().__init__(f"group scan of {queue.name}", context.logger)
         self.queue, self.group = queue, group
         self._context = context
@@ -67,14 +48,14 @@ class GroupScan(Service):
 
     async def run_once(self) -> int:
         """Complete the groups that are done. Returns how many. Raises BackendError."""
-        store, work = self._context.store, self._context.work
+        store, work, host = self._context.store, self._context.work, self._context.host
         completed, after = 0, ""
         while not self._stopping.is_set():
             page = await work.run(store.read_groups(self.group, after))
             for value in page.done:
-                sent = await work.run(store.complete_group(self.group, value, self._context.find))
+                sent = await work.run(store.complete_group(self.group, value, lambda name: host.catalog.get(name)))
                 if sent:
-                    self._context.committed(CommitReport(touched=frozenset(sent)))
+                    host.committed(CommitReport(touched=frozenset(sent)))
                     completed += 1
             if page.last is None:
                 break
@@ -87,7 +68,7 @@ class GroupScan(Service):
         await self._pause(self._period * (self._context.jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
             try:
-                if self._context.leads():
+                if self._context.host.leads:
                     await self.run_once()
                 self._failing = False
             except BackendError as error:

@@ -15,11 +15,10 @@ take themselves for the leader, do not wait for each other: a batch skips rows t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.background.pace import DeletingPace
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
@@ -44,14 +43,12 @@ class Purger(Service):
     def __init__(
         self,
         queue: QueueSpec,
-        context: WorkContext,
-        leads: Callable[[], bool] = lambda: True,
+        context: QueueContext,
     ) -> None:
-        super().__init__(f"purger of {queue.name}", context.logger)
+        super().__init__(f"purger of {queue.name}", context.engine.logger)
         self.queue = queue
-        self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._jitter, self._metrics = context.jitter, context.metrics
-        self._leads = leads
+        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
+        self._jitter, self._metrics, self._engine = context.engine.jitter, context.metrics, context.engine.host
         self._failing = False
         self._pace = DeletingPace()
         self._reported_refusal = ""
@@ -97,9 +94,9 @@ class Purger(Service):
         # The jitter is 2/3 to 4/3; scaled to 0 to 1 of the period.
         await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
-            if self._leads():
+            if self._engine.leads:
                 await self._pass()
-            if not (self._pace.behind and self._leads()):
+            if not (self._pace.behind and self._engine.leads):
                 await self._pause(self._period)
 
     async def _pass(self) -> None:

@@ -12,11 +12,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.errors import BackendError
 from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
-from engine.store.base import LeasedMessage, MessageStore
+from engine.store.base import LeasedMessage
 from engine.store.census import Census
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
@@ -38,8 +37,8 @@ class Survey:
 class Surveyor:
     """See the module. Made inside a running event loop."""
 
-    def __init__(self, store: MessageStore, work: DatabaseWork, clock: Clock) -> None:
-        self._store, self._work, self._clock = store, work, clock
+    def __init__(self, context: EngineContext) -> None:
+        self._store, self._work, self._clock = context.store, context.work, context.clock
         self._turns = asyncio.Semaphore(SURVEYS_AT_ONCE)
         self._running: dict[QueueName, asyncio.Task[Survey]] = {}
         self._taken: dict[QueueName, tuple[float, Survey]] = {}

@@ -8,10 +8,8 @@ another session uses the table for longer; then it is tried again. Adopted table
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 
+from engine.context import EngineContext
 from engine.model.errors import LOCKED, BackendError, BackendUnavailable
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.queue import QueueName, QueueSpec, lacks_tokens
@@ -21,24 +19,12 @@ PERIOD_SECONDS = 60.0
 """How often it is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpgraderContext:
-    """The parts of the engine that the upgrader uses. `add_column`: to that queue's table. `on_changed`: called after
-    tables were changed."""
-
-    queues: Callable[[], Iterable[QueueSpec]]
-    leads: Callable[[], bool]
-    add_column: Callable[[QueueSpec], Awaitable[None]]
-    on_changed: Callable[[], Awaitable[None]]
-    first_seconds: float
-
-
 class TableUpgrader(Service):
-    """See the module."""
+    """See the module. `first_seconds`: until the first try."""
 
-    def __init__(self, context: UpgraderContext, logger: logging.Logger) -> None:
-        super().__init__("table upgrader", logger)
-        self._context = context
+    def __init__(self, context: EngineContext, first_seconds: float = 0.0) -> None:
+        super().__init__("table upgrader", context.logger)
+        self._store, self._engine, self._first_seconds = context.store, context.host, first_seconds
         self._requested = asyncio.Event()
         self._reported: set[tuple[QueueName, str]] = set()
 
@@ -48,19 +34,19 @@ class TableUpgrader(Service):
     async def run_once(self) -> int:
         """Try every table that lacks the column; returns how many have got it."""
         count = 0
-        for queue in [one for one in self._context.queues() if lacks_tokens(one)]:
-            if not self._stopping.is_set() and self._context.leads():
+        for queue in [one for one in self._engine.catalog if lacks_tokens(one)]:
+            if not self._stopping.is_set() and self._engine.leads:
                 count += await self._upgraded(queue)
         if count:
             try:
-                await self._context.on_changed()
+                await self._engine.catalog_changed()
             except BackendError as error:
                 self._logger.warning("reading the catalog failed: %s", error)
         return count
 
     async def _upgraded(self, queue: QueueSpec) -> bool:
         try:
-            await self._context.add_column(queue)
+            await self._store.add_tokens(queue)
         except BackendError as error:
             self._report(queue, error)
             return False
@@ -83,7 +69,7 @@ class TableUpgrader(Service):
             )
 
     async def _run(self) -> None:
-        seconds = self._context.first_seconds
+        seconds = self._first_seconds
         while not self._stopping.is_set():
             try:
                 await asyncio.wait_for(self._requested.wait(), seconds)

@@ -14,11 +14,10 @@ started again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from engine.clock import Clock
+from engine.context import EngineContext
 from engine.delivery.message_manager import MessageManager
 from engine.service import Service
 
@@ -45,11 +44,10 @@ class Watchdog(Service):
         self,
         managers: Callable[[], Iterable[MessageManager]],
         others: Callable[[], Iterable[Service]],
-        clock: Clock,
-        logger: logging.Logger,
+        context: EngineContext,
     ) -> None:
-        super().__init__("watchdog", logger)
-        self._managers, self._others, self._clock = managers, others, clock
+        super().__init__("watchdog", context.logger)
+        self._managers, self._others, self._clock = managers, others, context.clock
         self._observations: dict[MessageManager, _Observation] = {}
 
     async def run_once(self) -> int:

@@ -1,12 +1,13 @@
-"""The dependencies of a queue's parts, each set of them as one value: no constructor has a dozen parameters."""
+"""What the parts of one queue share, each set of it as one value."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from engine.clock import Clock, DatabaseTime, Jitter
+from engine.clock import DatabaseTime
+from engine.context import EngineContext
 from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.filter_shares import FilterShares
@@ -16,29 +17,60 @@ from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.leases.expired_leases import ExpiredLeases
 from engine.leases.lease_alarms import LeaseAlarms
-from engine.model.queue import Message, MessageId
-from engine.store.base import MessageStore, Release
+from engine.model.queue import Message, MessageId, QueueName
+from engine.store.base import Release
 from engine.traces import QueueTrace
 
 
 @dataclass(frozen=True, slots=True)
-class WorkContext:
-    """Common dependencies of all services of a queue: delivery, purge, dead letters."""
+class QueueContext:
+    """Of all services of a queue: delivery, purge, dead letters. `work`: the engine's, with a `waiting` of the queue's
+    own."""
 
-    store: MessageStore
+    engine: EngineContext
     work: DatabaseWork
-    clock: Clock
-    jitter: Jitter
     metrics: QueueMetrics
-    logger: logging.Logger
     trace: QueueTrace
+
+    @classmethod
+    def of(cls, engine: EngineContext, queue: QueueName) -> QueueContext:
+        """Of a queue that begins."""
+        return cls(engine, engine.work.for_queue(), QueueMetrics(), QueueTrace(engine.traces, queue))
+
+
+class DeliveryHost(Protocol):
+    """The queue's manager, as its receiver sets call it."""
+
+    def wake(self) -> None:
+        """Start a pass: there is something to do."""
+        ...
+
+    def on_orphaned(self, messages: Sequence[Message]) -> None:
+        """These were leased for a receiver that can no longer take them."""
+        ...
+
+    def on_leased(self, ids: Collection[MessageId]) -> None:
+        """These were leased, so no other receiver set need try."""
+        ...
+
+    def note_due(self, monotonic: float) -> None:
+        """A lease runs out at that time."""
+        ...
+
+    def on_abandoned(self, leases: Sequence[Release]) -> None:
+        """These may have been leased, and the pass that was to hand them out was cancelled."""
+        ...
+
+    def on_rejected(self) -> None:
+        """A claim has set messages aside for the dead-letter queue."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class QueueContext:
-    """Common dependencies of all receiver sets of a queue."""
+class DeliveryContext:
+    """Of all receiver sets of a queue."""
 
-    common: WorkContext
+    queue: QueueContext
     in_flight: InFlight[Subscription]
     isolated_delivery: IsolatedDelivery
     pause: ClaimPause
@@ -47,15 +79,4 @@ class QueueContext:
     expired_leases: ExpiredLeases
     shares: FilterShares
     """Limits the time of polls without a match."""
-    wake: Callable[[], None]
-    """Starts a pass: there is something to do."""
-    on_orphaned: Callable[[Sequence[Message]], None]
-    """These were leased for a receiver that can no longer take them."""
-    on_leased: Callable[[Collection[MessageId]], None]
-    """These were leased, so no other receiver set need try."""
-    note_due: Callable[[float], None]
-    """A lease runs out at that time."""
-    on_abandoned: Callable[[Sequence[Release]], None]
-    """These may have been leased, and the pass that was to hand them out was cancelled."""
-    on_rejected: Callable[[], None]
-    """A claim has set messages aside for the dead-letter queue."""
+    host: DeliveryHost

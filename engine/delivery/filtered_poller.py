@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.poller import POLL_LIMIT_MAX, PollOutcome
 from engine.model.option_values import NS_PER_SECOND
@@ -45,14 +45,14 @@ class FilteredPoller:
     def __init__(
         self,
         condition: Condition,
-        context: WorkContext,
+        context: QueueContext,
         cache: MessageCache,
         conflicts: Conflicts,
         share: ReceiverSetShare,
     ) -> None:
         self.share = share
         self._condition, self._cache, self._conflicts = condition, cache, conflicts
-        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
         self._metrics = context.metrics
         self._span = SPAN_MIN
         self.reset()

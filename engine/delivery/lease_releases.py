@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.clock import DatabaseTime
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.delivery.in_flight import InFlight
 from engine.delivery.isolated_delivery import ConnectionLeases, IsolatedDelivery
 from engine.delivery.rechecker import Rechecker
@@ -64,20 +64,17 @@ class _PendingRelease:
 
 
 class LeaseReleases:
-    """See the module. One pass attempts everything that is due. `on_released`: messages of this queue are due again;
-    `on_rejected`: some of them are set aside."""
+    """See the module. One pass attempts everything that is due. `on_rejected`: called when messages were set aside."""
 
     def __init__(
         self,
-        context: WorkContext,
+        context: QueueContext,
         time: DatabaseTime,
-        on_released: Callable[[], None] = lambda: None,
         on_rejected: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_released, self._on_rejected = on_released, on_rejected
-        self._time = time
-        self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._metrics, self._logger = context.metrics, context.logger
+        self._time, self._on_rejected = time, on_rejected
+        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
+        self._metrics, self._logger, self._host = context.metrics, context.engine.logger, context.engine.host
         self._pending: list[_PendingRelease] = []
 
     def __len__(self) -> int:
@@ -137,7 +134,7 @@ class LeaseReleases:
             entry.released += released
             self._metrics.released += released
             if released:
-                self._on_released()
+                self._host.released(queue.name)
                 if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
                     self._on_rejected()
             complete = await self._all_released(queue, entry)

@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from engine.clock import DatabaseTime
 from engine.delivery.claim_pause import ClaimPause
-from engine.delivery.context import QueueContext, WorkContext
+from engine.delivery.context import DeliveryContext, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.in_flight import InFlight
 from engine.delivery.isolated_delivery import ConnectionLeases, IsolatedDelivery
@@ -74,18 +74,16 @@ class MessageManager(Service):
     def __init__(
         self,
         queue: QueueSpec,
-        context: WorkContext,
+        context: QueueContext,
         *,
-        on_stale_catalog: Callable[[], None],
-        on_released: Callable[[], None] = lambda: None,
         on_rejected: Callable[[], None] = lambda: None,
         limits: FilterLimits | None = None,
         shares: FilterShares | None = None,
     ) -> None:
-        super().__init__(f"manager of {queue.name}", context.logger)
-        clock = context.clock
+        super().__init__(f"manager of {queue.name}", context.engine.logger)
+        engine, clock = context.engine, context.engine.clock
         self.queue, self.metrics = queue, context.metrics
-        self._clock, self._on_stale_catalog = clock, on_stale_catalog
+        self._clock, self._engine, self.on_rejected = clock, engine.host, on_rejected
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._in_flight: InFlight[Subscription] = InFlight(lambda holder: holder.receiver)
         self._isolated_delivery = IsolatedDelivery(self._in_flight, clock)
@@ -93,8 +91,8 @@ class MessageManager(Service):
         self._connection_leases = ConnectionLeases(self._in_flight)
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
-        self.expired_leases = ExpiredLeases(queue.name, time, context.trace, context.store.last_receivers)
-        self._lease_releases = LeaseReleases(context, time, on_released, on_rejected)
+        self.expired_leases = ExpiredLeases(queue.name, time, context.trace, engine.store.last_receivers)
+        self._lease_releases = LeaseReleases(context, time, on_rejected)
         self._disconnects = DisconnectHandler(
             self._in_flight,
             self._rechecker,
@@ -107,7 +105,7 @@ class MessageManager(Service):
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._recent = RecentReceivers()
         self._wakeup = asyncio.Event()
-        self._context = QueueContext(
+        self._context = DeliveryContext(
             context,
             in_flight=self._in_flight,
             isolated_delivery=self._isolated_delivery,
@@ -116,12 +114,7 @@ class MessageManager(Service):
             alarms=self.alarms,
             expired_leases=self.expired_leases,
             shares=shares or FilterShares(clock),
-            wake=self._wake,
-            on_orphaned=self._release_orphans,
-            on_leased=self._leased,
-            note_due=self._note_due,
-            on_abandoned=self._release_abandoned,
-            on_rejected=on_rejected,
+            host=self,
         )
         self._receiver_sets = ReceiverSets(ReceiverSet(queue, self._context), clock, self._context.pause)
         self._limits = limits or FilterLimits()
@@ -132,7 +125,7 @@ class MessageManager(Service):
         self.passes = 0  # how many have ended
         self.average_seconds = 0.0
         """How long a pass takes, on average over the last of them."""
-        self._outage = Outage(queue.name, clock, context.logger)
+        self._outage = Outage(queue.name, clock, engine.logger)
 
     def __repr__(self) -> str:
         return (
@@ -195,7 +188,7 @@ class MessageManager(Service):
     def has_pending_work(self) -> bool:
         """Whether there is work that only passes can do, so that one of them should end soon. Not while it waits for
         its turn at the database, however many others come first."""
-        if self._end_error is not None or not self._subscriptions or self._context.common.work.waiting:
+        if self._end_error is not None or not self._subscriptions or self._context.queue.work.waiting:
             return False
         now = self._clock.monotonic()
         return self._pass_began is not None or any(receiver_set.starved(now) for receiver_set in self._receiver_sets)
@@ -239,7 +232,7 @@ class MessageManager(Service):
         """A commit added or rescheduled messages, perhaps only these `added`; whether that concerns a receiver here."""
         if concerned := self._receiver_sets.touched(added):
             self._outage.end_pause()
-            self._wake()
+            self.wake()
         return concerned
 
     def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
@@ -259,7 +252,7 @@ class MessageManager(Service):
         if unsure and here:
             self.uncertain()
         elif waited or (hits and full) or frees or self.queue.options.waits_for_settlement:
-            self._wake()
+            self.wake()
 
     def _may_free_receiver(self, ids: Sequence[MessageId]) -> bool:
         """Whether the end of these may free a receiver for a message that is to be handed out alone, or for others."""
@@ -276,7 +269,7 @@ class MessageManager(Service):
         if here and len(in_flight) < len(known) and self._kind is not IdKind.INTEGER:
             self.uncertain()
         if not renewed:
-            self._wake()
+            self.wake()
 
     def may_be_spent(self, ids: Iterable[MessageId]) -> bool:
         """Whether one of these, whose leases a commit has ended, may have no attempts left, and so be set aside: its
@@ -297,9 +290,9 @@ class MessageManager(Service):
             return False
         self.expired_leases.forget(known)
         self._isolated_delivery.settled(known)
-        self._note_due(due)
+        self.note_due(due)
         if full or (self._sleeps_until is not None and due < self._sleeps_until):
-            self._wake()
+            self.wake()
         return True
 
     def uncertain(self) -> None:
@@ -308,7 +301,7 @@ class MessageManager(Service):
             receiver_set.uncertain()
         self._rechecker.uncertain()
         self._isolated_delivery.uncertain()
-        self._wake()
+        self.wake()
 
     def reconfigure(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
@@ -319,7 +312,7 @@ class MessageManager(Service):
         for subscription in list(self._subscriptions):
             subscription.reconfigure(queue)
         self._outage.end_pause()  # perhaps it was the definition that failed
-        self._wake()
+        self.wake()
 
     async def open(self) -> None:
         self._end_error = self._end_error if self.running else None
@@ -371,25 +364,25 @@ class MessageManager(Service):
         releases = self._disconnects.closed(self.queue, subscription, release=release)
         if releases is None:
             return
-        self._wake()
+        self.wake()
         if self.running and self._outage.error is None:
             await asyncio.wait(releases, timeout=_CLOSE_WAIT_SECONDS)
 
-    def _release_orphans(self, messages: Sequence[Message]) -> None:
+    def on_orphaned(self, messages: Sequence[Message]) -> None:
         """Leased, but their receiver ended, or the table changed, meanwhile."""
         self._lease_releases.add([release_of(message) for message in messages], counted=False)
 
-    def _release_abandoned(self, leases: Sequence[Release]) -> None:
+    def on_abandoned(self, leases: Sequence[Release]) -> None:
         """Perhaps leased, and the pass that was to hand them out was cancelled."""
         self._lease_releases.add(leases, counted=False, unconfirmed=True)
-        self._wake()
+        self.wake()
 
-    def _leased(self, ids: Collection[MessageId]) -> None:
+    def on_leased(self, ids: Collection[MessageId]) -> None:
         if self._receiver_sets.filtered:
             for receiver_set in self._receiver_sets:
                 receiver_set.leased(ids)
 
-    def _note_due(self, monotonic: float) -> None:
+    def note_due(self, monotonic: float) -> None:
         for receiver_set in self._receiver_sets:
             receiver_set.note_due(monotonic)
 
@@ -451,13 +444,13 @@ class MessageManager(Service):
         try:
             await receiver_set.step(result)
         except BackendError as error:
-            if not await is_condition_error(error, receiver_set, self._context.common):
+            if not await is_condition_error(error, receiver_set, self._context.queue):
                 raise
             self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.polled = True
             receiver_set.end(error)
             if error.errno in _STALE_CATALOG_ERRNOS:
-                self._on_stale_catalog()
+                self._engine.request_refresh()
         if result.sent > sent:
             self._deliveries += 1
             receiver_set.last_delivery = self._deliveries
@@ -487,11 +480,11 @@ class MessageManager(Service):
         for receiver_set in self._receiver_sets:
             receiver_set.failed()
         if isinstance(error, LeaseUnknown):
-            self._release_abandoned(error.leases)
+            self.on_abandoned(error.leases)
         self._outage.failed(error)
         self._end_drained_by_outage()
         if error.errno in _STALE_CATALOG_ERRNOS:
-            self._on_stale_catalog()
+            self._engine.request_refresh()
 
     def _end_drained_by_outage(self) -> None:
         assert self._outage.error is not None
@@ -499,6 +492,9 @@ class MessageManager(Service):
             receiver_set.end_drained_with(self._outage.error)
 
     # --- time
+
+    def wake(self) -> None:
+        self._wakeup.set()
 
     def _wake(self) -> None:
         self._wakeup.set()

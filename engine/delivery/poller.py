@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
 from engine.store.base import PollResult
@@ -44,8 +44,8 @@ class PollOutcome:
 class Poller:
     """See the module. One pass is one poll: `run_once`, or `start`, a poll by the caller, and `finish` or `failed`."""
 
-    def __init__(self, context: WorkContext, cache: MessageCache, conflicts: Conflicts) -> None:
-        self._store, self._work, self._clock = context.store, context.work, context.clock
+    def __init__(self, context: QueueContext, cache: MessageCache, conflicts: Conflicts) -> None:
+        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
         self._cache, self._conflicts, self._metrics = cache, conflicts, context.metrics
         self._requested = False
         self._in_progress = False

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.clock import Clock
 from engine.delivery.claim_pause import ClaimPause
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.delivery.receivers import ReceiverSet
 from engine.model.errors import BackendError, is_transient
 from engine.model.queue import Condition
@@ -107,7 +107,7 @@ class ReceiverSets:
         return now < self._rest_known_until
 
 
-async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, context: WorkContext) -> bool:
+async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, context: QueueContext) -> bool:
     """Whether the error of a receiver set's step is one of its condition: it occurs again, and a poll of the same queue
     without the condition succeeds. Raises BackendError where that fails, too.
 
@@ -115,7 +115,7 @@ async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, con
     """
     if receiver_set.condition is None or is_transient(error) or error.errno == NO_SUCH_INDEX:
         return False
-    await context.work.run(context.store.poll(receiver_set.queue, 1))
+    await context.work.run(context.engine.store.poll(receiver_set.queue, 1))
     try:
         await receiver_set.retry()
     except BackendError as again:

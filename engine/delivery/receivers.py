@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from engine.delivery.cache import CONFIRM_SECONDS, AddedIds, MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import QueueContext
+from engine.delivery.context import DeliveryContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.isolated_delivery import NO_SPLIT, ReceiverSplit
@@ -53,14 +53,14 @@ class PassResult:
 class ReceiverSet:
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, context: QueueContext, condition: Condition | None = None) -> None:
-        common = context.common
+    def __init__(self, queue: QueueSpec, context: DeliveryContext, condition: Condition | None = None) -> None:
+        common, engine = context.queue, context.queue.engine
         self.queue = queue
         self.condition = condition
         self.mode = Mode.IDLE
         self.last_delivery = 0
         """When it last got messages, as a number that the manager counts up."""
-        self._clock, self._wake, self._on_orphaned = common.clock, context.wake, context.on_orphaned
+        self._clock, self._host = engine.clock, context.host
         self._takes_added = condition is None and queue.takes_added
         self._added = AddedIds()
         self._cache = MessageCache(queue.options.cache_size)
@@ -72,13 +72,13 @@ class ReceiverSet:
         if condition is None:
             self._poller = Poller(common, cache, conflicts)
         else:
-            share = ReceiverSetShare(context.shares, common.clock)
+            share = ReceiverSetShare(context.shares, engine.clock)
             self._poller = FilteredPoller(condition, common, cache, conflicts, share)
         self._sender = Sender(context, cache, conflicts, condition)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._ack_waits: Counter[int | None] = Counter()  # of the receivers
-        self._bounded = BoundedResults(common.clock, context.wake)
+        self._bounded = BoundedResults(engine.clock, context.host.wake)
         self._awaiting_poll: list[Subscription] = []  # results that the current poll answers
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class ReceiverSet:
         """It waits for a batch."""
         self._waiting.pop(subscription, None)
         self._waiting[subscription] = None
-        self._wake()
+        self._host.wake()
 
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
@@ -168,7 +168,7 @@ class ReceiverSet:
         """These ended; returns how many of them waited here or were being claimed."""
         if self._added.discard(ids):
             self._poll_for_added()
-            self._wake()
+            self._host.wake()
         self._conflicts.remove(ids)
         self._on_slot_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
@@ -407,7 +407,7 @@ class ReceiverSet:
 
     def _on_sent(self, result: PassResult, sent: SendResult) -> None:
         result.sent += sent.handed_out
-        self._on_orphaned(sent.orphans)
+        self._host.on_orphaned(sent.orphans)
         for subscription in sent.receivers:
             if not subscription.waiting:
                 self._waiting.pop(subscription, None)

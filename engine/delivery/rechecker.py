@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.delivery.context import WorkContext
+from engine.delivery.context import QueueContext
 from engine.delivery.in_flight import InFlight
 from engine.delivery.poller import POLL_SECONDS_MAX
 from engine.delivery.subscription import Subscription
@@ -39,8 +39,8 @@ _CHUNK = 1000  # ids in one query, as in a claim
 class Rechecker:
     """See the module."""
 
-    def __init__(self, context: WorkContext, in_flight: InFlight[Subscription]) -> None:
-        self._store, self._work, self._clock = context.store, context.work, context.clock
+    def __init__(self, context: QueueContext, in_flight: InFlight[Subscription]) -> None:
+        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
         self._in_flight, self._metrics, self._trace = in_flight, context.metrics, context.trace
         self._uncertain = False
         self._requested: dict[MessageId, bool] = {}  # whether its lease was only renewed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
-from engine.delivery.context import QueueContext
+from engine.delivery.context import DeliveryContext
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Batch, Message
 from engine.store.base import Release
@@ -18,8 +18,8 @@ from engine.store.base import Release
 class SendTimes:
     """See the module. For one receiver."""
 
-    def __init__(self, context: QueueContext) -> None:
-        self._context, self._clock = context, context.common.clock
+    def __init__(self, context: DeliveryContext) -> None:
+        self._context, self._clock = context, context.queue.engine.clock
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of the batch ends, renewals aside."""
@@ -32,10 +32,10 @@ class SendTimes:
             return ()
         expired = [at for at in range(len(batch.messages)) if self._is_expired(holder, batch, at)]
         if expired:
-            messages, common = [batch.messages[at] for at in expired], self._context.common
-            self._context.on_orphaned(messages)
-            self._context.wake()
-            common.logger.info("%d messages were not sent, their leases were over", len(expired))
+            logger = self._context.queue.engine.logger
+            self._context.host.on_orphaned([batch.messages[at] for at in expired])
+            self._context.host.wake()
+            logger.info("%d messages were not sent, their leases were over", len(expired))
         return expired
 
     def _is_expired(self, holder: Hashable, batch: Batch, at: int) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import QueueContext
+from engine.delivery.context import DeliveryContext
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
@@ -137,17 +137,16 @@ class Sender:
     """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
 
     def __init__(
-        self, queue: QueueContext, cache: MessageCache, conflicts: Conflicts, condition: Condition | None
+        self, context: DeliveryContext, cache: MessageCache, conflicts: Conflicts, condition: Condition | None
     ) -> None:
-        context = queue.common
-        self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
+        queue, engine = context.queue, context.queue.engine
+        self._store, self._work, self._clock = engine.store, queue.work, engine.clock
+        self._jitter, self._metrics, self._trace = engine.jitter, queue.metrics, queue.trace
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
-        self._in_flight, self._alarms, self._pause, self._time = queue.in_flight, queue.alarms, queue.pause, queue.time
-        self._isolated_delivery = queue.isolated_delivery
-        self._expired_leases = queue.expired_leases
-        self._note_due, self._on_leased = queue.note_due, queue.on_leased
-        self._on_abandoned, self._on_rejected = queue.on_abandoned, queue.on_rejected
+        self._in_flight, self._alarms, self._pause = context.in_flight, context.alarms, context.pause
+        self._time, self._host = context.time, context.host
+        self._isolated_delivery = context.isolated_delivery
+        self._expired_leases = context.expired_leases
         self._pending_claim: _PendingClaim | None = None
         self._settled_in_pass: set[MessageId] | None = None  # since the keys of the pass were taken; None: no pass
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM_SIZE
@@ -341,9 +340,9 @@ class Sender:
             return
         error = done.exception()
         if isinstance(error, LeaseUnknown):
-            self._on_abandoned(error.leases)
+            self._host.on_abandoned(error.leases)
         elif error is None and (claim := claim_of(done.result()[0])) is not None:
-            self._on_abandoned([release_of(message) for message in claim.messages])
+            self._host.on_abandoned([release_of(message) for message in claim.messages])
 
     def _leased(self, claim: Claim, pending: _PendingClaim, began: float) -> ClaimedMessages:
         now, leased = self._clock.monotonic(), {}
@@ -358,7 +357,7 @@ class Sender:
         claimed = {message.id for message in claim.messages}
         assert claimed <= set(ids), "the store leased what it was not asked for"
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
-        self._on_leased(claimed)
+        self._host.on_leased(claimed)
         self._time.observe_time(claim.now_ns)
         self._trace.observe_time(claim.now_ns)
         now = self._clock.monotonic()
@@ -367,7 +366,7 @@ class Sender:
             self._pause.begin(claim.limit_wait)
         if claim.rejected:
             self._trace.note(REJECTED, tuple(claim.rejected), reason="delivered max_attempts times")
-            self._on_rejected()
+            self._host.on_rejected()
         self._conflicts.remove(claimed)
         self._conflicts.remove(claim.rejected)
         if len(claimed) < len(ids):
@@ -429,7 +428,7 @@ class Sender:
             return 0
         messages, now = [claimed.message for claimed in batch], self._clock.monotonic()
         self._in_flight.add(subscription, [(claimed.message, claimed.deadline) for claimed in batch], now)
-        self._note_due(min([claimed.deadline for claimed in batch]))
+        self._host.note_due(min([claimed.deadline for claimed in batch]))
         if subscription.queue.options.alarm_after_ns:
             self._alarms.leased(messages, subscription.request, now)
         self._expired_leases.leased(messages)

@@ -7,10 +7,10 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from engine.background.pace import DeletingPace
-from engine.history.writer import HistoryContext
+from engine.context import EngineContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueCatalog, QueueName
@@ -37,18 +37,11 @@ def retention_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
 
 
 class HistoryCleaner(Service):
-    """See the module. `leads`: whether this one of several engines on the database is the one that deletes."""
+    """See the module."""
 
-    def __init__(
-        self,
-        context: HistoryContext,
-        catalog: Callable[[], QueueCatalog],
-        leads: Callable[[], bool],
-        period_seconds: float,
-    ) -> None:
+    def __init__(self, context: EngineContext, period_seconds: float) -> None:
         super().__init__("cleaner of histories", context.logger)
-        self._context, self._catalog, self._leads = context, catalog, leads
-        self._period = period_seconds
+        self._context, self._period = context, period_seconds
         self._empty: dict[str, float] = {}  # when a database had no events, while none are written there
         self._pace = DeletingPace()
         self._problems: dict[str, str] = {}
@@ -59,7 +52,7 @@ class HistoryCleaner(Service):
 
     async def run_once(self) -> int:
         """Delete old events. Returns how many were deleted."""
-        topics, now = self._catalog().topics.values(), self._context.clock.monotonic()
+        topics, now = self._context.host.catalog.topics.values(), self._context.clock.monotonic()
         self._empty = {database: at for database, at in self._empty.items() if now - at < _RECHECK_SECONDS}
         recorded = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
         deleted = 0
@@ -83,7 +76,7 @@ class HistoryCleaner(Service):
 
     async def _clean(self, queue: QueueName) -> int:
         context, deleted = self._context, 0
-        while (older_ns := retention_ns(queue, self._catalog())) is not None and not self._stopping.is_set():
+        while (older_ns := retention_ns(queue, self._context.host.catalog)) is not None and not self._stopping.is_set():
             began = context.clock.monotonic()
             step = await context.work.run(context.store.traces.clean(queue, older_ns, self._pace.batch))
             deleted += step.deleted
@@ -105,5 +98,5 @@ class HistoryCleaner(Service):
     async def _run(self) -> None:
         while not self._stopping.is_set():
             await self._pause(self._period)
-            if self._leads() and not self._stopping.is_set():
+            if self._context.host.leads and not self._stopping.is_set():
                 await self.run_once()

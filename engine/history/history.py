@@ -6,16 +6,16 @@ Only topics with the option trace_keep have one. Without such a topic this only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
+from engine.context import EngineContext
 from engine.history.cleaner import HistoryCleaner
-from engine.history.writer import HistoryContext, HistoryState, HistoryWriter
+from engine.history.writer import HistoryState, HistoryWriter
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueCatalog, QueueName
 from engine.model.trace_event import TraceEvent
 from engine.service import Service
-from engine.traces import Traces
 
 OF_MESSAGE_MAX = 1000
 """Events of one message that are read."""
@@ -27,20 +27,12 @@ CLEANING_PERIODS = 12
 class History:
     """See the module."""
 
-    def __init__(
-        self,
-        context: HistoryContext,
-        traces: Traces,
-        leads: Callable[[], bool],
-        retention_seconds: float,
-    ) -> None:
-        self._context, self._traces = context, traces
-        self._catalog = QueueCatalog()
+    def __init__(self, context: EngineContext, retention_seconds: float) -> None:
+        self._context, self._traces = context, context.traces
         self._recorded: dict[QueueName, QueueName] = {}
         self._unread: dict[str, str] = {}  # why the events of a database could not be read
         self._writer = HistoryWriter(context)
-        period = retention_seconds * CLEANING_PERIODS
-        self._cleaner = HistoryCleaner(context, lambda: self._catalog, leads, period)
+        self._cleaner = HistoryCleaner(context, retention_seconds * CLEANING_PERIODS)
         self._checking: asyncio.Task[None] | None = None
 
     @property
@@ -50,7 +42,6 @@ class History:
 
     def apply(self, catalog: QueueCatalog) -> None:
         """The catalog was read again."""
-        self._catalog = catalog
         self._recorded = {
             name: name for name, topic in catalog.topics.items() if topic.options.trace_keep_ns is not None
         }

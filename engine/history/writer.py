@@ -12,21 +12,18 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, is_transient
 from engine.model.queue import QueueName
 from engine.model.trace_event import TraceEvent, TraceRecord
 from engine.service import Service
-from engine.store.base import MessageStore
 
 BUFFER_MAX = 50_000
 """Events of one database that wait to be written: some seconds of a busy topic, and 10 MB."""
@@ -70,21 +67,10 @@ class _Buffer:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryContext:
-    """What the history needs from its engine. `process`: a name that no other process has or had."""
-
-    store: MessageStore
-    work: DatabaseWork
-    clock: Clock
-    logger: logging.Logger
-    process: str
-
-
 class HistoryWriter(Service):
     """See the module."""
 
-    def __init__(self, context: HistoryContext) -> None:
+    def __init__(self, context: EngineContext) -> None:
         super().__init__("writer of histories", context.logger)
         self._context = context
         self._buffers: dict[str, _Buffer] = {}
@@ -135,7 +121,7 @@ class HistoryWriter(Service):
     def _fill(self, buffer: _Buffer) -> bool:
         """Whether there is a batch to write: the one that failed, or a new one."""
         if not buffer.batch and buffer.records:
-            place, process = own_place(), self._context.process
+            place, process = own_place(), self._context.traces.process
             batch: list[TraceEvent] = []
             while buffer.records and len(batch) < BATCH_MAX:
                 record = buffer.records.popleft()

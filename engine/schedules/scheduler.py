@@ -18,17 +18,16 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.clock import Clock, DatabaseTime
-from engine.database_work import DatabaseWork
+from engine.clock import DatabaseTime
+from engine.context import EngineContext
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
     LATE_NS,
     InvalidSchedule,
@@ -41,7 +40,7 @@ from engine.schedules.bounds import LogRateLimiter, TokenBucket
 from engine.schedules.messages import insertion
 from engine.schedules.ticks import due
 from engine.service import Service
-from engine.store.schedule_store import ScheduleStore, Step, WaitingSchedule
+from engine.store.schedule_store import Step, WaitingSchedule
 
 BACKUP_SECONDS = 2.0
 """How much later than the leader the others send: longer than a tick takes on a busy database."""
@@ -64,20 +63,6 @@ _LOGGED_MAX = 5  # lines of the log in a minute, for each database and kind; the
 _LOG_SECONDS = 60.0
 _SOON = 0.001  # the shortest wait: the database's clock has steps of a millisecond
 _NO_SUCH_TABLE = 1146
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerContext:
-    """What the scheduler needs from its engine. `leads`: whether this engine, of several, sends; `sent` is called for
-    messages that were added."""
-
-    store: ScheduleStore
-    work: DatabaseWork
-    clock: Clock
-    logger: logging.Logger
-    catalog: Callable[[], QueueCatalog]
-    leads: Callable[[], bool]
-    sent: Callable[[CommitReport], None]
 
 
 @dataclass(slots=True)
@@ -117,7 +102,7 @@ class _Database:
 class Scheduler(Service):
     """See the module."""
 
-    def __init__(self, context: SchedulerContext) -> None:
+    def __init__(self, context: EngineContext) -> None:
         super().__init__("scheduler", context.logger)
         self._context = context
         self._databases: dict[str, _Database] = {}
@@ -181,7 +166,7 @@ class Scheduler(Service):
         context = self._context
         database.stale = False
         try:
-            read = await context.work.run(context.store.waiting(name))
+            read = await context.work.run(context.store.schedules.waiting(name))
         except BackendError as error:
             self._unread(name, database, error)
             return
@@ -200,7 +185,7 @@ class Scheduler(Service):
             self._logger.error("the schedules of database '%s' cannot be read, so they do not tick: %s", name, error)
 
     async def _send_due(self, name: str, database: _Database) -> None:
-        leads = self._context.leads()
+        leads = self._context.host.leads
         names = self._due(database, leads)
         if names and not leads:
             await self._read(name, database)
@@ -248,7 +233,7 @@ class Scheduler(Service):
         """Send these, in one transaction if that is possible."""
         context = self._context
         try:
-            read = await context.work.run(context.store.due(name, names))
+            read = await context.work.run(context.store.schedules.due(name, names))
         except BackendError as error:
             self._postpone(database, names)
             self._unread(name, database, error)
@@ -295,7 +280,7 @@ class Scheduler(Service):
         return Step(schedule, next_ns, sent[-1] if sent else None, messages, target)
 
     def _target(self, name: QueueName) -> QueueSpec | TopicSpec:
-        catalog = self._context.catalog()
+        catalog = self._context.host.catalog
         target = catalog.queues.get(name) or catalog.topics.get(name)
         if target is None:
             raise InvalidSchedule(f"'{name}' does not exist, or is no queue and no topic", _NO_SUCH_TABLE)
@@ -306,7 +291,7 @@ class Scheduler(Service):
     async def _take(self, name: str, database: _Database, steps: Sequence[Step]) -> None:
         context = self._context
         try:
-            advanced = await context.work.run(context.store.step(name, steps))
+            advanced = await context.work.run(context.store.schedules.step(name, steps))
         except BackendError as error:
             if is_transient(error):
                 self._postpone(database, [step.schedule.name.name for step in steps])
@@ -340,7 +325,7 @@ class Scheduler(Service):
             counts[step.messages.target] = counts.get(step.messages.target, 0) + len(step.messages.rows)
         if counts:
             counted = tuple((queue, "enqueued", count) for queue, count in counts.items())
-            self._context.sent(CommitReport(touched=frozenset(counts), counted=counted))
+            self._context.host.committed(CommitReport(touched=frozenset(counts), counted=counted))
 
     def _postpone(self, database: _Database, names: Iterable[str]) -> None:
         """Try these again later, with the rows of that time."""
@@ -359,7 +344,7 @@ class Scheduler(Service):
         if database.failed.allow(self._now):
             self._logger.error("schedule %s: its message cannot be sent, it is tried again: %s", name, error)
         try:
-            await self._context.work.run(self._context.store.note(name, problem))
+            await self._context.work.run(self._context.store.schedules.note(name, problem))
         except BackendError:
             waiting.logged_problem = ""  # the database is unreachable, or the table missing: the next try logs it
 
@@ -369,7 +354,7 @@ class Scheduler(Service):
         waits += [wait for log in (database.missed, database.failed) if (wait := log.wait(self._now)) is not None]
         if database.stale:
             waits.append(database.retry_at - now)
-        now_ns, leads = database.time.now_ns(), self._context.leads()
+        now_ns, leads = database.time.now_ns(), self._context.host.leads
         if now_ns is not None:
             later = self._later_ns(leads)
             waits += [

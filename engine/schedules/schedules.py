@@ -3,48 +3,21 @@ sends their messages."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, is_transient
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import SCHEDULES_TABLE, Schedule, ScheduleName, Unreadable, schedules_table
-from engine.schedules.scheduler import Scheduler, SchedulerContext
+from engine.schedules.scheduler import Scheduler
 from engine.service import Service
-from engine.store.schedule_store import ScheduleStore
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulesContext:
-    """What schedules need from their engine. `sends`: whether this process sends at all; another process of the same
-    proxy may do so. `refresh`: reads the catalog again, here and at the other processes."""
-
-    scheduler: SchedulerContext
-    sends: bool
-    refresh: Callable[[], Awaitable[None]]
-
-    @property
-    def store(self) -> ScheduleStore:
-        return self.scheduler.store
-
-    @property
-    def work(self) -> DatabaseWork:
-        return self.scheduler.work
-
-    @property
-    def clock(self) -> Clock:
-        return self.scheduler.clock
 
 
 class Schedules:
-    """See the module."""
+    """See the module. `sends`: whether this process sends at all; another process of the same proxy may do so."""
 
-    def __init__(self, context: SchedulesContext) -> None:
-        self._context = context
-        self._scheduler = Scheduler(context.scheduler) if context.sends else None
+    def __init__(self, context: EngineContext, *, sends: bool) -> None:
+        self._context, self._store = context, context.store.schedules
+        self._scheduler = Scheduler(context) if sends else None
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -77,16 +50,16 @@ class Schedules:
 
     @property
     def _catalog(self) -> QueueCatalog:
-        return self._context.scheduler.catalog()
+        return self._context.host.catalog
 
     async def has_table(self, database: str) -> bool:
         """Whether a database has its table of schedules. Raises BackendError."""
-        return await self._context.work.run(self._context.store.exists(database))
+        return await self._context.work.run(self._store.exists(database))
 
     async def make_table(self, database: str) -> None:
         """Make a database's table of schedules. Raises BackendError."""
-        await self._context.work.run(self._context.store.make(database))
-        await self._context.refresh()
+        await self._context.work.run(self._store.make(database))
+        await self._context.host.catalog_changed()
 
     async def listed(self) -> list[Schedule | Unreadable]:
         """The schedules of all databases. A table that cannot be read has one row with the reason. Raises BackendError:
@@ -95,7 +68,7 @@ class Schedules:
         schedules: list[Schedule | Unreadable] = []
         for database in sorted(self._catalog.schedules):
             try:
-                schedules += await context.work.run(context.store.listed(database))
+                schedules += await context.work.run(self._store.listed(database))
             except BackendError as error:
                 if is_transient(error):
                     raise
@@ -111,12 +84,10 @@ class Schedules:
         if queue.database not in self._catalog.schedules:
             return
         try:
-            count = await context.work.run(context.store.forget(queue))
+            count = await context.work.run(self._store.forget(queue))
         except BackendError as error:
-            context.scheduler.logger.warning(
-                "the schedules of %s, which was dropped, are still there: %s", queue, error
-            )
+            context.logger.warning("the schedules of %s, which was dropped, are still there: %s", queue, error)
             return
         if count:
-            context.scheduler.logger.info("%s was dropped, and %d schedules with it", queue, count)
-            context.scheduler.sent(CommitReport(touched=frozenset((schedules_table(queue.database),))))
+            context.logger.info("%s was dropped, and %d schedules with it", queue, count)
+            context.host.committed(CommitReport(touched=frozenset((schedules_table(queue.database),))))

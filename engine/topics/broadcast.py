@@ -15,10 +15,9 @@ import asyncio
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.delivery.subscription import check_request, project
 from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
@@ -31,7 +30,6 @@ from engine.model.queue import (
     WaitMode,
 )
 from engine.model.topics import GroupPosition, to_check
-from engine.store.base import TopicStore
 
 PAGE = 1000
 """Messages read at once, and the most in a batch."""
@@ -42,21 +40,16 @@ POLL_SECONDS = 5.0
 """How often the log is polled without a reported commit: for messages written around the proxy, and for missing ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogContext:
-    """What readers of a topic need. `on_closed` is called when one has ended."""
-
-    log: TopicStore
-    work: DatabaseWork
-    clock: Clock
-    on_closed: Callable[[BroadcastReader], None]
-
-
 class BroadcastReader:
-    """See the module. Made by Topics.subscribe."""
+    """See the module. Made by Topics.subscribe. `on_closed` is called when it has ended."""
 
     def __init__(
-        self, topic: TopicSpec, request: SubscribeRequest, position: GroupPosition, context: LogContext
+        self,
+        topic: TopicSpec,
+        request: SubscribeRequest,
+        position: GroupPosition,
+        context: EngineContext,
+        on_closed: Callable[[BroadcastReader], None],
     ) -> None:
         check_request(request)
         self._pick, self.columns = project(topic, request.columns)
@@ -67,7 +60,7 @@ class BroadcastReader:
         self.sent = 0
         self.since_ns = 0
         self._position = position
-        self._context = context
+        self._context, self._on_closed = context, on_closed
         self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
         self._draining = request.wait_mode is WaitMode.NOWAIT
         self._until = context.clock.monotonic() + request.wait_seconds
@@ -144,7 +137,7 @@ class BroadcastReader:
         context = self._context
         if self._checks():
             self._check_at = context.clock.monotonic() + POLL_SECONDS
-            holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
+            holes = await context.work.run(context.store.topics.awaited(self.topic, self._position.holes))
             self._position = replace(self._position, holes=holes)
         room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
         while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
@@ -155,7 +148,7 @@ class BroadcastReader:
         while not self._over:
             if self._draining:  # it ends with what is visible now, and need not wait for what is missing
                 self._position = replace(self._position, holes=())
-            page = await context.work.run(context.log.read(self.topic, self._position, examined, condition))
+            page = await context.work.run(context.store.topics.read(self.topic, self._position, examined, condition))
             at_the_end, self._position = page.position == self._position, page.position
             self._read_ns = page.now_ns
             due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
@@ -175,7 +168,7 @@ class BroadcastReader:
         now_ns = self._context.clock.now_ns()
         due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
         ids = [id_ for _, id_ in due]
-        rows = await self._context.work.run(self._context.log.rows(self.topic, ids, self.request.condition))
+        rows = await self._context.work.run(self._context.store.topics.rows(self.topic, ids, self.request.condition))
         for _ in due:  # only now: what could not be read is read again
             heapq.heappop(self._postponed)
         return rows
@@ -225,7 +218,7 @@ class BroadcastReader:
     def _stop(self) -> None:
         self._over = True
         self._wakeup.set()
-        self._context.on_closed(self)
+        self._on_closed(self)
 
     def status(self) -> SubscriptionStatus:
         """One row of SHOW SUBSCRIPTIONS."""

@@ -8,14 +8,12 @@ begins with a walk from the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
-from engine.model.queue import QueueCatalog, QueueName, TopicSpec
+from engine.context import EngineContext
+from engine.model.queue import QueueName, TopicSpec
 from engine.model.topics import CompactionResult
-from engine.store.base import TopicStore
 
 WALK_AGAIN_SECONDS = 3600.0
 _WALKING_SHARE = 0.1  # of the time, at most, goes to walks from the beginning
@@ -37,10 +35,9 @@ class _Walk:
 class Compaction:
     """See the module."""
 
-    def __init__(
-        self, store: TopicStore, work: DatabaseWork, clock: Clock, catalog: Callable[[], QueueCatalog]
-    ) -> None:
-        self._store, self._work, self._clock, self._catalog = store, work, clock, catalog
+    def __init__(self, context: EngineContext) -> None:
+        self._store, self._work, self._clock = context.store.topics, context.work, context.clock
+        self._engine = context.host
         self._walks: dict[QueueName, _Walk] = {}
 
     def forget(self, topics: Container[QueueName]) -> None:
@@ -50,7 +47,7 @@ class Compaction:
     async def step(self, topic: TopicSpec, limit: int) -> CompactionResult:
         """Examine the next messages, up to `limit`, and delete what they supersede. Raises BackendError."""
         walk, began = self._walk(topic), self._clock.monotonic()
-        groups = tuple(self._catalog().groups_of(topic.name).values())
+        groups = tuple(self._engine.catalog.groups_of(topic.name).values())
         done = await self._work.run(self._store.compact(topic, groups, walk.place, limit))
         worked = walk.worked + min(self._clock.monotonic() - began, _STEP_SECONDS_MAX)
         walk = replace(walk, place=done.place, worked=worked)

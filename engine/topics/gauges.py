@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.background.surveyor import FRESH_SECONDS, SURVEY_SECONDS
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.errors import EngineError
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
 from engine.model.topics import GroupLag, TopicExtent
-from engine.store.base import TopicStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,8 @@ class Gauges:
 class TopicGauges:
     """See the module."""
 
-    def __init__(self, log: TopicStore, work: DatabaseWork, clock: Clock) -> None:
-        self._log, self._work, self._clock = log, work, clock
+    def __init__(self, context: EngineContext) -> None:
+        self._log, self._work, self._clock = context.store.topics, context.work, context.clock
         self._lock = asyncio.Lock()
         self._read_at = float("-inf")
         self._read = Gauges()

@@ -7,17 +7,14 @@ become rarer, because each makes other sessions wait for up to a second.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.topic_partitions import NO_GRACE, Grace, grace_of
-from engine.store.base import TopicStore
 
 _RARER_MAX = 12
 """Periods between two tries, at most: a minute, by default."""
@@ -46,15 +43,9 @@ class _State:
 class Partitioning:
     """See the module."""
 
-    def __init__(
-        self,
-        store: TopicStore,
-        work: DatabaseWork,
-        clock: Clock,
-        logger: logging.Logger,
-        period_seconds: float,
-    ) -> None:
-        self._store, self._work, self._clock, self._logger = store, work, clock, logger
+    def __init__(self, context: EngineContext, period_seconds: float) -> None:
+        self._store, self._work = context.store.topics, context.work
+        self._clock, self._logger = context.clock, context.logger
         self._period = period_seconds
         self._states: dict[QueueName, _State] = {}
 

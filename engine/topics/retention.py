@@ -10,20 +10,16 @@ deleted, for it may require that all be retained.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 from engine.background.pace import DeletingPace
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import QueueCatalog, QueueName, TopicSpec
+from engine.model.queue import QueueName, TopicSpec
 from engine.model.topics import CompactionResult, RetentionResult, may_be_group_of
 from engine.service import Service
-from engine.store.base import TopicStore
 from engine.topics.compaction import Compaction
 from engine.topics.partitioning import Partitioning
 
@@ -31,37 +27,20 @@ PERIOD_SECONDS = 5.0
 """Between two passes, unless the last one did not finish; the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionContext:
-    """`catalog`: the topics and groups as last read. `leads`: whether this one of several engines on the database is
-    the one that deletes."""
-
-    store: TopicStore
-    work: DatabaseWork
-    clock: Clock
-    jitter: Jitter
-    logger: logging.Logger
-    catalog: Callable[[], QueueCatalog]
-    leads: Callable[[], bool]
-    period_seconds: float = PERIOD_SECONDS
-
-
 class Retention(Service):
     """See the module."""
 
-    def __init__(self, context: RetentionContext) -> None:
+    def __init__(self, context: EngineContext, period_seconds: float = PERIOD_SECONDS) -> None:
         super().__init__("retention of topics", context.logger)
-        self._context = context
-        self._compaction = Compaction(context.store, context.work, context.clock, context.catalog)
-        self._partitioning = Partitioning(
-            context.store, context.work, context.clock, context.logger, context.period_seconds
-        )
+        self._context, self._period = context, period_seconds
+        self._compaction = Compaction(context)
+        self._partitioning = Partitioning(context, period_seconds)
         self._paces: dict[tuple[QueueName, str], DeletingPace] = {}
         self._problems: dict[QueueName, str] = {}
 
     def problem(self, topic: QueueName) -> str | None:
         """Why messages of a topic are not deleted; None where they are, or where another engine does that."""
-        known = self._context.catalog().topics.get(topic)
+        known = self._context.host.catalog.topics.get(topic)
         if known is None:
             return self._problems.get(topic)
         if known.options.deletes and (unreadable := self._unreadable_group(topic)):
@@ -71,7 +50,7 @@ class Retention(Service):
 
     async def run_once(self) -> int:
         """Delete messages beyond the retention. Returns how many were deleted."""
-        known = self._context.catalog().topics
+        known = self._context.host.catalog.topics
         topics = {name: topic for name, topic in known.items() if topic.options.deletes or topic.sequenced}
         self._paces = {key: pace for key, pace in self._paces.items() if key[0] in topics}
         self._compaction.forget(topics)
@@ -116,7 +95,7 @@ class Retention(Service):
     ) -> int:
         """Do a step until it leaves nothing, at most for one period. Returns how many messages were deleted."""
         clock, pace = self._context.clock, self._paces.setdefault(key, DeletingPace())
-        deadline, deleted = clock.monotonic() + self._context.period_seconds, 0
+        deadline, deleted = clock.monotonic() + self._period, 0
         while True:
             began = clock.monotonic()
             done = await step(pace.batch)
@@ -127,8 +106,8 @@ class Retention(Service):
             await self._pause(pace.rest(clock.monotonic() - began))
 
     async def _drop_partitions(self, topic: TopicSpec, lost: Counter[QueueName]) -> int:
-        groups = tuple(self._context.catalog().groups_of(topic.name).values())
-        deadline = self._context.clock.monotonic() + self._context.period_seconds
+        groups = tuple(self._context.host.catalog.groups_of(topic.name).values())
+        deadline = self._context.clock.monotonic() + self._period
 
         def ends() -> bool:
             return self._stopping.is_set() or self._context.clock.monotonic() >= deadline
@@ -145,28 +124,28 @@ class Retention(Service):
             )
 
     def _unreadable_group(self, topic: QueueName) -> str | None:
-        for name, reason in self._context.catalog().rejected.items():
+        for name, reason in self._context.host.catalog.rejected.items():
             if may_be_group_of(topic, name):
                 return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
         return None
 
     async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> RetentionResult:
         context = self._context
-        groups = tuple(context.catalog().groups_of(topic.name).values())
+        groups = tuple(context.host.catalog.groups_of(topic.name).values())
         grace = self._partitioning.grace(topic)
-        step = await context.work.run(context.store.retain(topic, groups, limit, grace))
+        step = await context.work.run(context.store.topics.retain(topic, groups, limit, grace))
         lost.update(step.lost)
         return step
 
     async def _number(self, topic: TopicSpec) -> RetentionResult:
-        numbered = await self._context.work.run(self._context.store.number(topic))
+        numbered = await self._context.work.run(self._context.store.topics.number(topic))
         return RetentionResult(0, numbered.more, {})
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
-        await self._pause(self._context.period_seconds * (self._context.jitter() - 2 / 3) * 1.5)
+        await self._pause(self._period * (self._context.jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
-            if self._context.leads():
+            if self._context.host.leads:
                 await self.run_once()
-            if not (self._context.leads() and any(pace.behind for pace in self._paces.values())):
-                await self._pause(self._context.period_seconds)
+            if not (self._context.host.leads and any(pace.behind for pace in self._paces.values())):
+                await self._pause(self._period)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
+from engine.context import EngineContext
 from engine.history.history import History
-from engine.history.writer import HistoryContext
 from engine.model.errors import EngineError, QueueNotFound
 from engine.model.queue import (
     QueueCatalog,
@@ -25,53 +21,20 @@ from engine.model.queue import (
 from engine.model.sequence import Sequencing
 from engine.model.topics import GroupLag, GroupPosition, SeekResult, TopicExtent
 from engine.service import Service
-from engine.store.base import MessageStore
-from engine.topics.broadcast import BroadcastReader, LogContext
+from engine.topics.broadcast import BroadcastReader
 from engine.topics.gauges import Gauges, TopicGauges
-from engine.topics.retention import Retention, RetentionContext
-from engine.traces import Traces
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsContext:
-    """What topics need from their engine. `work` bounds the concurrent database operations; `leads`: whether this
-    engine does the work that only one of several on the database must do."""
-
-    store: MessageStore
-    work: DatabaseWork
-    clock: Clock
-    jitter: Jitter
-    logger: logging.Logger
-    leads: Callable[[], bool]
-    retention_seconds: float
-    traces: Traces
+from engine.topics.retention import Retention
 
 
 class Topics:
-    """See the module."""
+    """See the module. `retention_seconds`: between two passes of the retention."""
 
-    def __init__(self, context: TopicsContext) -> None:
+    def __init__(self, context: EngineContext, retention_seconds: float) -> None:
+        self._context = context
         self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._gauges = TopicGauges(context.store.topics, context.work, context.clock)
-        self._catalog = QueueCatalog()
-        self.retention = Retention(
-            RetentionContext(
-                context.store.topics,
-                context.work,
-                context.clock,
-                context.jitter,
-                context.logger,
-                lambda: self._catalog,
-                context.leads,
-                context.retention_seconds,
-            )
-        )
-        self.history = History(
-            HistoryContext(context.store, context.work, context.clock, context.logger, context.traces.process),
-            context.traces,
-            context.leads,
-            context.retention_seconds,
-        )
+        self._gauges = TopicGauges(context)
+        self.retention = Retention(context, retention_seconds)
+        self.history = History(context, retention_seconds)
         """The stored history of messages. It is closed last, because everything else adds to it."""
         # By topic, the queues of the groups that may have streams: a commit must not cost more with each that has none.
         self._active_groups: dict[QueueName, dict[QueueName, None]] = {}
@@ -79,7 +42,6 @@ class Topics:
 
     def apply(self, catalog: QueueCatalog) -> None:
         """The catalog was read again: readers of dropped topics end."""
-        self._catalog = catalog
         self.history.apply(catalog)
         for name in [name for name in self._readers if name not in catalog.topics]:
             self._end(self._readers.pop(name), QueueNotFound(f"Table '{name}' doesn't exist"))
@@ -120,14 +82,13 @@ class Topics:
         topic = self._topic(request.queue)
         start = request.start or StartAt(Start.LATEST)
         position = await self._work.run(self._store.topics.position_at(topic, start))
-        context = LogContext(self._store.topics, self._work, self._clock, self._on_closed)
-        reader = BroadcastReader(topic, request, position, context)
+        reader = BroadcastReader(topic, request, position, self._context, self._on_closed)
         reader.since_ns = self._clock.now_ns()
         self._readers.setdefault(topic.name, {})[reader] = None
         return reader
 
     def _topic(self, name: QueueName) -> TopicSpec:
-        topic = self._catalog.topics.get(name)
+        topic = self._context.host.catalog.topics.get(name)
         if topic is None:
             raise QueueNotFound(f"Table '{name}' doesn't exist or is not a topic")
         return topic
@@ -184,7 +145,7 @@ class Topics:
 
     async def gauges(self) -> Gauges:
         """The values of all topics and groups for a monitor."""
-        return await self._gauges.read(self._catalog)
+        return await self._gauges.read(self._context.host.catalog)
 
     async def lag(self, group: QueueSpec) -> GroupLag:
         """How far a group is behind its topic. Raises QueueNotFound where that was dropped, BackendError."""

@@ -7,17 +7,15 @@ import logging
 import random
 
 import pytest
-from memory_store import MemoryStore, make_spec, untraced
+from engine_parts import engine_context, queue_context
+from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
 from engine.background.catalog_watcher import CatalogWatcher
 from engine.background.purger import Purger
-from engine.database_work import DatabaseWork
-from engine.delivery.context import WorkContext
 from engine.delivery.message_manager import MessageManager
-from engine.delivery.metrics import QueueMetrics
 from engine.engine import Engine
-from engine.schedules.scheduler import Scheduler, SchedulerContext
+from engine.schedules.scheduler import Scheduler
 from engine.service import Service
 
 LOGGER = logging.getLogger("queuegate.test")
@@ -38,26 +36,17 @@ async def stress_open_close(service: Service, *, seed: int) -> None:
 
 
 def scheduler(store, clock):
-    context = (
-        store.schedules,
-        DatabaseWork(2),
-        clock,
-        LOGGER,
-        lambda: store.catalog,
-        lambda: True,
-        lambda report: None,
-    )
-    return Scheduler(SchedulerContext(*context))
+    return Scheduler(engine_context(store, clock))
 
 
 def services():
     clock = VirtualClock()
     store = MemoryStore(clock)
     store.serve(make_spec())
-    context = WorkContext(store, DatabaseWork(2), clock, lambda: 1.0, QueueMetrics(), LOGGER, untraced(clock))
+    context = queue_context(store, clock)
     engine = Engine(store, clock=clock, jitter=lambda: 1.0)
     return [
-        MessageManager(make_spec(), context, on_stale_catalog=lambda: None),
+        MessageManager(make_spec(), context),
         Purger(make_spec(), context),
         CatalogWatcher(engine, LOGGER),
         scheduler(store, clock),

@@ -6,18 +6,16 @@ import logging
 from dataclasses import replace
 
 import pytest
+from engine_parts import Host, queue_context
 from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
-from engine.background.dead_letter_mover import DeadLetterMover, MoverContext
-from engine.database_work import DatabaseWork
-from engine.delivery.context import WorkContext
-from engine.delivery.metrics import QueueMetrics
+from engine.background.dead_letter_mover import DeadLetterMover
+from engine.background.dead_letter_names import DeadLetterNames
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueName
 from engine.model.states import PARKED_NS, REJECTED_NS
-from engine.traces import QueueTrace, Traces
 
 DEAD = QueueName("main", "q_dead")
 LOGGER = logging.getLogger("test")
@@ -32,13 +30,13 @@ class Bench:
         self.queue = make_spec(**options)
         self.dead = replace(make_spec(DEAD), options=QueueOptions(dead_letter_of="q"))
         self.store.serve(self.queue, *([self.dead] if made else []))
-        self.made, self.told, self.fault, self.leads = 0, [], None, leads
-        self.metrics = QueueMetrics()
-        moves = MoverContext(self.make, lambda: self.store.catalog, self.refresh, self.told.append, lambda: self.leads)
-        self.traces = Traces(self.clock)
-        trace = QueueTrace(self.traces, self.queue.name)
-        context = WorkContext(self.store, DatabaseWork(8), self.clock, lambda: 1.0, self.metrics, LOGGER, trace)
-        self.mover = DeadLetterMover(self.queue, context, moves)
+        self.made, self.fault = 0, None
+        self.host = Host(of=self.store, leads=leads)
+        self.host.catalog_changed = self.refresh
+        self.told = self.host.reports
+        context = queue_context(self.store, self.clock, self.host, work=8, logger=LOGGER)
+        self.metrics, self.traces = context.metrics, context.engine.traces
+        self.mover = DeadLetterMover(self.queue, context, self.make, DeadLetterNames())
 
     async def make(self, queue, name) -> None:
         assert (queue, name) == (self.queue, DEAD)
@@ -114,7 +112,7 @@ async def test_words_that_are_lost_are_made_good_by_a_look_of_who_leads():
     bench.reject(1)
     await pass_time(6)
     assert bench.buried == [1]
-    bench.leads = False
+    bench.host.leads = False
     bench.reject(2)
     await pass_time(60)
     assert bench.buried == [1]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from engine_parts import Host, engine_context
 from store_benches import COMMENT, MySQLBench
+from virtual_time import VirtualClock
 
-from engine.background.group_scan import GroupScan, GroupScanContext
-from engine.database_work import DatabaseWork
+from engine.background.group_scan import GroupScan
 from engine.model.commit_report import CommitReport
 from engine.model.groups import GroupKey, group_key
 from engine.model.queue import QueueCatalog, QueueName
@@ -30,14 +30,13 @@ async def bench(fresh_url) -> AsyncIterator[MySQLBench]:
 
 @pytest.fixture
 async def scan(bench) -> GroupScan:
-    bench.reports = []
     catalog = await bench.store.load_catalog(QueueCatalog())
     spec = catalog.queues[QueueName(bench.url.database, "parts")]
     key = group_key(spec, catalog)
     assert key == GroupKey(spec.name, "job", integer=False, dead=replace(spec.name, table="parts_dead"))
-    work = DatabaseWork(4)
-    logger = logging.getLogger("test")
-    context = GroupScanContext(bench.store, work, lambda: 1.0, logger, catalog.get, lambda: True, bench.reports.append)
+    host = Host(catalog)
+    bench.reports = host.reports
+    context = engine_context(bench.store, VirtualClock(), host, work=4)
     scan = GroupScan(spec, key, context)
     await bench.store.make_groups(key)
     await bench.store.make_groups(key)  # it is there already

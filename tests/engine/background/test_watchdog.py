@@ -126,13 +126,13 @@ def test_a_receiver_that_was_forgotten_is_found_again():
 @in_virtual_time
 async def test_a_purger_and_a_watcher_that_died_are_started_again():
     async with world() as w:
-        served = next(iter(w.engine._queues.values()))
-        tasks = [service._task for service in (served.purger, w.engine._watcher)]
+        served = next(iter(w.engine._queues.by_name.values()))
+        tasks = [service._task for service in (served.purger, w.engine._running.watcher)]
         for task in tasks:
             task.cancel()
         await pass_time(2 * PERIOD_SECONDS)
         assert all(task.done() for task in tasks)
-        assert not served.purger.died and not w.engine._watcher.died
+        assert not served.purger.died and not w.engine._running.watcher.died
 
 
 def quiet(caplog, story):
@@ -254,7 +254,7 @@ def test_waiting_for_a_turn_at_the_database_is_no_stand(caplog):
             receiver = await w.receive(ack_wait_ns=10**15)
             await w.commit(Row(1))
             busy = asyncio.Event()
-            other = asyncio.create_task(w.engine._work.run(busy.wait()))
+            other = asyncio.create_task(w.engine._running.context.work.run(busy.wait()))
             await settle()
             await w.commit(Row(2))
             await pass_time(600.0)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
-from memory_store import MemoryStore, make_spec, untraced
+from engine_parts import queue_context
+from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
-from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import FIRST_PAUSE_SECONDS, Conflicts
-from engine.delivery.context import WorkContext
-from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Poller
 from engine.model.queue import MessageKey
 from engine.store.base import PollResult
@@ -22,9 +18,7 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     """An order_key lets a look bring fewer than it was asked for, with more behind them."""
     clock, conflicts, queue = VirtualClock(), Conflicts(), make_spec(cache_size=1)
     cache = MessageCache(1)
-    store, logger = MemoryStore(clock), logging.getLogger("test")
-    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
-    poller = Poller(context, cache, conflicts)
+    poller = Poller(queue_context(MemoryStore(clock), clock, work=1), cache, conflicts)
     conflicts.add(1, clock.monotonic())
     poller.start(5)
     looked = poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))

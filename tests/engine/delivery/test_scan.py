@@ -6,21 +6,18 @@ Conditions here are both SQL and Python.
 from __future__ import annotations
 
 import contextlib
-import logging
 import random
 
 import pytest
-from memory_store import NAME, MemoryStore, Row, make_spec, untraced
+from engine_parts import queue_context
+from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
-from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import WorkContext
 from engine.delivery.filter_shares import FilterShares, ReceiverSetShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
-from engine.delivery.metrics import QueueMetrics
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
 from engine.model.filter_limits import FilterLimits
@@ -309,8 +306,7 @@ class Slow(MemoryStore):
 
 
 def scanner_of(store, clock, cache):
-    logger = logging.getLogger("test")
-    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
+    context = queue_context(store, clock, work=1)
     return FilteredPoller(ODD, context, cache, Conflicts(), ReceiverSetShare(FilterShares(clock), clock))
 
 

@@ -80,7 +80,7 @@ async def test_waiting_for_a_turn_at_the_database_takes_nothing_off_a_lease():
     async with world(SPEC, work_limit=1) as w:
         receiver = await w.receive()
         busy = asyncio.Event()
-        blocking = asyncio.create_task(w.engine._work.run(busy.wait()))
+        blocking = asyncio.create_task(w.engine._running.context.work.run(busy.wait()))
         await settle()
         await w.commit(Row(1))
         await pass_time(5.0)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from engine_parts import Host, engine_context
 from memory_store import MemoryStore
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
-from engine.database_work import DatabaseWork
 from engine.history.cleaner import GONE_NS, retention_ns
 from engine.history.history import History
-from engine.history.writer import BATCH_MAX, BUFFER_MAX, RECENT_SECONDS, HistoryContext, HistoryState
+from engine.history.writer import BATCH_MAX, BUFFER_MAX, RECENT_SECONDS, HistoryState
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
-from engine.traces import Traces
 
 T, G = QueueName("shop", "orders"), QueueName("shop", "orders_group_g")
 OTHER, PLAIN = QueueName("shop", "other"), QueueName("shop", "plain")
@@ -42,11 +40,15 @@ class Kept:
     def __init__(self, clock: VirtualClock) -> None:
         store = MemoryStore(clock)
         self.table = store.traces
-        self.traces = Traces(clock)
-        logger = logging.getLogger("queuegate.test")
-        context = HistoryContext(store, DatabaseWork(8), clock, logger, self.traces.process)
-        self.history = History(context, self.traces, lambda: True, 5.0)
-        self.history.apply(catalog())
+        self.host = Host()
+        context = engine_context(store, clock, self.host, work=8)
+        self.traces = context.traces
+        self.history = History(context, 5.0)
+        self.apply(catalog())
+
+    def apply(self, catalog: QueueCatalog) -> None:
+        self.host.catalog = catalog
+        self.history.apply(catalog)
 
     def acked(self, *ids: int, queue: QueueName = G) -> None:
         self.traces.note(queue, "acked", ids)
@@ -93,7 +95,7 @@ async def test_what_is_kept_is_written_in_batches_soon_after() -> None:
         assert {event.queue for event in k.table.events} == {G}
         told = k.traces.of(G, 7) + await k.history.of(G, 7)
         assert len({(event.process, event.number) for event in told}) == 1 and len(told) == 2
-        k.history.apply(catalog(retention_ns=None))
+        k.apply(catalog(retention_ns=None))
         k.acked(2)
         await pass_time(1.0)
         assert len(k.table.calls) == 2 and await k.history.of(G, 7) == []
@@ -175,14 +177,14 @@ async def test_cleaning_goes_by_the_age_that_a_topic_says() -> None:
         k.acked(2)
         await pass_time(700.0)
         assert k.ids == [2]
-        k.history.apply(catalog(retention_ns=None))
+        k.apply(catalog(retention_ns=None))
         await pass_time(61.0)
         assert k.ids == []
         await pass_time(61.0)
-        k.history.apply(catalog())
+        k.apply(catalog())
         k.acked(3)
         await pass_time(1.0)
-        k.history.apply(catalog(retention_ns=None))  # at once: it is cleaned all the same
+        k.apply(catalog(retention_ns=None))  # at once: it is cleaned all the same
         await pass_time(61.0)
         assert k.ids == []
         cleaned = len(k.table.cleaned)

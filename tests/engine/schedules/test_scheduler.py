@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from engine_parts import Host, engine_context
 from memory_schedules import MemorySchedules
 from memory_store import make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
-from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, SpecialValue
@@ -19,7 +20,6 @@ from engine.schedules.scheduler import (
     MADE_UP_AT_ONCE,
     MADE_UP_PER_SECOND,
     Scheduler,
-    SchedulerContext,
 )
 
 NS = 1_000_000_000
@@ -33,22 +33,12 @@ class World:
     def __init__(self, *others, caplog=None):
         self.clock = VirtualClock()
         self.store = others[0].store if others else MemorySchedules(self.clock)
-        self.catalog = QueueCatalog(1, {Q: make_spec(Q)})
-        self.leads = True
-        self.reports = []
-        self.work = DatabaseWork(4)
+        self.host = Host(QueueCatalog(1, {Q: make_spec(Q)}))
+        self.reports = self.host.reports
         logger = logging.getLogger("queuegate.test.scheduler")
-        self.scheduler = Scheduler(
-            SchedulerContext(
-                self.store,
-                self.work,
-                self.clock,
-                logger,
-                lambda: self.catalog,
-                lambda: self.leads,
-                self.reports.append,
-            )
-        )
+        context = engine_context(SimpleNamespace(schedules=self.store), self.clock, self.host, work=4, logger=logger)
+        self.work = context.work
+        self.scheduler = Scheduler(context)
 
     def add(self, name, every_ns=HOUR, queue=Q, **other):
         now_ns = self.clock.now_ns()
@@ -130,7 +120,7 @@ async def test_a_message_carries_its_tick_and_the_engine_is_told():
 async def test_who_does_not_lead_comes_later_and_finds_nothing_left():
     leader = World()
     backup = World(leader)
-    backup.leads = False
+    backup.host.leads = False
     leader.add("s", 60 * NS)
     async with leader, backup:
         await pass_time(61)
@@ -144,7 +134,7 @@ async def test_who_does_not_lead_comes_later_and_finds_nothing_left():
 @in_virtual_time
 async def test_where_the_leader_is_gone_another_sends_a_little_later():
     world = World()
-    world.leads = False
+    world.host.leads = False
     world.add("s", 60 * NS)
     async with world:
         first = world.store.rows["s"].next_ns
@@ -170,7 +160,7 @@ async def test_several_that_lead_at_once_send_each_tick_once():
 async def test_a_schedule_whose_message_is_refused_holds_up_no_other_and_is_told_of_once(caplog):
     world = World()
     bad = QueueName("main", "bad")
-    world.catalog = QueueCatalog(1, {Q: make_spec(Q), bad: make_spec(bad)})
+    world.host.catalog = QueueCatalog(1, {Q: make_spec(Q), bad: make_spec(bad)})
     world.store.refused["bad"] = BackendError("Unknown column 'x' in 'field list'", 1054, "42S22")
     for number in range(5):
         world.add(f"s{number}")
@@ -196,11 +186,11 @@ async def test_a_schedule_whose_message_is_refused_holds_up_no_other_and_is_told
 async def test_a_queue_that_is_gone_is_a_problem_until_it_is_back():
     world = World()
     world.add("s", 60 * NS)
-    catalog, world.catalog = world.catalog, QueueCatalog()
+    catalog, world.host.catalog = world.host.catalog, QueueCatalog()
     async with world:
         await pass_time(90)
         assert "does not exist" in world.store.rows["s"].problem and world.ticks == []
-        world.catalog = catalog
+        world.host.catalog = catalog
         await pass_time(61)
         assert world.store.rows["s"].problem == "" and len(world.ticks) >= 1
 
@@ -296,12 +286,12 @@ async def test_a_database_whose_clock_goes_after_is_waited_for():
 async def test_a_tick_that_cannot_be_sent_is_overdue_until_it_is():
     world = World()
     world.add("s")
-    world.catalog = QueueCatalog(1, {})
+    world.host.catalog = QueueCatalog(1, {})
     async with world:
         assert world.scheduler.overdue() == {"main": 0}
         await pass_time((world.store.rows["s"].next_ns - world.clock.now_ns()) / NS + 100)
         assert 95 < world.scheduler.overdue()["main"] < 105
-        world.catalog = QueueCatalog(1, {Q: make_spec(Q)})
+        world.host.catalog = QueueCatalog(1, {Q: make_spec(Q)})
         await pass_time(61)  # the longest pause between two tries
         assert world.scheduler.overdue() == {"main": 0}
 

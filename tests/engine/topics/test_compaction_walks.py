@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
+from engine_parts import Host, engine_context, of_topics
 from memory_topics import TOPIC, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
-from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError
 from engine.model.queue import IndexInfo, QueueCatalog, QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topics import CompactionResult
-from engine.store.base import TopicStore
 from engine.topics.compaction import WALK_AGAIN_SECONDS
-from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
+from engine.topics.retention import PERIOD_SECONDS, Retention
 
 COMPACTED = dataclasses.replace(
     make_topic(), options=TopicOptions(compact="payload"), indexes=(IndexInfo(("payload",), False, "by_payload"),)
@@ -47,19 +44,13 @@ class Made:
     """A retention of one topic, which is open while the test runs."""
 
     def __init__(self, store: Store, topic: TopicSpec = COMPACTED) -> None:
-        self.store, self.topic, self.leads = store, topic, True
-        clock = VirtualClock()
-        self.retention = Retention(
-            RetentionContext(
-                cast(TopicStore, store),
-                DatabaseWork(2),
-                clock,
-                lambda: 1.0,
-                logging.getLogger("test"),
-                lambda: QueueCatalog(1, topics={TOPIC: self.topic}),
-                lambda: self.leads,
-            )
-        )
+        self.store, self.topic = store, topic
+        self.host = Host(of=self)
+        self.retention = Retention(engine_context(of_topics(store), VirtualClock(), self.host))
+
+    @property
+    def catalog(self) -> QueueCatalog:
+        return QueueCatalog(1, topics={TOPIC: self.topic})
 
     async def __aenter__(self) -> Made:
         await self.retention.open()
@@ -152,11 +143,11 @@ async def test_who_no_longer_leads_waits_though_it_was_behind() -> None:
     store = Store(last=10_000)
     async with Made(store) as made:
         await pass_time(2 * PERIOD_SECONDS)
-        made.leads = False
+        made.host.leads = False
         await pass_time(2 * PERIOD_SECONDS)
         asked = len(store.asked)
         await pass_time(20 * PERIOD_SECONDS)  # which a loop without a pause would not let go by
         assert len(store.asked) == asked
-        made.leads = True
+        made.host.leads = True
         await pass_time(2 * PERIOD_SECONDS)
         assert len(store.asked) > asked

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from engine_parts import engine_context, of_topics
 from memory_store import COLUMNS
 from memory_topics import TOPIC, LogRow, MemoryTopics, make_group, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.background.surveyor import FRESH_SECONDS, SURVEY_SECONDS
-from engine.database_work import DatabaseWork
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topics import GroupPosition
 from engine.topics.gauges import TopicGauges
@@ -30,7 +30,7 @@ def made() -> tuple[MemoryTopics, TopicGauges]:
     log.serve(*CATALOG.topics.values())
     log.add(*(LogRow(id_) for id_ in range(1, 11) if id_ != 5))
     log.positions = {BILLING.name: GroupPosition(10, 10), AUDIT.name: GroupPosition(2, 2)}
-    return log, TopicGauges(log, DatabaseWork(4), clock)
+    return log, TopicGauges(engine_context(of_topics(log), clock, work=4))
 
 
 @in_virtual_time

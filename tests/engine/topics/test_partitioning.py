@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
+from engine_parts import Host, engine_context, of_topics
 from memory_topics import TOPIC, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
-from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError
 from engine.model.queue import QueueCatalog, QueueSpec, TopicSpec
 from engine.model.topic_options import parse_topic_options
 from engine.model.topic_partitions import NO_GRACE, Grace, grace_of
 from engine.model.topics import RetentionResult
-from engine.store.base import DivideResult, DropResult, TopicStore
-from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
+from engine.store.base import DivideResult, DropResult
+from engine.topics.retention import PERIOD_SECONDS, Retention
 
 _OPTIONS = parse_topic_options({"retain": "7d", "partition": "1d"})
 WHOLE = grace_of(_OPTIONS.partition_ns or 0, 10_000)
@@ -55,17 +53,8 @@ class Store:
 def retention_of(store: Store) -> Retention:
     """Not open: its passes are made by the test."""
     topic = dataclasses.replace(make_topic(), options=_OPTIONS)
-    return Retention(
-        RetentionContext(
-            cast(TopicStore, store),
-            DatabaseWork(2),
-            VirtualClock(),
-            lambda: 1.0,
-            logging.getLogger("test"),
-            lambda: QueueCatalog(1, topics={TOPIC: topic}),
-            lambda: True,
-        )
-    )
+    host = Host(QueueCatalog(1, topics={TOPIC: topic}))
+    return Retention(engine_context(of_topics(store), VirtualClock(), host))
 
 
 async def passes(retention: Retention, count: int) -> None:

@@ -1,0 +1,155 @@
+"""Queues: the services of each queue of an engine, started, reconfigured and ended as the catalog says.
+
+A queue has a MessageManager and a DeadLetterMover; a Purger, where this engine purges; and a GroupScan, where its
+messages form groups and this engine purges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.background.dead_letter_mover import DeadLetterMover, MakeTable
+from engine.background.dead_letter_names import DeadLetterNames
+from engine.background.group_scan import GroupScan
+from engine.background.purger import Purger
+from engine.context import EngineContext
+from engine.delivery.context import QueueContext
+from engine.delivery.filter_shares import FilterShares
+from engine.delivery.message_manager import MessageManager
+from engine.model.commit_report import CommitReport
+from engine.model.errors import QueueNotFound
+from engine.model.filter_limits import FilterLimits
+from engine.model.groups import group_key
+from engine.model.queue import (
+    MessageId,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    QueueStatus,
+    SubscriptionStatus,
+)
+from engine.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class QueueServices:
+    """The services of one queue. No purger where a neighbour purges."""
+
+    manager: MessageManager
+    mover: DeadLetterMover
+    purger: Purger | None
+    added: CommitReport
+    """What neighbours are sent when messages were added."""
+
+    @property
+    def background(self) -> Sequence[Service]:
+        """Those beside the manager."""
+        return (self.mover,) if self.purger is None else (self.mover, self.purger)
+
+    async def open(self) -> None:
+        for service in (self.manager, *self.background):
+            await service.open()
+
+    async def end(self) -> None:
+        """The queue was dropped: no lease of it can be released any more."""
+        error = QueueNotFound(f"Table '{self.manager.queue.name}' doesn't exist")
+        await self.manager.end(error, release=False)
+        await self.mover.close(grace_seconds=1.0)
+        if self.purger is not None:
+            await self.purger.close()
+
+    def reconfigure(self, queue: QueueSpec) -> None:
+        self.manager.reconfigure(queue)
+        self.mover.reconfigure(queue)
+        if self.purger is not None:
+            self.purger.queue = queue
+
+
+class Queues:
+    """See the module. Each queue of the catalog has exactly one entry in `by_name`, from its first `apply` on until it
+    is dropped or the engine closes."""
+
+    def __init__(
+        self,
+        *,
+        purges: bool,
+        make_dead_letters: MakeTable,
+        dead_letter_names: DeadLetterNames,
+        limits: FilterLimits,
+        shares: FilterShares,
+    ) -> None:
+        self._purges, self._limits, self._shares = purges, limits, shares
+        self._make_dead_letters, self._dead_letter_names = make_dead_letters, dead_letter_names
+        self.by_name: dict[QueueName, QueueServices] = {}
+        self._group_scans: dict[QueueName, GroupScan] = {}
+
+    def get(self, name: QueueName) -> QueueServices | None:
+        return self.by_name.get(name)
+
+    @property
+    def managers(self) -> list[MessageManager]:
+        return [services.manager for services in self.by_name.values()]
+
+    @property
+    def background(self) -> list[Service]:
+        """Their services beside the managers."""
+        of_queues = [service for services in self.by_name.values() for service in services.background]
+        return [*self._group_scans.values(), *of_queues]
+
+    def status(self) -> list[QueueStatus]:
+        """All queues, in the order of their names."""
+        return [self.by_name[name].manager.status() for name in sorted(self.by_name)]
+
+    def streams(self) -> list[SubscriptionStatus]:
+        """All open streams, by queue and then in the order in which they were opened."""
+        return [status for name in sorted(self.by_name) for status in self.by_name[name].manager.streams()]
+
+    def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
+        """See Engine.holders."""
+        services = self.by_name.get(name)
+        holders = {} if services is None else {id_: services.manager.holder(id_) for id_ in ids}
+        return {id_: holder for id_, holder in holders.items() if holder is not None}
+
+    async def apply(self, catalog: QueueCatalog, context: EngineContext) -> None:
+        """The catalog was read again: start new queues, reconfigure changed ones, end dropped ones."""
+        for name in [name for name in self.by_name if name not in catalog.queues]:
+            await self.by_name.pop(name).end()
+        for queue in catalog:
+            if not context.host.is_open:
+                return  # closed while a dropped queue was being ended
+            if (services := self.by_name.get(queue.name)) is None:
+                await self._start(queue, context)
+            elif services.manager.queue != queue:
+                services.reconfigure(queue)
+        await self._scan_groups(catalog, context)
+
+    async def _start(self, queue: QueueSpec, engine: EngineContext) -> None:
+        context = QueueContext.of(engine, queue.name)
+        mover = DeadLetterMover(queue, context, self._make_dead_letters, self._dead_letter_names)
+        manager = MessageManager(queue, context, on_rejected=mover.notify, limits=self._limits, shares=self._shares)
+        purger = Purger(queue, context) if self._purges else None
+        added = CommitReport(touched=frozenset((queue.name,)))
+        services = self.by_name[queue.name] = QueueServices(manager, mover, purger, added)
+        await services.open()
+
+    async def _scan_groups(self, catalog: QueueCatalog, context: EngineContext) -> None:
+        """Run a scan for every queue whose messages form groups."""
+        grouped = {queue.name: key for queue in catalog if (key := group_key(queue, catalog)) is not None}
+        for name in [name for name in self._group_scans if name not in grouped]:
+            await self._group_scans.pop(name).close()
+        for name, key in grouped.items() if self._purges and context.host.is_open else ():
+            if (scan := self._group_scans.get(name)) is not None:
+                scan.queue, scan.group = catalog.queues[name], key
+                continue
+            scan = self._group_scans[name] = GroupScan(catalog.queues[name], key, context)
+            await scan.open()
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """End all of them."""
+        queues, self.by_name = self.by_name, {}
+        scans, self._group_scans = self._group_scans, {}
+        await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
+        services = [service for each in queues.values() for service in (each.manager, *each.background)]
+        await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
