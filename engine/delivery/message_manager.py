@@ -32,9 +32,9 @@ from engine.delivery.context import DeliveryContext, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.in_flight import InFlight
 from engine.delivery.isolated_delivery import ConnectionLeases, IsolatedDelivery
+from engine.delivery.known_messages import Mode
 from engine.delivery.lease_releases import DisconnectHandler, LeaseReleases
 from engine.delivery.outage import Outage
-from engine.delivery.receiver_modes import Mode
 from engine.delivery.receiver_sets import NO_SUCH_INDEX, ReceiverSets, is_condition_error
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.recent_receivers import RecentReceivers
@@ -130,7 +130,7 @@ class MessageManager(Service):
     def __repr__(self) -> str:
         return (
             f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(self._subscriptions)}"
-            f" cached={self._receiver_sets.plain.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
+            f" cached={self._receiver_sets.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
         )
 
     @property
@@ -149,7 +149,11 @@ class MessageManager(Service):
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
-        counts = (len(self._subscriptions), sum(one.cached for one in self._receiver_sets), len(self._in_flight))
+        counts = (
+            len(self._subscriptions),
+            self._receiver_sets.cached,
+            len(self._in_flight),
+        )
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
         return QueueStatus(
@@ -163,7 +167,7 @@ class MessageManager(Service):
     @property
     def mode(self) -> Mode:
         """The mode of the receiver set without a condition."""
-        return self._receiver_sets.plain.mode
+        return self._receiver_sets.plain.messages.mode
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -380,11 +384,11 @@ class MessageManager(Service):
     def on_leased(self, ids: Collection[MessageId]) -> None:
         if self._receiver_sets.filtered:
             for receiver_set in self._receiver_sets:
-                receiver_set.leased(ids)
+                receiver_set.messages.leased(ids)
 
     def note_due(self, monotonic: float) -> None:
         for receiver_set in self._receiver_sets:
-            receiver_set.note_due(monotonic)
+            receiver_set.messages.note_due(monotonic)
 
     # --- the owner task
 
@@ -448,7 +452,7 @@ class MessageManager(Service):
                 raise
             self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.polled = True
-            receiver_set.end(error)
+            receiver_set.receivers.end(error)
             if error.errno in _STALE_CATALOG_ERRNOS:
                 self._engine.request_refresh()
         if result.sent > sent:
@@ -461,7 +465,7 @@ class MessageManager(Service):
             result.released = await self._lease_releases.run_once(self.queue)
             if result.released:
                 for receiver_set in self._receiver_sets:
-                    receiver_set.request_poll()
+                    receiver_set.messages.request_poll()
 
     async def _recheck(self, result: PassResult) -> None:
         due = self._next_recheck()
@@ -470,7 +474,7 @@ class MessageManager(Service):
             await self._rechecker.run_once(self.queue)
 
     def _next_recheck(self) -> float | None:
-        may_wait = any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets)
+        may_wait = any(receiver_set.messages.may_wait for receiver_set in self._receiver_sets)
         return self._rechecker.next_time(messages_wait=may_wait, alone=self._receiver_sets.waits_for_idle_receiver)
 
     # --- failures
@@ -489,7 +493,7 @@ class MessageManager(Service):
     def _end_drained_by_outage(self) -> None:
         assert self._outage.error is not None
         for receiver_set in self._receiver_sets:
-            receiver_set.end_drained_with(self._outage.error)
+            receiver_set.receivers.bounded.end_with(self._outage.error)
 
     # --- time
 

@@ -37,6 +37,11 @@ class ReceiverSets:
         yield from tuple(self.filtered.values())
 
     @property
+    def cached(self) -> int:
+        """Keys that wait in any of them."""
+        return sum(len(receiver_set.messages.cache) for receiver_set in self)
+
+    @property
     def may_work(self) -> bool:
         """Whether a pass may do anything now, besides what is due by its time."""
         return bool(self.filtered) or self.plain.may_work
@@ -44,16 +49,16 @@ class ReceiverSets:
     @property
     def waits_for_idle_receiver(self) -> bool:
         """Whether messages wait for a receiver that holds nothing."""
-        return any(receiver_set.waits_for_idle_receiver for receiver_set in self)
+        return any(receiver_set.messages.cache.alone for receiver_set in self)
 
     def turns(self, now: float) -> Sequence[ReceiverSet]:
         """Those that do not rest; first the one whose last delivery is the oldest. Where the queue's limits let few
         messages go, the first takes them all, so it must not be the same one each time."""
         if not self.filtered or self._all_rest(now):
             return (self.plain,)
-        turns = [receiver_set for receiver_set in self if receiver_set.rests_until(now) <= now]
+        turns = [receiver_set for receiver_set in self if receiver_set.messages.rests_until(now) <= now]
         if turns == [self.plain]:
-            self._rest_ends_at = min(receiver_set.rests_until(now) for receiver_set in self.filtered.values())
+            self._rest_ends_at = min(receiver_set.messages.rests_until(now) for receiver_set in self.filtered.values())
             self._rest_known_until = min(self._rest_ends_at, now + _REST_CACHED_SECONDS)
             self._touched_in_rest = False
         return sorted(turns, key=lambda receiver_set: receiver_set.last_delivery)
@@ -62,13 +67,14 @@ class ReceiverSets:
     def in_turn(self, now: float) -> Iterator[Sequence[ReceiverSet]]:
         """`turns`, for one pass over them."""
         turns = self.turns(now)
-        for receiver_set in turns:
-            receiver_set.begin_pass()
+        scanners = [scanner for receiver_set in turns if (scanner := receiver_set.messages.scanner) is not None]
+        for scanner in scanners:
+            scanner.share.begin_turn(scanner.in_progress)
         try:
             yield turns
         finally:
-            for receiver_set in turns:
-                receiver_set.end_pass()
+            for scanner in scanners:
+                scanner.share.end_turn()
 
     def joined(self, receiver_set: ReceiverSet) -> None:
         """It has one more receiver, perhaps of another account: whether all rest is to be checked again."""
@@ -78,7 +84,7 @@ class ReceiverSets:
 
     def left(self, receiver_set: ReceiverSet) -> None:
         """It has one receiver less. One with a condition is removed with its last receiver."""
-        if receiver_set.condition is not None and not receiver_set.occupied:
+        if receiver_set.condition is not None and not receiver_set.receivers:
             del self.filtered[receiver_set.condition]
 
     def touched(self, added: Sequence[int] = ()) -> bool:
@@ -113,11 +119,12 @@ async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, con
 
     A server that refuses writes refuses only those polls that feed a consumer group.
     """
-    if receiver_set.condition is None or is_transient(error) or error.errno == NO_SUCH_INDEX:
+    known = receiver_set.messages
+    if known.scanner is None or is_transient(error) or error.errno == NO_SUCH_INDEX:
         return False
-    await context.work.run(context.engine.store.poll(receiver_set.queue, 1))
+    await context.work.run(context.engine.store.poll(known.queue, 1))
     try:
-        await receiver_set.retry()
+        await known.scanner.retry(known.queue)
     except BackendError as again:
         return again.errno == error.errno
     return False

@@ -25,10 +25,10 @@ from engine.delivery import cache as delivery_cache
 from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
+from engine.delivery.known_messages import KnownMessages
 from engine.delivery.lease_releases import DisconnectHandler
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
-from engine.delivery.receivers import ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.sender import Sender
 from engine.delivery.subscription import Subscription
@@ -202,7 +202,7 @@ def commit_wakes_nobody() -> Any:
 
 def wrong_ids_are_believed() -> Any:
     """What the ids of an INSERT have left out is not looked for."""
-    return patch.object(ReceiverSet, "_poll_for_added", lambda self: self._added.take())
+    return patch.object(KnownMessages, "poll_for_added", lambda self: self.added.take())
 
 
 def put_off_for_ever() -> Any:

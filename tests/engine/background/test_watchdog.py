@@ -114,7 +114,7 @@ def test_a_receiver_that_was_forgotten_is_found_again():
     async def story():
         async with world() as w:
             receiver = await w.receive()
-            w.manager._receiver_sets.plain._waiting.clear()
+            w.manager._receiver_sets.plain.receivers.waiting.clear()
             await w.commit(Row(1))
             assert receiver.ids == []
             await pass_time(SOON)

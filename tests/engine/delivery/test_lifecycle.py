@@ -12,7 +12,7 @@ from memory_store import COLUMNS, NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import World, world
 
-from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
+from engine.delivery.known_messages import TRANSITIONS, Event, Mode
 from engine.model.commit_report import CommitReport
 from engine.model.errors import (
     BackendError,

@@ -1,0 +1,230 @@
+"""KnownMessages: what is known of the due messages of a table, for one receiver set, and when the table must be polled.
+
+Modes
+    idle      no receiver: nothing is cached, the table is not polled
+    steady    the cache has everything that was due at the last poll
+    pending   the table has, or may have, due messages that the cache does not have
+    The table TRANSITIONS has what leads from one to another; a (mode, event) that is not in it is a defect.
+
+Invariant: a due message is in the cache, added (a commit has just reported it), in conflict, in flight, or the mode is
+not steady. So nothing due is forgotten: whatever the cache loses leads to pending, and pending to a
+poll. No await here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+
+from engine.delivery.cache import AddedIds, MessageCache
+from engine.delivery.conflicts import Conflicts
+from engine.delivery.context import DeliveryContext
+from engine.delivery.filter_shares import ReceiverSetShare
+from engine.delivery.filtered_poller import FilteredPoller
+from engine.delivery.poller import Poller
+from engine.model.queue import Condition, MessageId, QueueSpec
+
+
+class Mode(Enum):
+    """See the module."""
+
+    IDLE = "idle"
+    STEADY = "steady"
+    PENDING = "pending"
+
+
+class Event(Enum):
+    """Leads a receiver set from one mode to another."""
+
+    SUBSCRIBED = "a receiver came"
+    LAST_LEFT = "the last receiver left"
+    TOUCHED = "a commit touched the queue"
+    POLLED_ALL = "a poll returned everything due"
+    POLLED_PART = "a poll returned less than is due"
+    LOST = "a claim failed or the cache was cut"
+
+
+TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
+    (Mode.IDLE, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.IDLE, Event.TOUCHED): Mode.IDLE,
+    (Mode.IDLE, Event.POLLED_ALL): Mode.IDLE,
+    (Mode.IDLE, Event.POLLED_PART): Mode.IDLE,
+    (Mode.IDLE, Event.LOST): Mode.IDLE,
+    (Mode.STEADY, Event.SUBSCRIBED): Mode.STEADY,
+    (Mode.STEADY, Event.TOUCHED): Mode.PENDING,
+    (Mode.STEADY, Event.POLLED_ALL): Mode.STEADY,
+    (Mode.STEADY, Event.POLLED_PART): Mode.PENDING,
+    (Mode.STEADY, Event.LOST): Mode.PENDING,
+    (Mode.STEADY, Event.LAST_LEFT): Mode.IDLE,
+    (Mode.PENDING, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.PENDING, Event.TOUCHED): Mode.PENDING,
+    (Mode.PENDING, Event.POLLED_ALL): Mode.STEADY,
+    (Mode.PENDING, Event.POLLED_PART): Mode.PENDING,
+    (Mode.PENDING, Event.LOST): Mode.PENDING,
+    (Mode.PENDING, Event.LAST_LEFT): Mode.IDLE,
+}
+
+
+class KnownMessages:
+    """See the module. `scanner`: the poller, where the receiver set has a condition."""
+
+    def __init__(self, queue: QueueSpec, context: DeliveryContext, condition: Condition | None) -> None:
+        self.queue, self.mode = queue, Mode.IDLE
+        self.added = AddedIds()
+        self.cache = MessageCache(queue.options.cache_size)
+        self.cache.separate_alone = queue.options.tries_alone
+        self.conflicts = Conflicts()
+        self.pause = context.pause
+        self._takes_added = condition is None and queue.takes_added
+        self._host, self._clock = context.host, context.queue.engine.clock
+        self.scanner: FilteredPoller | None = None
+        self.poller: Poller | FilteredPoller
+        if condition is None:
+            self.poller = Poller(context.queue, self.cache, self.conflicts)
+        else:
+            share = ReceiverSetShare(context.shares, self._clock)
+            self.poller = self.scanner = FilteredPoller(condition, context.queue, self.cache, self.conflicts, share)
+
+    def on(self, event: Event) -> None:
+        """Something happened that decides the mode."""
+        self.mode = TRANSITIONS[self.mode, event]
+
+    def clear(self) -> None:
+        """The last receiver left."""
+        self.added.take()
+        self.cache.clear()
+        self.conflicts.clear()
+        self.poller.reset()
+
+    def lose(self, *, poll: bool) -> None:
+        """The cache may lack what is due; `poll`: and receivers want it."""
+        self.on(Event.LOST)
+        if poll:
+            self.poller.request_poll()
+
+    def reset(self, *, poll: bool) -> None:
+        """Forget all that is known of the table; as in `lose`."""
+        self.added.take()
+        self.cache.clear()
+        self.conflicts.clear()
+        self.pause.clear()
+        self.lose(poll=poll)
+
+    def reconfigure(self, queue: QueueSpec, condition: Condition | None) -> None:
+        """The queue's options or columns changed."""
+        self.queue = queue
+        self._takes_added = condition is None and queue.takes_added
+        self.added.take()
+        self.pause.clear()
+        self.cache.limit, self.cache.separate_alone = queue.options.cache_size, queue.options.tries_alone
+        self.cache.clear()
+        self.lose(poll=True)
+
+    # --- what happened to the queue
+
+    def touched(self) -> bool:
+        """A commit added or rescheduled messages; whether that concerns a receiver here."""
+        self.on(Event.TOUCHED)
+        if self.mode is Mode.IDLE:
+            return False
+        self.poller.request_poll()
+        self.conflicts.end_pauses()
+        self.pause.maybe_slot_freed()
+        return True
+
+    @property
+    def takes_added(self) -> bool:
+        """Whether what a commit adds may be claimed without a poll: all messages that were due before are handed
+        out."""
+        return self._takes_added and self.all_handed_out
+
+    @property
+    def all_handed_out(self) -> bool:
+        return self.mode is Mode.STEADY and not self.cache
+
+    def poll_for_added(self) -> None:
+        """What commits have added is not to be claimed without a poll."""
+        self.added.take()
+        self.touched()
+
+    def settled(self, ids: Sequence[MessageId]) -> int:
+        """These ended; returns how many of them waited here."""
+        if self.added.discard(ids):
+            self.poll_for_added()
+            self._host.wake()
+        self.conflicts.remove(ids)
+        self.on_slot_freed()
+        return self.cache.discard(ids)
+
+    def on_slot_freed(self) -> None:
+        """The end of one message may let others be claimed: with max_concurrency at once, with order_key after a
+        poll."""
+        self.pause.on_slot_freed()
+        if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
+            self.on(Event.TOUCHED)
+            self.request_poll()
+            self.conflicts.end_pauses()
+
+    def request_poll(self) -> None:
+        """Messages became due again, or all that is due is requested."""
+        self.pause.on_slot_freed()
+        if self.scanner is not None:
+            self.scanner.request_poll(full=True)
+        else:
+            self.poller.request_poll()
+
+    def note_due(self, monotonic: float) -> None:
+        """A message falls due then."""
+        self.poller.note_due(monotonic)
+
+    def leased(self, ids: Collection[MessageId]) -> None:
+        """These were leased for another receiver set."""
+        self.cache.discard(ids)
+
+    # --- whether to poll
+
+    @property
+    def scanning(self) -> bool:
+        """Whether a poll has begun that takes several steps."""
+        return self.scanner is not None and self.scanner.in_progress
+
+    @property
+    def polls_ahead(self) -> bool:
+        """Whether to poll although nothing may be claimed yet. With a condition it may take many pages to find the
+        first message: a receiver set that polled only while nothing is paused would never have one when the pause
+        ends."""
+        return self.scanner is not None and not self.cache
+
+    def poll_due(self, room: int) -> bool:
+        """Whether to poll now, with room for so many messages."""
+        return self.poller.poll_due(self.queue, needs_more=self._needs_more(room))
+
+    def next_time(self, room: int) -> float:
+        """When to poll, with room for so many messages."""
+        return self.poller.next_time(self.queue, needs_more=self._needs_more(room))
+
+    def next_poll(self) -> float:
+        """When the next poll is due without a request; a time in the past means at once."""
+        return self.poller.next_poll(self.queue)
+
+    def _needs_more(self, room: int) -> bool:
+        return self.mode is Mode.PENDING and self.cache.together < room
+
+    @property
+    def more_may_be_due(self) -> bool:
+        """Whether the table may have due messages that the cache does not have, and is polled for them."""
+        return self.mode is Mode.PENDING and not (self.cache.alone > 0 and not self.poll_due(1))
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether there is, or may be, something to hand out."""
+        if self.cache or self.added or self.mode is Mode.PENDING:
+            return True
+        return self.next_poll() <= self._clock.monotonic()
+
+    def rests_until(self, now: float) -> float:
+        """Until when a pass can only wait until its accounts may be polled for again; a time in the past means that
+        there is something to do. It has to cost little: one account may have many receiver sets."""
+        if self.cache or self.scanner is None:
+            return 0.0
+        return self.scanner.share.ready_at(self.scanner.in_progress, now)

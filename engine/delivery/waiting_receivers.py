@@ -1,0 +1,93 @@
+"""WaitingReceivers: the receivers of a receiver set, which of them wait, and how many messages they can take.
+
+Invariant: those that wait have joined, and are in the order in which they began to wait. That is the order of their
+turns. No await here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from engine.delivery.cache import MessageCache
+from engine.delivery.context import DeliveryContext
+from engine.delivery.isolated_delivery import NO_SPLIT, ReceiverSplit
+from engine.delivery.sender import CLAIM_MAX
+from engine.delivery.subscription import BoundedResults, Subscription
+from engine.model.errors import EngineError
+
+
+class WaitingReceivers:
+    """See the module. `cache`: the messages that wait for them. `bounded`: those whose results have an end."""
+
+    def __init__(self, context: DeliveryContext, cache: MessageCache) -> None:
+        self._isolated_delivery, self._cache = context.isolated_delivery, cache
+        self._all: dict[Subscription, None] = {}
+        self.waiting: dict[Subscription, None] = {}
+        self._ack_waits: Counter[int | None] = Counter()
+        self.bounded = BoundedResults(context.queue.engine.clock, context.host.wake)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def join(self, subscription: Subscription) -> None:
+        """A new one; it takes part from the moment it waits."""
+        self._all[subscription] = None
+        self._ack_waits[subscription.request.ack_wait_ns] += 1
+
+    def on_waiting(self, subscription: Subscription) -> None:
+        """It waits for a batch."""
+        self.waiting.pop(subscription, None)
+        self.waiting[subscription] = None
+
+    def leave(self, subscription: Subscription) -> None:
+        """It takes no more messages."""
+        del self._all[subscription]
+        self._ack_waits[subscription.request.ack_wait_ns] -= 1
+        self._ack_waits += Counter()  # without those of which none is left
+        self.waiting.pop(subscription, None)
+        self.bounded.leave(subscription)
+
+    def handed_out(self, receivers: Iterable[Subscription]) -> None:
+        """These were to get messages: those that did, do not wait any more."""
+        for subscription in receivers:
+            if not subscription.waiting:
+                self.waiting.pop(subscription, None)
+
+    def reset(self) -> None:
+        """Look which of them wait."""
+        self.waiting = {subscription: None for subscription in self._all if subscription.waiting}
+
+    def end(self, error: EngineError) -> None:
+        """All their streams end."""
+        for subscription in list(self._all):
+            subscription.end(error)
+
+    @property
+    def one_ack_wait(self) -> bool:
+        """Whether one claim can be for all of them."""
+        return len(self._ack_waits) == 1
+
+    @property
+    def overlooked(self) -> bool:
+        """Whether one waits that is not in turn: a defect, if it lasts."""
+        return any(s.waiting and s.capacity() and s not in self.waiting for s in self._all)
+
+    def room(self, enough: int = CLAIM_MAX) -> int:
+        """How many messages those can take that wait and get several at once, counted up to `enough`."""
+        room = 0
+        for subscription in self.split().others(self.waiting):
+            room += subscription.capacity()
+            if room >= enough:
+                break
+        return room
+
+    def split(self) -> ReceiverSplit:
+        """Which of them get a message alone, and which are reserved for one."""
+        if not self._cache.alone:
+            return NO_SPLIT
+        return self._isolated_delivery.split(self._cache, tuple(self.waiting), len(self._all))
+
+    def can_send(self, room: int) -> bool:
+        """Whether a message of the cache can go to one of them now. `room`: see `room`."""
+        return bool(self._cache) and (bool(room and self._cache.together) or bool(self.split().alone))
