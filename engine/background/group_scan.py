@@ -36,7 +36,7 @@ class GroupScan(Service):
         """Start; the table of groups is created if it does not exist."""
         if not self.running:
             try:
-                await self._context.work.run(self._context.store.make_groups(self.group))
+                await self._context.work.run(self._context.store.groups.make(self.group))
             except BackendError as error:
                 self._logger.error(
                     "queue %s has a group_key, and the table for groups cannot be made: INSERT ... AFTER GROUP will "
@@ -48,12 +48,12 @@ class GroupScan(Service):
 
     async def run_once(self) -> int:
         """Complete the groups that are done. Returns how many. Raises BackendError."""
-        store, work, host = self._context.store, self._context.work, self._context.host
+        groups, work, host = self._context.store.groups, self._context.work, self._context.host
         completed, after = 0, ""
         while not self._stopping.is_set():
-            page = await work.run(store.read_groups(self.group, after))
+            page = await work.run(groups.read(self.group, after))
             for value in page.done:
-                sent = await work.run(store.complete_group(self.group, value, lambda name: host.catalog.get(name)))
+                sent = await work.run(groups.complete(self.group, value, lambda name: host.catalog.get(name)))
                 if sent:
                     host.committed(CommitReport(touched=frozenset(sent)))
                     completed += 1

@@ -379,6 +379,22 @@ class TopicStore(Protocol):
         ...
 
 
+class GroupStore(Protocol):
+    """The operations on event groups."""
+
+    async def make(self, group: GroupKey) -> None:
+        """Create their table, if it is missing. Raises BackendError."""
+        ...
+
+    async def read(self, group: GroupKey, after: str) -> GroupPage:
+        """The next groups, after a value, for which messages are parked, and which of them seem to be done."""
+        ...
+
+    async def complete(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        """Make the messages that are parked for a group due, if the group is done. Returns their queues."""
+        ...
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
 
@@ -405,6 +421,11 @@ class MessageStore(Protocol):
     @property
     def schedules(self) -> ScheduleStore:
         """The operations on schedules."""
+        ...
+
+    @property
+    def groups(self) -> GroupStore:
+        """The operations on event groups."""
         ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
@@ -495,18 +516,6 @@ class MessageStore(Protocol):
         decreases the epoch by one; otherwise messages without attempts left are set aside.
         `alone`: they are to be delivered alone; those that were delivered alone and not begun stay so.
         `gone`: the receiver that had them; its end is stored as a failed attempt of each."""
-        ...
-
-    async def make_groups(self, group: GroupKey) -> None:
-        """Create the table of event groups, if it is missing. Raises BackendError."""
-        ...
-
-    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
-        """The next groups, after a value, for which messages are parked, and which of them seem to be done."""
-        ...
-
-    async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
-        """Make the messages that are parked for a group due, if the group is done. Returns their queues."""
         ...
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:

@@ -67,6 +67,8 @@ _SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of th
 
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's syntax, with the engine's own privileges; returns its
+rows. Raises BackendError."""
 
 Conditions = Callable[[TopicSpec, str], Awaitable[Condition]]
 """The filter of a consumer group, from its option, compiled for the database. Raises BackendError where it is

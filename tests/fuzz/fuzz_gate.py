@@ -453,13 +453,19 @@ def _fits(condition: Condition, row: Row) -> bool:
     return bool(zlib.crc32(f"{condition.sql} {row.id}".encode()) & 1)
 
 
-class FakeStore(MemoryStore):
-    """A store whose groups' table is there and empty, and in which no table is made."""
+class FakeGroups:
+    """A table of groups that is there and empty."""
 
-    async def make_groups(self, group: GroupKey) -> None: ...
+    async def make(self, group: GroupKey) -> None: ...
 
-    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+    async def read(self, group: GroupKey, after: str) -> GroupPage:
         return GroupPage()
+
+
+class FakeStore(MemoryStore):
+    """A store with such a table, and in which no table is made."""
+
+    groups = FakeGroups()
 
     async def administer(self, sql: str) -> list[tuple[Any, ...]]:
         raise BackendError("tables are not made here")

@@ -41,10 +41,10 @@ from engine.model.queue import QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
 from engine.store import topic_log
 from engine.store.base import Claim, Release
+from engine.store.claims import Claims
 from engine.store.operations import compaction, feed, limits, order
 from engine.store.operations import lease as sql_lease
 from engine.store.operations.take import TakeRequest
-from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 from engine.store.topic_log import TopicLog
@@ -55,9 +55,9 @@ Plant = Callable[[], Any]
 
 def lease_after_send() -> Any:
     """The batch is handed out first, and leased as soon as that is done."""
-    claiming = SqlMessageStore._claiming
+    claiming = Claims._claiming
 
-    def unleased(self: SqlMessageStore, *args: Any, **options: Any) -> Callable[[Any], Claim]:
+    def unleased(self: Claims, *args: Any, **options: Any) -> Callable[[Any], Claim]:
         real = claiming(self, *args, **options)
         pool, loop = self._pool, asyncio.get_running_loop()
 
@@ -70,7 +70,7 @@ def lease_after_send() -> Any:
 
         return look_only
 
-    return patch.object(SqlMessageStore, "_claiming", unleased)
+    return patch.object(Claims, "_claiming", unleased)
 
 
 def cache_keeps_acked() -> Any:

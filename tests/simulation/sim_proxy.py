@@ -77,7 +77,9 @@ class SimStore(SqlMessageStore):
     def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any, logger: logging.Logger) -> None:
         super().__init__(pool, *args, logger=logger)
         self._proxy = proxy
-        self.topics = SimTopicLog(proxy.world.database, pool, *args, no_conditions, logger=logger)
+        self.topics = self._group_feed.topics = SimTopicLog(
+            proxy.world.database, pool, *args, no_conditions, logger=logger
+        )
 
     async def poll(self, *args: Any, **options: Any) -> PollResult:
         look = await super().poll(*args, **options)

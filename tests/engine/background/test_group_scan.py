@@ -15,7 +15,7 @@ from engine.model.commit_report import CommitReport
 from engine.model.groups import GroupKey, group_key
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.states import PARKED_NS
-from engine.store.operations.groups import GROUPS_PAGE
+from engine.store.group_table import GROUPS_PAGE
 
 GROUPS = 2 * GROUPS_PAGE + 7
 
@@ -38,8 +38,8 @@ async def scan(bench) -> GroupScan:
     bench.reports = host.reports
     context = engine_context(bench.store, VirtualClock(), host, work=4)
     scan = GroupScan(spec, key, context)
-    await bench.store.make_groups(key)
-    await bench.store.make_groups(key)  # it is there already
+    await bench.store.groups.make(key)
+    await bench.store.groups.make(key)  # it is there already
     return scan
 
 

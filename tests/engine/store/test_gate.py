@@ -228,8 +228,8 @@ def event(bench: Bench) -> TraceEvent:
 
 async def complete(bench: Bench) -> Any:
     key = keyed(bench, QueueCatalog())
-    await bench.store.read_groups(key, "")
-    return await bench.store.complete_group(key, "7", lambda name: bench.q)
+    await bench.store.groups.read(key, "")
+    return await bench.store.groups.complete(key, "7", lambda name: bench.q)
 
 
 def keyed(bench: Bench, catalog: QueueCatalog) -> GroupKey:
@@ -243,7 +243,7 @@ async def test_a_view_in_the_place_of_a_table_of_our_own(bench: Bench, table: st
     work = OWN[table]
     await bench.sql.run(f"INSERT INTO q {rows()}")
     await bench.store.topics.begin(bench.group.name, bench.log, START)
-    await bench.store.make_groups(keyed(bench, QueueCatalog()))
+    await bench.store.groups.make(keyed(bench, QueueCatalog()))
     await bench.store.schedules.make(bench.q.name.database)
     await work(bench)  # makes it
     await bench.swap(table, f"SELECT * FROM {table}_old")

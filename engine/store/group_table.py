@@ -1,4 +1,5 @@
-"""Event groups in SQL, for the safety scan: groups that became done without their parked messages being released.
+"""GroupTable: event groups in SQL, for the safety scan: groups that became done without their parked messages being
+released.
 
 Acks around the proxy, and statement forms that it cannot read, settle messages without a check of their group. Each
 such group is completed in a transaction of its own, which a thread runs on a READ COMMITTED connection.
@@ -6,18 +7,42 @@ such group is completed in a transaction of its own, which a thread runs on a RE
 
 from __future__ import annotations
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import id_kind
 from engine.model.queue import MessageId, QueueName, QueueSpec
-from engine.store.statements.groups import GroupStatements
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.groups import GroupStatements, create_groups
+from engine.store.topic_log import Define
 
 GROUPS_PAGE = 200
 """Groups checked together: each is one query by an index."""
 
 
-def read_page(connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: str) -> GroupPage:
+class GroupTable:
+    """See the module. The methods are those of GroupStore."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define) -> None:
+        self._pool, self._dialect, self._define = pool, dialect, define
+
+    async def make(self, group: GroupKey) -> None:
+        statements = GroupStatements(self._dialect, group)
+        try:
+            await self._pool.read(lambda connection: connection.query(statements.exists))
+        except BackendError:
+            await self._define(create_groups(group.queue.database))
+
+    async def read(self, group: GroupKey, after: str) -> GroupPage:
+        statements = GroupStatements(self._dialect, group)
+        return await self._pool.read(lambda c: _read_page(c, statements, group, after))
+
+    async def complete(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        statements = GroupStatements(self._dialect, group)
+        return await self._pool.write(lambda c: _complete(c, statements, group, value, find))
+
+
+def _read_page(connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: str) -> GroupPage:
     """The next groups after a value, and which of them seem to be done."""
     rows = connection.query(statements.values, (group.queue.table, after, GROUPS_PAGE))
     values = [str(row[0]) for row in rows]
@@ -25,7 +50,7 @@ def read_page(connection: StoreConnection, statements: GroupStatements, group: G
     return GroupPage(done, values[-1] if len(values) == GROUPS_PAGE else None)
 
 
-def complete(
+def _complete(
     connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str, find: FindQueue
 ) -> list[QueueName]:
     """Make the messages that are parked for a done group due, in queues of its database; returns these queues. In one

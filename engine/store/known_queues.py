@@ -1,0 +1,111 @@
+"""What the store knows of the queues: the catalog as last read (CatalogReader), and the statements of each
+(PreparedQueues)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
+
+from engine.backend.base import StoreConnection, StorePool
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.store.base import PollResult
+from engine.store.catalog import TableInfo, next_catalog, warning_of
+from engine.store.operations import due_messages
+from engine.store.operations import order as sql_order
+from engine.store.operations.due_messages import LevelGuess
+from engine.store.operations.limits import LimitedStatements
+from engine.store.operations.next_ids import NextIds
+from engine.store.operations.order import OrderMemory
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.limits import LimitStatements
+from engine.store.statements.order import OrderStatements
+from engine.store.statements.queue import QueueStatements
+
+
+class CatalogReader:
+    """Reads from the database which tables are queues, and logs why some are not. `catalog`: as last read.
+
+    Invariant: a table that did not change since the last read is not described again, and a catalog in which nothing
+    changed is the previous one itself.
+    """
+
+    def __init__(self, pool: StorePool, dialect: Dialect, logger: logging.Logger) -> None:
+        self._pool, self._dialect, self._logger = pool, dialect, logger
+        self.catalog = QueueCatalog()
+        self._tables: dict[QueueName, TableInfo] = {}  # that `catalog` was made of
+        self._warned: set[tuple[QueueName, str]] = set()
+
+    async def read(self, previous: QueueCatalog) -> QueueCatalog:
+        """See MessageStore.load_catalog."""
+        last, known = self.catalog, self._tables
+        tables, shards = await self._pool.read(
+            lambda connection: (self._dialect.list_tables(connection, known), connection.shards)
+        )
+        changed = [table for table in tables if known.get(table.name) is not table]
+        unchanged = known.keys() - {table.name for table in changed} if previous is last else ()
+        self.catalog = next_catalog(previous, tables, unchanged, shards)
+        self._tables = {table.name: table for table in tables}
+        self._warn(changed)
+        return self.catalog
+
+    def topic_of(self, group: QueueSpec) -> TopicSpec | None:
+        """The topic that a consumer group reads; None where it was dropped."""
+        return self.catalog.topics.get(QueueName(group.name.database, group.options.topic or ""))
+
+    def _warn(self, tables: Sequence[TableInfo]) -> None:
+        """Log once for each table that cannot be served, or only slowly, and why."""
+        for table in tables:
+            text = self.catalog.rejected.get(table.name) or warning_of(table)
+            if text is not None and (table.name, text) not in self._warned:
+                self._warned.add((table.name, text))
+                self._logger.warning("queue table %s: %s", table.name, text)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQueue:
+    """The statements of one queue, and what is remembered of its polls, while its definition is unchanged."""
+
+    queue: QueueSpec
+    statements: QueueStatements
+    guess: LevelGuess = field(default_factory=LevelGuess)
+    limited: LimitedStatements | None = None
+    memory: OrderMemory = field(default_factory=OrderMemory)
+    next_ids: NextIds = field(default_factory=NextIds)
+
+    def polling(self, limit: int) -> Callable[[StoreConnection], PollResult]:
+        """A poll."""
+        queue, statements, guess = self.queue, self.statements, self.guess
+        if self.limited is not None and (order := self.limited.order) is not None:
+            return lambda connection: sql_order.poll(connection, statements, order, queue, limit, guess, self.memory)
+        return lambda connection: due_messages.poll(connection, statements, queue, limit, guess)
+
+
+class PreparedQueues:
+    """The statements of each queue.
+
+    Invariant: an entry is of the very QueueSpec that is asked for. So a definition that changed never meets statements
+    of the one before.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._queues: dict[QueueName, PreparedQueue] = {}
+
+    def of(self, queue: QueueSpec) -> PreparedQueue:
+        prepared = self._queues.get(queue.name)
+        if prepared is None or prepared.queue is not queue:
+            prepared = self._queues[queue.name] = self._prepare(queue)
+        return prepared
+
+    def retain(self, names: Container[QueueName]) -> None:
+        """Forget all queues but these."""
+        self._queues = {name: prepared for name, prepared in self._queues.items() if name in names}
+
+    def _prepare(self, queue: QueueSpec) -> PreparedQueue:
+        statements = QueueStatements(self._dialect, queue)
+        if not queue.options.limited:
+            return PreparedQueue(queue, statements)
+        order = None if queue.options.order_key is None else OrderStatements(self._dialect, queue)
+        limits = LimitStatements(self._dialect, queue)
+        return PreparedQueue(queue, statements, limited=LimitedStatements(statements, limits, order))
