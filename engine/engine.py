@@ -274,7 +274,7 @@ class Engine:
         """As `committed`, for one statement that has ended these messages of a queue, and nothing else. `count`: how
         many there were."""
         if services := self._queues.get(settlement.queue):
-            services.manager.settled(settlement.ids)
+            services.manager.commits.settled(settlement.ids)
             services.manager.metrics.count(settlement.what, count)
         if count:
             self.traces.settled((settlement,))
@@ -305,19 +305,19 @@ class Engine:
         postponed: set[QueueName] = set()
         for name, ids in report.settled.items():
             if services := self._queues.get(name):
-                services.manager.settled(ids, here=here)
+                services.manager.commits.settled(ids, here=here)
         for name, ids in report.changed.items():
             if services := self._queues.get(name):
-                if here and name in report.touched and services.manager.may_be_spent(ids):
+                if here and name in report.touched and services.manager.commits.may_be_spent(ids):
                     services.mover.notify()
-                if name in report.postponed and services.manager.postponed(ids, report.postponed[name]):
+                if name in report.postponed and services.manager.commits.postponed(ids, report.postponed[name]):
                     postponed.add(name)
                     continue
                 # Only what gives leases up lets other messages be claimed; a renewal does not.
-                services.manager.changed(ids, renewed=name not in report.touched, here=here)
+                services.manager.commits.changed(ids, renewed=name not in report.touched, here=here)
         for name in report.uncertain:
             if services := self._queues.get(name):
-                services.manager.uncertain()
+                services.manager.commits.uncertain()
         for name in report.rejected if here else ():
             if services := self._queues.get(name):
                 services.mover.notify()
@@ -387,7 +387,7 @@ class Engine:
         services = self._queues.get(name)
         if services is None or not ids:
             return set()
-        return await self.surveyor.fitting(services.manager.queue, services.manager.conditions, ids)
+        return await self.surveyor.fitting(services.manager.queue, tuple(services.manager.receiver_sets.filtered), ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """The receivers of those of these messages that were sent by this engine and are not settled: to an open

@@ -109,7 +109,7 @@ class Queues:
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """See Engine.holders."""
         services = self.by_name.get(name)
-        holders = {} if services is None else {id_: services.manager.holder(id_) for id_ in ids}
+        holders = {} if services is None else {id_: services.manager.leases.holder(id_) for id_ in ids}
         return {id_: holder for id_, holder in holders.items() if holder is not None}
 
     async def apply(self, catalog: QueueCatalog, context: EngineContext) -> None:
@@ -126,9 +126,9 @@ class Queues:
         await self._scan_groups(catalog, context)
 
     async def _start(self, queue: QueueSpec, engine: EngineContext) -> None:
-        context = QueueContext.of(engine, queue.name)
+        context = QueueContext.of(engine, queue.name, self._shares)
         mover = DeadLetterMover(queue, context, self._make_dead_letters, self._dead_letter_names)
-        manager = MessageManager(queue, context, on_rejected=mover.notify, limits=self._limits, shares=self._shares)
+        manager = MessageManager(queue, context, on_rejected=mover.notify, limits=self._limits)
         purger = Purger(queue, context) if self._purges else None
         added = CommitReport(touched=frozenset((queue.name,)))
         services = self.by_name[queue.name] = QueueServices(manager, mover, purger, added)

@@ -35,30 +35,30 @@ class AlarmWatch(Service):
             if manager.queue.options.alarm_after_ns:
                 new_alarms += await self._check(manager)
             else:
-                manager.alarms.clear()
+                manager.leases.alarms.clear()
             await self._record_expired(manager)
         return new_alarms
 
     async def _record_expired(self, manager: MessageManager) -> None:
-        if not (queried_ids := manager.expired_leases.due()):
+        if not (queried_ids := manager.leases.expired_leases.due()):
             return
         try:
             states = await self._work.run(self._store.unsettled(manager.queue, queried_ids))
         except BackendError:
-            manager.expired_leases.requeue(queried_ids)
+            manager.leases.expired_leases.requeue(queried_ids)
             return
-        manager.expired_leases.apply(queried_ids, states)
+        manager.leases.expired_leases.apply(queried_ids, states)
 
     async def _check(self, manager: MessageManager) -> int:
         after = manager.queue.options.alarm_after_ns / NS_PER_SECOND
-        queried_ids = manager.alarms.overdue(self._clock.monotonic() - after)
+        queried_ids = manager.leases.alarms.overdue(self._clock.monotonic() - after)
         if not queried_ids:
             return 0
         try:
             states = await self._work.run(self._store.unsettled(manager.queue, queried_ids))
         except BackendError:
             return 0  # tried again in the next pass; that the database cannot be reached is logged already
-        new = manager.alarms.apply(queried_ids, states)
+        new = manager.leases.alarms.apply(queried_ids, states)
         if new:
             self._report(manager, new, after)
         return len(new)

@@ -70,17 +70,17 @@ class Watchdog(Service):
         if manager.died:
             return True
         now = self._clock.monotonic()
-        last = self._observations.setdefault(manager, _Observation(manager.passes, now))
-        if not manager.has_pending_work or manager.passes != last.passes:
+        last = self._observations.setdefault(manager, _Observation(manager.times.ended, now))
+        if not manager.has_pending_work or manager.times.ended != last.passes:
             stalls = last.stalls if manager.has_pending_work and now - last.since < STALL_SECONDS_MAX else 0
-            self._observations[manager] = _Observation(manager.passes, now, stalls)
+            self._observations[manager] = _Observation(manager.times.ended, now, stalls)
             return False
         return now - last.since >= self._stall_seconds(manager, last)
 
     def _stall_seconds(self, manager: MessageManager, last: _Observation) -> float:
         shortest = STALL_SECONDS_DATABASE_FAILING if manager.database_failing else STALL_SECONDS
         doubled: float = shortest * 2**last.stalls
-        return max(min(doubled, STALL_SECONDS_MAX), _TIMES_AVERAGE * manager.average_seconds)
+        return max(min(doubled, STALL_SECONDS_MAX), _TIMES_AVERAGE * manager.times.average_seconds)
 
     async def _restart(self, manager: MessageManager) -> None:
         name, state = manager.queue.name, manager.describe()
@@ -89,7 +89,7 @@ class Watchdog(Service):
         stalls = min(self._observations[manager].stalls + 1, 10) if manager in self._observations else 0
         if not await manager.reset():
             self._logger.error("%s: what its task is doing cannot be interrupted; trying again", name)
-        self._observations[manager] = _Observation(manager.passes, self._clock.monotonic(), stalls)
+        self._observations[manager] = _Observation(manager.times.ended, self._clock.monotonic(), stalls)
 
     async def _run(self) -> None:
         while not self._stopping.is_set():

@@ -1,9 +1,10 @@
 """One queue in memory, from a commit to the receiver's batch.
 
-`message_manager` owns the queue: a `poller` polls the table and fills the `cache`, the `sender` leases messages and
-hands them to the `subscription`s, each as many as its `receiver_window` has room for, `in_flight` has the leases that
-are not settled. `receivers` is a set of receivers with the same condition, `receiver_sets` are all of a queue;
-`filtered_poller` polls for those with a WHERE, within the bounds of `filter_shares`.
+`message_manager` owns the queue, with one task that makes `passes`. It has the `queue_leases`, those that are in flight
+and what becomes of them; the `receiver_sets`, all receivers by their conditions; and `commits`, what a commit does to
+both. `receivers` is one such set: its `known_messages` has the `cache` and the `poller` that fills it
+(`filtered_poller` for those with a WHERE, within the bounds of `filter_shares`), `waiting_receivers` has the order of
+their turns, and the `sender` leases messages and hands them to the `subscription`s.
 
 The state in memory is a guess: the claim in the table decides.
 """

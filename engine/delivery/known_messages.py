@@ -18,10 +18,11 @@ from enum import Enum
 
 from engine.delivery.cache import AddedIds, MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import DeliveryContext
+from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Poller
+from engine.delivery.queue_leases import QueueLeases
 from engine.model.queue import Condition, MessageId, QueueSpec
 
 
@@ -68,22 +69,29 @@ TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
 class KnownMessages:
     """See the module. `scanner`: the poller, where the receiver set has a condition."""
 
-    def __init__(self, queue: QueueSpec, context: DeliveryContext, condition: Condition | None) -> None:
+    def __init__(
+        self,
+        queue: QueueSpec,
+        context: QueueContext,
+        leases: QueueLeases,
+        host: DeliveryHost,
+        condition: Condition | None,
+    ) -> None:
         self.queue, self.mode = queue, Mode.IDLE
         self.added = AddedIds()
         self.cache = MessageCache(queue.options.cache_size)
         self.cache.separate_alone = queue.options.tries_alone
         self.conflicts = Conflicts()
-        self.pause = context.pause
+        self.pause = leases.pause
         self._takes_added = condition is None and queue.takes_added
-        self._host, self._clock = context.host, context.queue.engine.clock
+        self._host, self._clock = host, context.engine.clock
         self.scanner: FilteredPoller | None = None
         self.poller: Poller | FilteredPoller
         if condition is None:
-            self.poller = Poller(context.queue, self.cache, self.conflicts)
+            self.poller = Poller(context, self.cache, self.conflicts)
         else:
             share = ReceiverSetShare(context.shares, self._clock)
-            self.poller = self.scanner = FilteredPoller(condition, context.queue, self.cache, self.conflicts, share)
+            self.poller = self.scanner = FilteredPoller(condition, context, self.cache, self.conflicts, share)
 
     def on(self, event: Event) -> None:
         """Something happened that decides the mode."""

@@ -1,20 +1,8 @@
-"""The release of leases when a receiver is gone, or when the engine ends its stream.
+"""LeaseReleases: makes leased messages due again, so that other receivers get them at once.
 
-DisconnectHandler decides:
-
-| the receiver | its messages |
-| --- | --- |
-| has not read them, so far as is known | due again, not counted |
-| is gone, and had only this message | due again, counted as a delivery; after the last attempt set aside |
-| is gone, and had others, where attempts are bounded | due again, not counted, and handed out alone |
-| had a bounded result, which ended | leased until they are settled or the lease runs out |
-| had `lease = 'connection'` | the same, or until its connection ends |
-| has them while the proxy stops | leased on: it may settle them through another proxy |
-
-LeaseReleases makes leased messages due again, so that other receivers get them at once. A row that the open transaction
-of a dead client still locks cannot be released yet, so an incomplete release is tried again a few times; after that the
-lease runs out. While the database cannot be reached, or is read-only, attempts do not count: the leases are released
-when it works again, unless they have run out by then.
+A row that the open transaction of a dead client still locks cannot be released yet, so an incomplete release is tried
+again a few times; after that the lease runs out. While the database cannot be reached, or is read-only, attempts do not
+count: the leases are released when it works again, unless they have run out by then.
 """
 
 from __future__ import annotations
@@ -25,18 +13,11 @@ from dataclasses import dataclass, field
 
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
-from engine.delivery.in_flight import InFlight
-from engine.delivery.isolated_delivery import ConnectionLeases, IsolatedDelivery
-from engine.delivery.rechecker import Rechecker
-from engine.delivery.subscription import Subscription
-from engine.leases.expired_leases import ExpiredLeases
 from engine.model.backoff import DoublingDelay
 from engine.model.epochs import is_spent
-from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, EngineError
-from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
-from engine.model.trace_event import LEASE_RELEASED
+from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
+from engine.model.queue import QueueSpec, SubscribeRequest
 from engine.store.base import Release, lease_is_current
-from engine.traces import QueueTrace
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _ATTEMPTS_MAX = 6
@@ -166,72 +147,6 @@ class LeaseReleases:
             left = len(entry.leases) - entry.released
             if not entry.unconfirmed:
                 self._logger.warning("%s: could not give back %d leases, they run out: %s", queue.name, left, reason)
-
-
-class DisconnectHandler:
-    """See the module; nothing here waits. Of one queue."""
-
-    def __init__(
-        self,
-        in_flight: InFlight[Subscription],
-        rechecker: Rechecker,
-        connection_leases: ConnectionLeases,
-        isolated_delivery: IsolatedDelivery,
-        expired_leases: ExpiredLeases,
-        lease_releases: LeaseReleases,
-        trace: QueueTrace,
-    ) -> None:
-        self._in_flight, self._rechecker, self._trace = in_flight, rechecker, trace
-        self._connection_leases, self._isolated_delivery = connection_leases, isolated_delivery
-        self._expired_leases, self._lease_releases = expired_leases, lease_releases
-
-    def closed(
-        self, queue: QueueSpec, subscription: Subscription, *, release: bool
-    ) -> Sequence[asyncio.Future[None]] | None:
-        """Its consumer does not come back. Returns the first attempts to release; None where the messages stay leased
-        to its connection."""
-        unread = _unread(subscription, cut=False)
-        if self._connection_leases.retain(subscription, release=release or bool(unread)):
-            return None
-        ends = self._in_flight.deadlines(subscription)
-        leases = self._rechecker.drop_holder(subscription)
-        read = [lease for lease in leases if lease.id not in unread]
-        # A delivery that never reached the client is no attempt.
-        attempts = [self._lease_releases.add([lease for lease in leases if lease.id in unread], counted=False)]
-        if not release:
-            self._expired_leases.result_closed(read, subscription.request)
-            if queue.options.tries_alone:
-                self._isolated_delivery.result_closed(subscription, {lease.id: ends[lease.id] for lease in read})
-        else:
-            self._trace.note(LEASE_RELEASED, [lease.id for lease in leases], subscription.request)
-            attempts.append(self._release(queue, read, subscription))
-        return attempts
-
-    def _release(self, queue: QueueSpec, leases: Sequence[Release], gone: Subscription) -> asyncio.Future[None]:
-        alone = queue.options.tries_alone
-        if alone:
-            counted = self._isolated_delivery.is_attempt(gone, [lease.id for lease in leases])
-        else:
-            counted = not queue.options.fails_at_once  # a receiver that restarts must not empty the queue
-        return self._lease_releases.add(leases, counted=counted, alone=alone, gone=gone.request)
-
-    def end_all(self, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
-        """The queue, or the proxy, ends these. Returns the leases that their clients have not read; the rest is removed
-        here, and stays leased."""
-        unread: list[Release] = []
-        for subscription in subscriptions:
-            ids = _unread(subscription, cut=True)
-            leases = self._rechecker.drop_holder(subscription)
-            subscription.end(error)
-            unread += [lease for lease in leases if lease.id in ids]
-        for holder in self._in_flight.holders():
-            self._rechecker.drop_holder(holder)
-        return unread
-
-
-def _unread(subscription: Subscription, *, cut: bool) -> set[MessageId]:
-    """Those of its messages that certainly have not reached its client."""
-    return {message.id for message in subscription.take_undelivered()}.union(subscription.unread(cut=cut))
 
 
 def _set_done(done: asyncio.Future[None]) -> None:

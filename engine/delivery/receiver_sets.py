@@ -1,4 +1,8 @@
-"""ReceiverSets: those of one queue, and which of them have something to do.
+"""ReceiverSets: all receivers of one queue, the sets that they form by their conditions, and which of these have
+something to do.
+
+Invariant: every open subscription is in exactly one set, that of its condition; a set with a condition exists as long
+as it has receivers.
 
 While the accounts of all those with a condition are in debt (engine.delivery.filter_shares), passes and commits skip
 them. One account may have many, and they would make each commit of all others more expensive.
@@ -7,28 +11,74 @@ them. One account may have many, and they would make each commit of all others m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
-from engine.clock import Clock
-from engine.delivery.claim_pause import ClaimPause
-from engine.delivery.context import QueueContext
+from engine.delivery.context import DeliveryHost, QueueContext
+from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receivers import ReceiverSet
+from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError, is_transient
-from engine.model.queue import Condition
+from engine.model.filter_limits import FilterLimits
+from engine.model.queue import Condition, QueueSpec, SubscribeRequest
 
 NO_SUCH_INDEX = 1176
 """The error where a scan names an index of the catalog that does not exist any more."""
 
+RECENT_SECONDS = 60.0
+"""For so long after its last result a connection counts as a receiver. An idle worker polls every 30 s."""
+
+CONNECTIONS_MAX = 10_000
+"""Connections that are stored, those whose results ended last: 1 MB."""
+
 _REST_CACHED_SECONDS = 0.1  # that all rest: other accounts may disconnect meanwhile, and then none has to rest
 
 
-class ReceiverSets:
-    """See the module. `plain`: that of the streams without a condition. `filtered`: the others that have receivers."""
+class RecentReceivers:
+    """How many clients receive from a queue, also between two results; by the ids of their connections. Pure.
 
-    def __init__(self, plain: ReceiverSet, clock: Clock, pause: ClaimPause) -> None:
-        self.plain = plain
+    A worker that polls has no open stream while it handles its messages. It still counts as a receiver: it has a lease,
+    or has polled a moment ago.
+    """
+
+    def __init__(self) -> None:
+        self._ended: dict[int, float] = {}  # in the order of the times
+
+    def ended(self, connection_id: int, now: float) -> None:
+        """A result of that connection has ended, and the connection goes on."""
+        self._ended.pop(connection_id, None)
+        self._ended[connection_id] = now
+        if len(self._ended) > CONNECTIONS_MAX:
+            del self._ended[next(iter(self._ended))]
+
+    def gone(self, connection_id: int) -> None:
+        """The connection has ended."""
+        self._ended.pop(connection_id, None)
+
+    def count(self, active: Iterable[int], now: float) -> int:
+        """How many receive now. `active`: connections that have a stream open, or a message."""
+        for connection_id, ended in list(self._ended.items()):
+            if ended > now - RECENT_SECONDS:
+                break
+            del self._ended[connection_id]
+        return len(self._ended.keys() | set(active))
+
+
+class ReceiverSets:
+    """See the module. `plain`: that of the streams without a condition. `filtered`: the others. `subscriptions`: those
+    that are open, each with its set."""
+
+    def __init__(
+        self, queue: QueueSpec, context: QueueContext, leases: QueueLeases, host: DeliveryHost, limits: FilterLimits
+    ) -> None:
+        self._make = partial(ReceiverSet, context=context, leases=leases, host=host)
+        self.plain = self._make(queue)
         self.filtered: dict[Condition, ReceiverSet] = {}
-        self._clock, self._pause = clock, pause
+        self.subscriptions: dict[Subscription, ReceiverSet] = {}
+        self.recent = RecentReceivers()
+        self.limits = limits
+        self._clock, self._pause = context.engine.clock, leases.pause
+        self._deliveries = 0  # how often any of them got messages
         self._rest_known_until = self._rest_ends_at = 0.0
         self._touched_in_rest = False
 
@@ -76,16 +126,49 @@ class ReceiverSets:
             for scanner in scanners:
                 scanner.share.end_turn()
 
-    def joined(self, receiver_set: ReceiverSet) -> None:
-        """It has one more receiver, perhaps of another account: whether all rest is to be checked again."""
+    # --- receivers
+
+    def set_for(self, request: SubscribeRequest) -> ReceiverSet:
+        """The set of a new receiver. Raises InvalidOption where there are too many conditions."""
+        condition, user, plain = request.condition, request.user, self.plain
+        if condition is None:
+            return plain
+        receiver_set = self.filtered.get(condition)
+        if receiver_set is None:
+            queue = plain.messages.queue
+            of_user = {receiver_set for one, receiver_set in self.subscriptions.items() if one.request.user == user}
+            of_user.discard(plain)
+            self.limits.check(queue.name, len(self.filtered), user, len(of_user))
+            receiver_set = self._make(queue, condition=condition)
+            receiver_set.last_delivery = self._deliveries  # after those that wait already
+        return receiver_set
+
+    def join(self, subscription: Subscription, receiver_set: ReceiverSet) -> None:
+        """A new receiver, perhaps of another account: whether all rest is to be checked again."""
         if receiver_set.condition is not None:
             self.filtered[receiver_set.condition] = receiver_set
         self._rest_known_until = 0.0
+        self.subscriptions[subscription] = receiver_set
+        receiver_set.join(subscription)
 
-    def left(self, receiver_set: ReceiverSet) -> None:
-        """It has one receiver less. One with a condition is removed with its last receiver."""
+    def leave(self, subscription: Subscription) -> None:
+        """It takes no more messages."""
+        receiver_set = self.subscriptions.pop(subscription)
+        receiver_set.leave(subscription)
         if receiver_set.condition is not None and not receiver_set.receivers:
             del self.filtered[receiver_set.condition]
+
+    def count(self, holders: Iterable[Subscription]) -> int:
+        """How many receivers there are; `holders`: those of leases."""
+        active = [*self.subscriptions, *holders]
+        return self.recent.count([one.request.connection_id for one in active], self._clock.monotonic())
+
+    def delivered(self, receiver_set: ReceiverSet) -> None:
+        """It has just got messages."""
+        self._deliveries += 1
+        receiver_set.last_delivery = self._deliveries
+
+    # --- what happened to the queue
 
     def touched(self, added: Sequence[int] = ()) -> bool:
         """A commit added or rescheduled messages, perhaps only these `added`; whether that concerns a receiver here."""

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.delivery.cache import CONFIRM_SECONDS
-from engine.delivery.context import DeliveryContext
+from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.known_messages import Event, KnownMessages, Mode
 from engine.delivery.poller import Poller, PollOutcome
+from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.sender import Sender, SendResult
 from engine.delivery.subscription import Subscription
 from engine.delivery.waiting_receivers import WaitingReceivers
@@ -43,14 +44,21 @@ class PassResult:
 class ReceiverSet:
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, context: DeliveryContext, condition: Condition | None = None) -> None:
+    def __init__(
+        self,
+        queue: QueueSpec,
+        context: QueueContext,
+        leases: QueueLeases,
+        host: DeliveryHost,
+        condition: Condition | None = None,
+    ) -> None:
         self.condition = condition
         self.last_delivery = 0
         """When it last got messages, as a number that the manager counts up."""
-        self._clock, self._host, self._pause = context.queue.engine.clock, context.host, context.pause
-        self.messages = known = KnownMessages(queue, context, condition)
-        self.receivers = WaitingReceivers(context, known.cache)
-        self._sender = Sender(context, known.cache, known.conflicts, condition)
+        self._clock, self._leases, self._host = context.engine.clock, leases, host
+        self.messages = known = KnownMessages(queue, context, leases, host, condition)
+        self.receivers = WaitingReceivers(self._clock, leases, host, known.cache)
+        self._sender = Sender(context, leases, host, known.cache, known.conflicts, condition)
         self._awaiting_poll: list[Subscription] = []  # results that the current poll answers
 
     @property
@@ -139,7 +147,7 @@ class ReceiverSet:
                 await self._claim_added(result)
                 return
             known.poll_for_added()
-        if self._pause.active:
+        if self._leases.pause.active:
             if known.polls_ahead:
                 await self._poll(result)
         elif self._poll_and_claim_due:
@@ -232,7 +240,7 @@ class ReceiverSet:
 
     def _on_sent(self, result: PassResult, sent: SendResult) -> None:
         result.sent += sent.handed_out
-        self._host.on_orphaned(sent.orphans)
+        self._leases.on_orphaned(sent.orphans)
         self.receivers.handed_out(sent.receivers)
 
     # --- bounded results
@@ -244,7 +252,7 @@ class ReceiverSet:
 
     def _is_drained(self, subscription: Subscription) -> bool:
         known, split = self.messages, self.receivers.split()
-        paused = known.queue.options.paused or self._pause.active
+        paused = known.queue.options.paused or self._leases.pause.active
         if paused or subscription.window_full or subscription in split.reserved:
             return True
         waits = known.cache.together > 0 or subscription in split.alone
@@ -267,7 +275,7 @@ class ReceiverSet:
         room = self.receivers.room()
         if known.queue.options.paused or not (room or self.receivers.can_send(room)):
             return None
-        ends_at = self._pause.ends_at
+        ends_at = self._leases.pause.ends_at
         if ends_at is not None and not known.polls_ahead:
             return ends_at
         if known.added or self.receivers.can_send(room):

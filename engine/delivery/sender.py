@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.context import DeliveryContext
+from engine.delivery.context import DeliveryHost, QueueContext
+from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
@@ -137,16 +138,19 @@ class Sender:
     """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
 
     def __init__(
-        self, context: DeliveryContext, cache: MessageCache, conflicts: Conflicts, condition: Condition | None
+        self,
+        context: QueueContext,
+        leases: QueueLeases,
+        host: DeliveryHost,
+        cache: MessageCache,
+        conflicts: Conflicts,
+        condition: Condition | None,
     ) -> None:
-        queue, engine = context.queue, context.queue.engine
-        self._store, self._work, self._clock = engine.store, queue.work, engine.clock
-        self._jitter, self._metrics, self._trace = engine.jitter, queue.metrics, queue.trace
+        engine = context.engine
+        self._store, self._work, self._clock = engine.store, context.work, engine.clock
+        self._jitter, self._metrics, self._trace = engine.jitter, context.metrics, context.trace
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
-        self._in_flight, self._alarms, self._pause = context.in_flight, context.alarms, context.pause
-        self._time, self._host = context.time, context.host
-        self._isolated_delivery = context.isolated_delivery
-        self._expired_leases = context.expired_leases
+        self._leases, self._host = leases, host
         self._pending_claim: _PendingClaim | None = None
         self._settled_in_pass: set[MessageId] | None = None  # since the keys of the pass were taken; None: no pass
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM_SIZE
@@ -244,7 +248,7 @@ class Sender:
         Raises:
             BackendError: then nothing is leased.
         """
-        now_ns = self._time.now_ns()
+        now_ns = self._leases.time.now_ns()
         if now_ns is None:
             return {}, False
         delay_ns = lease_delay_ns(queue, 0, self._jitter(), receivers[0][0].request.ack_wait_ns)
@@ -293,13 +297,13 @@ class Sender:
         gets one at most."""
         if not queue.options.tries_alone:
             return UNMARKED
-        return Sharing(receivers=len(receivers) if all(map(self._isolated_delivery.is_idle, receivers)) else 0)
+        return Sharing(receivers=len(receivers) if all(map(self._leases.isolated_delivery.is_idle, receivers)) else 0)
 
     def _allocation_sharing(self, queue: QueueSpec, allocations: Sequence[Allocation], *, alone: bool) -> Sharing:
         """The same where it is known which receiver gets what. `alone`: each gets the one message, and no other."""
         if not queue.options.tries_alone:
             return UNMARKED
-        is_idle = self._isolated_delivery.is_idle
+        is_idle = self._leases.isolated_delivery.is_idle
         single = [allocation for allocation in allocations if len(allocation.keys) == 1]
         lone = [allocation.keys[0].id for allocation in single if alone or is_idle(allocation.subscription)]
         return Sharing(lone=frozenset(lone), alone=alone)
@@ -340,9 +344,9 @@ class Sender:
             return
         error = done.exception()
         if isinstance(error, LeaseUnknown):
-            self._host.on_abandoned(error.leases)
+            self._leases.on_abandoned(error.leases)
         elif error is None and (claim := claim_of(done.result()[0])) is not None:
-            self._host.on_abandoned([release_of(message) for message in claim.messages])
+            self._leases.on_abandoned([release_of(message) for message in claim.messages])
 
     def _leased(self, claim: Claim, pending: _PendingClaim, began: float) -> ClaimedMessages:
         now, leased = self._clock.monotonic(), {}
@@ -358,12 +362,12 @@ class Sender:
         assert claimed <= set(ids), "the store leased what it was not asked for"
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
         self._host.on_leased(claimed)
-        self._time.observe_time(claim.now_ns)
+        self._leases.time.observe_time(claim.now_ns)
         self._trace.observe_time(claim.now_ns)
         now = self._clock.monotonic()
         deferred = frozenset(claim.deferred)
         if claim.limit_wait is not None:
-            self._pause.begin(claim.limit_wait)
+            self._leases.pause.begin(claim.limit_wait)
         if claim.rejected:
             self._trace.note(REJECTED, tuple(claim.rejected), reason="delivered max_attempts times")
             self._host.on_rejected()
@@ -410,7 +414,7 @@ class Sender:
         handed_out, now = 0, self._clock.boottime()
         orphans: list[Message] = []
         for subscription, batch, _ in plans:
-            blocked = bool(batch) and self._isolated_delivery.has_isolated_message(subscription)
+            blocked = bool(batch) and self._leases.isolated_delivery.has_isolated_message(subscription)
             if subscription.has_ended or blocked or _changed(queue, subscription.queue):
                 orphans += [claimed.message for claimed in batch]  # it ended, or the queue changed, during the claim
             elif any(claimed.ends <= now for claimed in batch):
@@ -418,7 +422,7 @@ class Sender:
                 handed_out += self._hand_out(subscription, [claimed for claimed in batch if claimed.ends > now])
             else:
                 if alone and batch:
-                    self._isolated_delivery.handed_out_alone(subscription, batch[0].message.id)
+                    self._leases.isolated_delivery.handed_out_alone(subscription, batch[0].message.id)
                 handed_out += self._hand_out(subscription, batch)
         requested = sum(plan.requested for plan in plans)
         return SendResult(requested, handed_out, tuple(orphans), tuple(plan.subscription for plan in plans))
@@ -427,11 +431,11 @@ class Sender:
         if not batch:
             return 0
         messages, now = [claimed.message for claimed in batch], self._clock.monotonic()
-        self._in_flight.add(subscription, [(claimed.message, claimed.deadline) for claimed in batch], now)
+        self._leases.in_flight.add(subscription, [(claimed.message, claimed.deadline) for claimed in batch], now)
         self._host.note_due(min([claimed.deadline for claimed in batch]))
         if subscription.queue.options.alarm_after_ns:
-            self._alarms.leased(messages, subscription.request, now)
-        self._expired_leases.leased(messages)
+            self._leases.alarms.leased(messages, subscription.request, now)
+        self._leases.expired_leases.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum([message.epoch > 1 for message in messages])

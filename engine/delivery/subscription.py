@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Protocol
 
 from engine.clock import Clock
-from engine.delivery.receiver_window import ReceiverWindow
 from engine.model.errors import EngineError, InvalidOption, LockWaitTimeout, UnknownColumn
+from engine.model.options import QueueOptions
 from engine.model.queue import (
     Batch,
     ColumnMeta,
@@ -64,10 +64,6 @@ def _all_read(*, cut: bool) -> Collection[MessageId]:
 class SubscriptionHost(Protocol):
     """The queue's manager, as a subscription calls it."""
 
-    def unacked(self, subscription: Subscription) -> int:
-        """How many of its messages are in flight."""
-        ...
-
     def on_waiting(self, subscription: Subscription) -> None:
         """Its consumer waits for a batch."""
         ...
@@ -76,17 +72,21 @@ class SubscriptionHost(Protocol):
         """It takes no more messages."""
         ...
 
-    def has_isolated_message(self, subscription: Subscription) -> bool:
-        """Whether its receiver has a message that it got alone."""
-        ...
-
     async def on_closed(self, subscription: Subscription, *, release: bool) -> None:
         """Its consumer does not come back."""
         ...
 
 
-class LeaseTimes(Protocol):
-    """How much time is left of leases (engine.delivery.send_times)."""
+class SubscriptionLeases(Protocol):
+    """The queue's leases, as a subscription asks about them."""
+
+    def unacked(self, subscription: Subscription) -> int:
+        """How many of its messages are in flight."""
+        ...
+
+    def has_isolated_message(self, subscription: Subscription) -> bool:
+        """Whether its receiver has a message that it got alone."""
+        ...
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of a batch ends."""
@@ -134,10 +134,43 @@ def project(
     return itemgetter(*chosen), tuple(columns)
 
 
+@dataclass(frozen=True, slots=True)
+class ReceiverWindow:
+    """How many unacked messages a stream may have, and how many more it can get. `size`: how many it may have;
+    `batch_size`: how many it can get at once."""
+
+    size: int
+    batch_size: int
+    counts_unacked: bool
+
+    @classmethod
+    def of(
+        cls, options: QueueOptions, prefetch: int | None, *, bounded: bool, by_connection: bool = False
+    ) -> ReceiverWindow:
+        """Of a stream of a queue with these options. `prefetch` is the stream's own.
+
+        The client of a bounded result cannot ack before the result ends, so prefetch would only cut it short; but it
+        bounds how many messages a connection has of several results.
+        """
+        if bounded and not by_connection:
+            return cls(options.batch_size, options.batch_size, False)
+        return cls(prefetch or options.prefetch, options.batch_size, True)
+
+    def free(self, unacked: int) -> int:
+        """How many more messages fit, with so many unacked; 0 or less where it is full."""
+        return self.size - unacked if self.counts_unacked else self.size
+
+    def room(self, unacked: int) -> int:
+        """How many messages the next batch may have, with so many unacked."""
+        return max(0, min(self.batch_size, self.free(unacked)))
+
+
 class Subscription:
     """See the module. Made by Engine.subscribe."""
 
-    def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost, times: LeaseTimes) -> None:
+    def __init__(
+        self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost, leases: SubscriptionLeases
+    ) -> None:
         check_request(request)
         self._pick, self.columns = project(queue, request.columns)
         self.receiver: Hashable = request.connection_id or self
@@ -155,7 +188,7 @@ class Subscription:
         self.unread: Unread = _all_read
         """Set by the code that sends it to a client."""
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
-        self._host, self._times = host, times
+        self._host, self._leases = host, leases
         self._waiter: asyncio.Future[Batch] | None = None
         self._ready: Batch | None = None
         self._has_ended = False
@@ -223,7 +256,7 @@ class Subscription:
     def drop_expired(self, batch: Batch) -> Sequence[int]:
         """The positions in the batch, or in a part of it, of messages that must not be sent. They are released, as
         never sent; a result from which nothing is left ends with an error, because messages were due."""
-        if dropped := self._times.drop_expired(self, batch):
+        if dropped := self._leases.drop_expired(self, batch):
             self.sent -= len(dropped)
             self.needs_poll = self.bounded
             if self._has_ended and self._error is None and not self.sent:
@@ -232,7 +265,7 @@ class Subscription:
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of the batch ends."""
-        return self._times.seconds_left(batch)
+        return self._leases.seconds_left(batch)
 
     def _raise_if_ended(self) -> None:
         if self._error is not None:
@@ -270,7 +303,7 @@ class Subscription:
 
     @property
     def unacked(self) -> int:
-        return self._host.unacked(self)
+        return self._leases.unacked(self)
 
     @property
     def waiting(self) -> bool:
@@ -287,11 +320,11 @@ class Subscription:
         """It waits, but can have no more unacked messages."""
         if not self.waiting or self._has_ended:
             return False
-        return self._window.free(self.unacked) <= 0 or self._host.has_isolated_message(self)
+        return self._window.free(self.unacked) <= 0 or self._leases.has_isolated_message(self)
 
     def capacity(self) -> int:
         """How many messages it can get now."""
-        if self._has_ended or not self.waiting or self._host.has_isolated_message(self):
+        if self._has_ended or not self.waiting or self._leases.has_isolated_message(self):
             return 0
         room = self._window.room(self.unacked)
         return room if self.remaining is None else max(0, min(room, self.remaining))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from engine.clock import Clock
 from engine.delivery.cache import MessageCache
-from engine.delivery.context import DeliveryContext
+from engine.delivery.context import DeliveryHost
 from engine.delivery.isolated_delivery import NO_SPLIT, ReceiverSplit
+from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.sender import CLAIM_MAX
 from engine.delivery.subscription import BoundedResults, Subscription
 from engine.model.errors import EngineError
@@ -20,12 +22,12 @@ from engine.model.errors import EngineError
 class WaitingReceivers:
     """See the module. `cache`: the messages that wait for them. `bounded`: those whose results have an end."""
 
-    def __init__(self, context: DeliveryContext, cache: MessageCache) -> None:
-        self._isolated_delivery, self._cache = context.isolated_delivery, cache
+    def __init__(self, clock: Clock, leases: QueueLeases, host: DeliveryHost, cache: MessageCache) -> None:
+        self._isolated_delivery, self._cache = leases.isolated_delivery, cache
         self._all: dict[Subscription, None] = {}
         self.waiting: dict[Subscription, None] = {}
         self._ack_waits: Counter[int | None] = Counter()
-        self.bounded = BoundedResults(context.queue.engine.clock, context.host.wake)
+        self.bounded = BoundedResults(clock, host.wake)
 
     def __len__(self) -> int:
         return len(self._all)

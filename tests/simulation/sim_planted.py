@@ -26,9 +26,9 @@ from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
 from engine.delivery.known_messages import KnownMessages
-from engine.delivery.lease_releases import DisconnectHandler
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
+from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.sender import Sender
 from engine.delivery.subscription import Subscription
@@ -304,14 +304,14 @@ def what_goes_alone_goes_in_company() -> Any:
 def a_stop_gives_back_what_is_held() -> Any:
     """A proxy that stops makes all that its receivers hold due at once."""
 
-    def hasty(self: DisconnectHandler, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
+    def hasty(self: QueueLeases, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
         leases: list[Release] = []
         for subscription in subscriptions:
-            leases += self._rechecker.drop_holder(subscription)
+            leases += self.rechecker.drop_holder(subscription)
             subscription.end(error)
         return leases
 
-    return patch.object(DisconnectHandler, "end_all", hasty)
+    return patch.object(QueueLeases, "end_all", hasty)
 
 
 def silence_is_not_bounded() -> Any:

@@ -12,6 +12,7 @@ from virtual_time import VirtualClock
 from engine.context import EngineContext
 from engine.database_work import DatabaseWork
 from engine.delivery.context import QueueContext
+from engine.delivery.filter_shares import FilterShares
 from engine.model.commit_report import CommitReport
 from engine.model.queue import QueueCatalog, QueueName
 from engine.traces import Traces
@@ -64,4 +65,4 @@ def of_topics(store: Any) -> Any:
 
 def queue_context(store: Any, clock: VirtualClock, host: Host | None = None, **options: Any) -> QueueContext:
     """The context of a queue of such an engine."""
-    return QueueContext.of(engine_context(store, clock, host, **options), NAME)
+    return QueueContext.of(engine_context(store, clock, host, **options), NAME, FilterShares(clock))

@@ -49,7 +49,7 @@ async def test_it_is_told_when_its_time_is_over_and_at_its_time():
         assert ends(w, 2) == ends(w, 3) == []
         await take(w, 1)
         assert told(w, 1) == [("sent", 1, True), ("lease ended", None, True), ("sent", 2, True)]
-        assert len(w.manager.expired_leases) == 1
+        assert len(w.manager.leases.expired_leases) == 1
 
 
 @in_virtual_time
@@ -79,7 +79,7 @@ async def test_a_renewed_lease_ends_later_and_one_that_was_given_up_does_not():
         assert [end.sure for end in ends(w, 3)] == [False]
         await pass_time(100.0)
         assert [end.at_ns for end in ends(w, 1)] == [first.time_next]
-        assert len(w.manager.expired_leases) == 0
+        assert len(w.manager.leases.expired_leases) == 0
 
 
 BOUNDED = make_spec(ack_wait_ns=60 * SECOND, min_backoff_ns=0, max_backoff_ns=SECOND, max_attempts=3)

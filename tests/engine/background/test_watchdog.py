@@ -57,7 +57,7 @@ def test_a_manager_whose_task_was_cancelled_is_started_again(caplog):
 
 def test_a_lost_wake_up_is_made_good(caplog):
     async def plant(w):
-        wake_up = w.manager._wakeup
+        wake_up = w.manager.times.wakeup
         heard = wake_up.set
         wake_up.set = lambda: None  # deaf, until it is begun anew
         reset = w.manager.reset
@@ -114,7 +114,7 @@ def test_a_receiver_that_was_forgotten_is_found_again():
     async def story():
         async with world() as w:
             receiver = await w.receive()
-            w.manager._receiver_sets.plain.receivers.waiting.clear()
+            w.manager.receiver_sets.plain.receivers.waiting.clear()
             await w.commit(Row(1))
             assert receiver.ids == []
             await pass_time(SOON)

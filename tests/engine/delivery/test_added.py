@@ -285,7 +285,7 @@ async def test_a_wrong_hint_whose_id_a_look_under_way_finds_is_followed_by_anoth
         await pass_time(2.0)
         w.store.latency = 0.01
         w.store.add(Row(2))  # around the proxy: found by the look after poll_interval
-        poller = w.manager._receiver_sets.plain.messages.poller
+        poller = w.manager.receiver_sets.plain.messages.poller
         await pass_time(poller.next_poll(make_spec()) - w.clock.monotonic() + 0.012)
         w.store.add(Row(7))
         w.engine.committed(CommitReport(touched=frozenset((NAME,)), added={NAME: (2,)}))

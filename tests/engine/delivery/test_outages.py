@@ -27,7 +27,7 @@ async def test_a_claim_that_was_never_made_is_made_again_and_nothing_is_said_of_
         assert (receiver.ids, receiver.epochs) == ([1], [1])
         await pass_time(30)
         assert "could not give back" not in caplog.text
-        assert len(w.manager._lease_releases) == 0
+        assert len(w.manager.leases.releases) == 0
 
 
 @in_virtual_time
@@ -46,7 +46,7 @@ async def test_an_ack_of_a_message_whose_lease_nobody_heard_of_holds():
         assert w.store.tables[NAME][1].epoch == 1
         w.ack(1)
         await pass_time(60)
-        assert receiver.ids == [] and len(w.manager._lease_releases) == 0
+        assert receiver.ids == [] and len(w.manager.leases.releases) == 0
 
 
 class DatabaseClock(VirtualClock):
@@ -93,9 +93,9 @@ def test_leases_that_ran_out_meanwhile_are_forgotten(ahead_ns):
             w.store.down = GONE
             await lost.close()
             await pass_time(8)
-            assert len(w.manager._lease_releases) == 3
+            assert len(w.manager.leases.releases) == 3
             await pass_time(52)
-            assert len(w.manager._lease_releases) == 0
+            assert len(w.manager.leases.releases) == 0
 
     run()
 

@@ -22,7 +22,7 @@ async def test_renewals_are_asked_about_only_when_a_lease_runs_out():
             await pass_time(10.0)
             for id_ in (1, 2):
                 w.store.tables[NAME][id_].time_next = lease_end(w.clock.now_ns() + 60 * SECOND)
-            w.manager.changed([1, 2], renewed=True)
+            w.manager.commits.changed([1, 2], renewed=True)
             await settle()
         assert "unsettled" not in w.store.calls
         await pass_time(11.0)
@@ -38,7 +38,7 @@ async def test_a_renewal_that_cannot_be_asked_about_ends_no_lease():
         receiver = await w.receive()
         await w.commit(Row(1))
         w.store.tables[NAME][1].time_next = lease_end(w.clock.now_ns() + 180 * SECOND)
-        w.manager.changed([1], renewed=True)
+        w.manager.commits.changed([1], renewed=True)
         await pass_time(50.0)
         w.store.down = BackendUnavailable("gone")
         await pass_time(30.0)
@@ -55,10 +55,10 @@ async def test_what_was_renewed_and_given_up_is_asked_about_at_once():
     async with world() as w:
         receiver, other = await w.receive(), None
         await w.commit(Row(1))
-        w.manager.changed([1], renewed=True)
+        w.manager.commits.changed([1], renewed=True)
         other = await w.receive()
         w.store.tables[NAME][1].time_next = 0
-        w.manager.changed([1], renewed=False)
+        w.manager.commits.changed([1], renewed=False)
         w.engine.committed(CommitReport(touched=frozenset((NAME,))))
         await settle()
         assert sorted(receiver.ids + other.ids) == [1, 1]
@@ -70,6 +70,6 @@ async def test_renewals_of_what_is_settled_are_forgotten():
         await w.receive()
         for id_ in range(1, 1500):
             await w.commit(Row(id_))
-            w.manager.changed([id_], renewed=True)
+            w.manager.commits.changed([id_], renewed=True)
             w.ack(id_)
-        assert len(w.manager._rechecker._requested) <= 1001
+        assert len(w.manager.leases.rechecker._requested) <= 1001

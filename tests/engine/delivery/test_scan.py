@@ -226,7 +226,7 @@ async def test_a_condition_that_fails_ends_its_own_streams():
         assert bad.error is not None and bad.error.errno == 3141
         await w.commit(Row(1, payload="5"), Row(6))
         assert (odd.ids, large.ids) == ([1], [6])
-        assert not odd.ended.is_set() and len(w.manager.conditions) == 2
+        assert not odd.ended.is_set() and len(w.manager.receiver_sets.filtered) == 2
 
 
 @in_virtual_time
@@ -267,17 +267,17 @@ async def test_a_database_that_refuses_writes_ends_no_stream():
 @in_virtual_time
 async def test_as_many_conditions_as_are_allowed():
     async with world() as w:
-        w.manager._limits = FilterLimits(of_queue=2)
+        w.manager.receiver_sets.limits = FilterLimits(of_queue=2)
         first = await w.receive(condition=ODD)
         await w.receive(condition=EVEN)
         with pytest.raises(TooManyFilters):
             await w.receive(condition=ALL)
         await w.receive(condition=Condition(ODD.sql, text="the same"))
         await w.receive()
-        assert len(w.manager.conditions) == 2
+        assert len(w.manager.receiver_sets.filtered) == 2
         await first.close()
         await w.receivers[2].close()
-        assert w.manager.conditions == (EVEN,)
+        assert tuple(w.manager.receiver_sets.filtered) == (EVEN,)
         await w.receive(condition=ALL)
 
 

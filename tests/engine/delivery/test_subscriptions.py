@@ -417,7 +417,7 @@ async def test_a_lease_that_was_renewed_goes_back_when_its_connection_ends():
         await settle()
         row = w.store.tables[NAME][1]
         row.time_next = lease_end(w.store.clock.now_ns() + 7200 * SECOND)
-        w.manager.changed([1], renewed=True)
+        w.manager.commits.changed([1], renewed=True)
         await settle()
         await pass_time(600)
         assert (await w.fetch(1)).ids == [], "it is still held"
@@ -435,4 +435,4 @@ async def test_a_connection_that_holds_nothing_is_forgotten():
             w.ack(*result.ids)
             await settle()
             await result.subscription.release_leases()
-        assert not w.manager._connection_leases
+        assert not w.manager.leases.connection_leases

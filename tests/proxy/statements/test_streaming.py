@@ -30,9 +30,6 @@ class Manager:
     def __init__(self) -> None:
         self.given_back: list[bool] = []
 
-    def unacked(self, subscription: Subscription) -> int:
-        return 0
-
     def on_waiting(self, subscription: Subscription) -> None: ...
 
     def on_ended(self, subscription: Subscription) -> None: ...
@@ -47,6 +44,12 @@ class Times:
     def __init__(self, *seconds: float) -> None:
         self.seconds = seconds
         self.over: list[int] = []
+
+    def unacked(self, subscription: Subscription) -> int:
+        return 0
+
+    def has_isolated_message(self, subscription: Subscription) -> bool:
+        return False
 
     def seconds_left(self, batch: Batch) -> float:
         return min(self.seconds, default=math.inf)
