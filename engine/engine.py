@@ -27,7 +27,6 @@ from engine.delivery.subscription import Subscription
 from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
-from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     MessageId,
     QueueCatalog,
@@ -39,6 +38,7 @@ from engine.model.queue import (
 )
 from engine.model.trace_event import ENQUEUED
 from engine.queues import Queues
+from engine.reports import CommitReports
 from engine.schedules.schedules import Schedules
 from engine.service import Service
 from engine.store.base import MessageStore
@@ -53,7 +53,6 @@ __all__ = ["Engine", "Neighbours", "OpenStream", "Subscription"]
 OpenStream = Subscription | BroadcastReader
 """The stream that a receiver reads."""
 
-_REFRESH_SECONDS_MIN, _REFRESH_SECONDS_MAX = 5.0, 30.0
 _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
 
 
@@ -111,12 +110,14 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What an engine has from its first `open` on, besides the services of its queues."""
+    """What an engine has from its first `open` on."""
 
+    queues: Queues
     context: EngineContext
     surveyor: Surveyor
     topics: Topics
     schedules: Schedules
+    reports: CommitReports
     watcher: CatalogWatcher
     alarm_watch: AlarmWatch
     watchdog: Watchdog
@@ -126,6 +127,12 @@ class _Running:
     def services(self) -> tuple[Service, ...]:
         """Those that run for all queues together, in the order in which they begin."""
         return (self.watcher, self.alarm_watch, self.watchdog, self.upgrader)
+
+    @property
+    def watched(self) -> Sequence[Service]:
+        """Those that the watchdog starts again, besides the managers."""
+        of_all = (self.watcher, *self.topics.services, *self.schedules.services, self.alarm_watch)
+        return (*of_all, *self.queues.background)
 
 
 class Engine:
@@ -147,7 +154,12 @@ class Engine:
         """Recent events of messages."""
         self._neighbours = neighbours or _NoNeighbours()
         self._logger = logger or logging.getLogger("queuegate.engine")
-        self._catalog = QueueCatalog()
+        self.catalog = QueueCatalog()
+        """The queues as last read; immutable."""
+        self.dead_letter_names = options.dead_letter_names
+        """Which dead-letter queues may be used."""
+        self.is_open = False
+        """Whether it delivers."""
         self._queues = Queues(
             purges=options.purges,
             make_dead_letters=options.make_dead_letters,
@@ -159,12 +171,6 @@ class Engine:
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._scheduled: frozenset[str] = frozenset()
-        self._open = False
-
-    @property
-    def catalog(self) -> QueueCatalog:
-        """The queues as last read; immutable."""
-        return self._catalog
 
     @property
     def leads(self) -> bool:
@@ -173,43 +179,44 @@ class Engine:
 
     async def open(self) -> None:
         """Read the catalog and start all its queues. Raises BackendUnavailable if the database cannot be reached."""
-        if self._open:
+        if self.is_open:
             return
-        self._running = running = self._make_services()
-        self._open = True
+        work = DatabaseWork(self._options.database_work, self._clock, self._logger)
+        context = EngineContext(self._store, work, self._clock, self._jitter, self._logger, self.traces, host=self)
+        topics = Topics(context, self._options.retention_seconds)
+        schedules = Schedules(context, sends=self._options.purges)
+        running = _Running(
+            self._queues,
+            context,
+            Surveyor(context),
+            topics,
+            schedules,
+            CommitReports(self._queues, topics, schedules),
+            CatalogWatcher(self, self._logger, schedules.reload),
+            AlarmWatch(lambda: self._queues.managers, context),
+            Watchdog(lambda: self._queues.managers, lambda: running.watched, context),
+            TableUpgrader(context, self._options.upgrade_after_seconds),
+        )
+        self._running = running
+        self.is_open = True
         try:
             await self.refresh_catalog()
         except BaseException:
-            self._open = False
+            self.is_open = False
             raise
-        await self.dead_letter_names.begin(self._catalog)
+        await self.dead_letter_names.begin(self.catalog)
         await running.topics.open()
         await running.schedules.open()
         for service in running.services:
             await service.open()
 
-    def _make_services(self) -> _Running:
-        work = DatabaseWork(self._options.database_work, self._clock, self._logger)
-        context = EngineContext(self._store, work, self._clock, self._jitter, self._logger, self.traces, host=self)
-        schedules = Schedules(context, sends=self._options.purges)
-        return _Running(
-            context,
-            Surveyor(context),
-            Topics(context, self._options.retention_seconds),
-            schedules,
-            CatalogWatcher(self, self._logger, schedules.reload),
-            AlarmWatch(lambda: self._queues.managers, context),
-            Watchdog(lambda: self._queues.managers, self._other_services, context),
-            TableUpgrader(context, self._options.upgrade_after_seconds),
-        )
-
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Deliver no more: streams end with ShuttingDown, unread messages are released uncounted. May be called
         twice."""
         running = self._running
-        if not self._open or running is None:
+        if not self.is_open or running is None:
             return
-        self._open = False
+        self.is_open = False
         for service in (running.upgrader, running.watchdog, running.alarm_watch, running.watcher, running.schedules):
             await service.close(grace_seconds=grace_seconds)
         await running.surveyor.close()
@@ -221,19 +228,19 @@ class Engine:
         """Read the catalog again: start new queues, reconfigure changed ones, end dropped ones. Raises BackendError."""
         async with self._refreshing:
             running = self._running
-            if not self._open or running is None:
+            if not self.is_open or running is None:
                 return
-            catalog = await running.context.work.run(self._store.load_catalog(self._catalog))
+            catalog = await running.context.work.run(self._store.load_catalog(self.catalog))
             self._refreshed_at = self._clock.monotonic()
-            if self._open and (catalog is not self._catalog or self._queues.by_name.keys() != catalog.queues.keys()):
-                self._catalog = catalog
+            if self.is_open and (catalog is not self.catalog or self._queues.by_name.keys() != catalog.queues.keys()):
+                self.catalog = catalog
                 running.topics.apply(catalog)
                 self.traces.configure(catalog)
                 await self._queues.apply(catalog, running.context)
-            if not self._open:
+            if not self.is_open:
                 return
-            if self._scheduled != self._catalog.schedules:
-                self._scheduled = self._catalog.schedules
+            if self._scheduled != self.catalog.schedules:
+                self._scheduled = self.catalog.schedules
                 running.schedules.reload()
 
     async def catalog_changed(self) -> None:
@@ -250,7 +257,7 @@ class Engine:
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
-        self._apply_report(report, here=True)
+        self._apply(report, here=True)
         self.traces.settled(report.traced)
         for name, counter, rows in report.counted:
             if services := self._queues.get(name):
@@ -263,7 +270,7 @@ class Engine:
         services = self._queues.get(name)
         if services is None:
             report = CommitReport(touched=frozenset((name,)))
-            self._apply_report(report, here=True)
+            self._apply(report, here=True)
         else:
             report, manager = services.added, services.manager
             manager.metrics.count(ENQUEUED, count)
@@ -286,76 +293,38 @@ class Engine:
 
     def on_remote_commit(self, report: CommitReport) -> None:
         """As `committed`, for a client of a neighbour."""
-        self._apply_report(report, here=False)
+        self._apply(report, here=False)
 
     def on_remote_commits_lost(self) -> None:
         """Notifications of a neighbour were lost: anything may have been committed, or altered."""
-        names = frozenset(self._queues.by_name)
-        self._apply_report(CommitReport(touched=names, uncertain=names), here=False)
-        self.topics.on_remote_commits_lost()
-        self.schedules.reload()
+        if self._running is not None:
+            self._running.reports.lost()
         self.request_refresh()
+
+    def _apply(self, report: CommitReport, *, here: bool) -> None:
+        if self._running is not None:  # else there are no queues yet
+            self._running.reports.apply(report, here=here)
 
     def request_refresh(self) -> None:
         """See EngineHost."""
         if self._running is not None:
             self._running.watcher.request_refresh()
 
-    def _apply_report(self, report: CommitReport, *, here: bool) -> None:
-        postponed: set[QueueName] = set()
-        for name, ids in report.settled.items():
-            if services := self._queues.get(name):
-                services.manager.commits.settled(ids, here=here)
-        for name, ids in report.changed.items():
-            if services := self._queues.get(name):
-                if here and name in report.touched and services.manager.commits.may_be_spent(ids):
-                    services.mover.notify()
-                if name in report.postponed and services.manager.commits.postponed(ids, report.postponed[name]):
-                    postponed.add(name)
-                    continue
-                # Only what gives leases up lets other messages be claimed; a renewal does not.
-                services.manager.commits.changed(ids, renewed=name not in report.touched, here=here)
-        for name in report.uncertain:
-            if services := self._queues.get(name):
-                services.manager.commits.uncertain()
-        for name in report.rejected if here else ():
-            if services := self._queues.get(name):
-                services.mover.notify()
-        for name in report.touched - postponed:
-            if services := self._queues.get(name):
-                services.manager.touched(report.added.get(name, ()))
-            elif self._running is not None:
-                self._running.schedules.touched(name)
-                self._touched_topic(self._running.topics, name)
-
-    def _touched_topic(self, topics: Topics, name: QueueName) -> None:
-        """Messages were added to a topic: its groups may read on."""
-        topics.touched(name)
-        for group in topics.active_groups(name):
-            services = self._queues.get(group)
-            if services is None or not (services.manager.touched() or services.manager.subscriptions):
-                topics.remove_group(name, group)
-
     async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
         if request.queue not in self._queues.by_name and request.start is None:
             await self.refresh_on_miss()
-        if not self._open:
+        if not self.is_open:
             raise ShuttingDown("Server shutdown in progress")
         if request.start is not None:
             return await self.topics.subscribe(request)
         services = self._queues.get(request.queue)
         if services is None:
-            raise self._not_found(request.queue)
+            raise _not_found(self.catalog, request.queue)
         subscription = services.manager.subscribe(request)
         self.topics.add_group(services.manager.queue)
         subscription.since_ns = self._clock.now_ns()
         return subscription
-
-    def _not_found(self, name: QueueName) -> InvalidQueueTable | QueueNotFound:
-        if reason := self._catalog.rejected.get(name):
-            return InvalidQueueTable(reason)
-        return QueueNotFound(f"Table '{name}' doesn't exist")
 
     def status(self) -> list[QueueStatus]:
         """All queues, in the order of their names."""
@@ -370,11 +339,6 @@ class Engine:
         """The schedules, once the engine is open."""
         assert self._running is not None
         return self._running.schedules
-
-    @property
-    def dead_letter_names(self) -> DeadLetterNames:
-        """Which dead-letter queues may be used."""
-        return self._options.dead_letter_names
 
     @property
     def topics(self) -> Topics:
@@ -405,28 +369,11 @@ class Engine:
             raise ShuttingDown("Server shutdown in progress")
         return self._running.surveyor
 
-    def _other_services(self) -> list[Service]:
-        assert self._running is not None
-        running = self._running
-        all_queues = (running.watcher, *running.topics.services, *running.schedules.services, running.alarm_watch)
-        return [*all_queues, *self._queues.background]
-
     @property
     def is_watched(self) -> bool:
         """Whether the watchdog runs."""
         running = self._running
         return running is not None and running.watchdog.running and not running.watchdog.died
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it delivers."""
-        return self._open
-
-    @property
-    def refresh_period(self) -> float:
-        """Seconds between periodic reads of the catalog: the shortest poll_interval, within bounds."""
-        intervals = (queue.options.poll_interval_ns / NS_PER_SECOND for queue in self._catalog)
-        return min(max(min(intervals, default=_REFRESH_SECONDS_MAX), _REFRESH_SECONDS_MIN), _REFRESH_SECONDS_MAX)
 
     async def refresh_on_miss(self, *, patient: bool = False) -> None:
         """Read the catalog again because an unknown queue is requested: perhaps another proxy has just created it.
@@ -437,10 +384,16 @@ class Engine:
         wait = self._refreshed_at + _REFRESH_ON_MISS_SECONDS - began
         if wait > 0 and patient:
             await asyncio.sleep(wait)
-        if not self._open or self._refreshed_at > began or (wait > 0 and not patient):
+        if not self.is_open or self._refreshed_at > began or (wait > 0 and not patient):
             return  # another caller may have read it meanwhile
         try:
             await self.refresh_catalog()
         except BackendError as error:
             if not isinstance(error, BackendUnavailable):
                 self._logger.warning("reading the catalog failed: %s", error)
+
+
+def _not_found(catalog: QueueCatalog, name: QueueName) -> InvalidQueueTable | QueueNotFound:
+    if reason := catalog.rejected.get(name):
+        return InvalidQueueTable(reason)
+    return QueueNotFound(f"Table '{name}' doesn't exist")

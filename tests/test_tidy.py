@@ -35,8 +35,8 @@ FLOORS = {
     "embedded.compile": "statement commands definitions changes queries binding expressions compilation plan functions"
     " schema values text budget errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
-    "engine": "engine queues schedules topics history background delivery leases context traces database_work service"
-    " store backend shared_future clock model",
+    "engine": "engine reports queues schedules topics history background delivery leases context traces database_work"
+    " service store backend shared_future clock model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_bounds"
     " option_condition option_values option_names errors",
     "queuegate_worker": "__main__ command worker run receiver slot acker settler handlers heartbeat transaction connection"

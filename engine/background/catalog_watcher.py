@@ -12,10 +12,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import QueueCatalog
 from engine.service import Service
 
 PAUSE_SECONDS = 1.0
 """However often managers request it, the catalog is not read more than once a second."""
+
+_PERIOD_SECONDS_MIN, _PERIOD_SECONDS_MAX = 5.0, 30.0
 
 
 class CatalogOwner(Protocol):
@@ -26,8 +30,8 @@ class CatalogOwner(Protocol):
         ...
 
     @property
-    def refresh_period(self) -> float:
-        """Seconds between periodic reads."""
+    def catalog(self) -> QueueCatalog:
+        """As last read."""
         ...
 
 
@@ -41,6 +45,12 @@ class CatalogWatcher(Service):
         self._engine, self._on_read = engine, on_read
         self._requested = asyncio.Event()
         self._failing = False
+
+    @property
+    def _period(self) -> float:
+        """Seconds between periodic reads: the shortest poll_interval, within bounds."""
+        intervals = (queue.options.poll_interval_ns / NS_PER_SECOND for queue in self._engine.catalog)
+        return min(max(min(intervals, default=_PERIOD_SECONDS_MAX), _PERIOD_SECONDS_MIN), _PERIOD_SECONDS_MAX)
 
     def request_refresh(self) -> None:
         """A statement failed as if the table had changed."""
@@ -65,7 +75,7 @@ class CatalogWatcher(Service):
     async def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                await asyncio.wait_for(self._requested.wait(), self._engine.refresh_period)
+                await asyncio.wait_for(self._requested.wait(), self._period)
             except TimeoutError:
                 pass
             self._requested.clear()

@@ -39,6 +39,7 @@ from engine.model.lease_token import GROWN, VOID, LeaseTimes
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
+from engine.reports import CommitReports
 from engine.store import topic_log
 from engine.store.base import Claim, Release
 from engine.store.claims import Claims
@@ -407,7 +408,7 @@ def a_seek_drops_nothing() -> Any:
 
 def commit_wakes_no_reader() -> Any:
     """A commit in a topic is heard of, and nothing is done."""
-    return patch.object(Engine, "_touched_topic", lambda self, topics, name: None)
+    return patch.object(CommitReports, "_touched_topic", lambda self, name: None)
 
 
 def everything_is_settled_at_once() -> Any:

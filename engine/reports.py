@@ -1,0 +1,63 @@
+"""CommitReports: what committed transactions did, brought to the queues, topics and schedules that it concerns.
+
+Invariant: whatever a report says of a queue is applied before this returns. So a receiver that asks after the commit
+finds nothing that the commit has ended.
+"""
+
+from __future__ import annotations
+
+from engine.model.commit_report import CommitReport
+from engine.model.queue import QueueName
+from engine.queues import Queues
+from engine.schedules.schedules import Schedules
+from engine.topics.topics import Topics
+
+
+class CommitReports:
+    """See the module."""
+
+    def __init__(self, queues: Queues, topics: Topics, schedules: Schedules) -> None:
+        self._queues, self._topics, self._schedules = queues, topics, schedules
+
+    def apply(self, report: CommitReport, *, here: bool) -> None:
+        """Cheap; names of no queue are ignored. `here`: of a client of this engine, not of a neighbour."""
+        postponed: set[QueueName] = set()
+        for name, ids in report.settled.items():
+            if services := self._queues.get(name):
+                services.manager.commits.settled(ids, here=here)
+        for name, ids in report.changed.items():
+            if services := self._queues.get(name):
+                if here and name in report.touched and services.manager.commits.may_be_spent(ids):
+                    services.mover.notify()
+                if name in report.postponed and services.manager.commits.postponed(ids, report.postponed[name]):
+                    postponed.add(name)
+                    continue
+                # Only what gives leases up lets other messages be claimed; a renewal does not.
+                services.manager.commits.changed(ids, renewed=name not in report.touched, here=here)
+        for name in report.uncertain:
+            if services := self._queues.get(name):
+                services.manager.commits.uncertain()
+        for name in report.rejected if here else ():
+            if services := self._queues.get(name):
+                services.mover.notify()
+        for name in report.touched - postponed:
+            if services := self._queues.get(name):
+                services.manager.touched(report.added.get(name, ()))
+            else:
+                self._schedules.touched(name)
+                self._touched_topic(name)
+
+    def lost(self) -> None:
+        """Notifications of a neighbour were lost: anything may have been committed."""
+        names = frozenset(self._queues.by_name)
+        self.apply(CommitReport(touched=names, uncertain=names), here=False)
+        self._topics.on_remote_commits_lost()
+        self._schedules.reload()
+
+    def _touched_topic(self, name: QueueName) -> None:
+        """Messages were added to a topic: its groups may read on."""
+        self._topics.touched(name)
+        for group in self._topics.active_groups(name):
+            services = self._queues.get(group)
+            if services is None or not (services.manager.touched() or services.manager.subscriptions):
+                self._topics.remove_group(name, group)
