@@ -63,8 +63,7 @@ class DeadLetterMover(Service):
         self.queue = queue
         self._make, self._names = make, names
         self._engine, self._store, self._work = context.engine.host, context.engine.store, context.work
-        self._clock, self._jitter = context.engine.clock, context.engine.jitter
-        self._metrics, self._trace = context.metrics, context.trace
+        self._clock, self._jitter, self._context = context.engine.clock, context.engine.jitter, context
         self._requested = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is not tried again
         self._pauses = DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE)
@@ -97,10 +96,10 @@ class DeadLetterMover(Service):
             dead = await self._target()
             count = await self._move(dead, ids)
             moved += count
-            self._metrics.dead_lettered += count
+            self._context.metrics.dead_lettered += count
             self._summary.add(count)
             if count:
-                self._trace.note(DEAD_LETTERED, ids, sure=count == len(ids))
+                self._context.trace.note(DEAD_LETTERED, ids, sure=count == len(ids))
             self._skipped_locked = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
             # Once a message is moved, the next one with its key may be delivered.
             blocked = {self.queue.name} if self.queue.options.order_key is not None else set()
@@ -219,7 +218,7 @@ class DeadLetterMover(Service):
         try:
             await self.run_once()
         except EngineError as error:
-            self._metrics.backend_errors += 1
+            self._context.metrics.backend_errors += 1
             pause = self._pauses.take()
             if not isinstance(
                 error, BackendUnavailable

@@ -15,6 +15,8 @@ The reasons for a poll are those of the Poller.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
@@ -39,6 +41,32 @@ OVERLAP_NS = 5 * NS_PER_SECOND
 """How far a fresh scan reaches back: a message falls due when it is inserted, and is seen when that is committed."""
 
 
+@dataclass(slots=True)
+class _Scan:
+    """A scan, from its first page on. `position`: where it goes on; None: it has come to its end. `floor_ns`: it
+    examines only what fell due since then; None: it is a full one. `began_ns`: the database's time at its first page;
+    `elapsed`: seconds that it has taken so far; `offered`: messages in conflict that it has returned."""
+
+    began: float = 0.0
+    position: Position | None = None
+    floor_ns: int | None = None
+    began_ns: int = 0
+    elapsed: float = 0.0
+    pages: int = 0
+    offered: set[MessageId] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Requests:
+    """Which scans are requested: any (`scan`), or a full one (`full`), not before a time (None: at any time).
+    `full_polled_at`: the end of the last full one."""
+
+    scan: bool = False
+    full: bool = False
+    full_not_before: float | None = None
+    full_polled_at: float = float("-inf")
+
+
 class FilteredPoller:
     """See the module. One pass is one page."""
 
@@ -52,8 +80,7 @@ class FilteredPoller:
     ) -> None:
         self.share = share
         self._condition, self._cache, self._conflicts = condition, cache, conflicts
-        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
-        self._metrics = context.metrics
+        self._context, self._clock = context, context.engine.clock
         self._span = SPAN_MIN
         self.reset()
 
@@ -61,27 +88,19 @@ class FilteredPoller:
         """There are no receivers any more: forget all plans."""
         self.backlog = False
         """The scan has not come to its end."""
-        self._requested = self._full_requested = False
-        self._full_at: float | None = None  # when a full scan may be made again; None: at any time
-        self._full_polled_at = float("-inf")
+        self._requests = _Requests()
         self._due_at: float | None = None
         self._polled_at: float | None = None
         self._rest_until = 0.0
-        self._position: Position | None = None
-        self._floor_ns: int | None = None
+        self._scan = _Scan()
         self._scanned_ns: int | None = None  # all messages that fell due before have been examined
-        self._began_ns = 0
-        self._elapsed = 0.0  # seconds that the current scan has taken so far
-        self._pages = 0
         self._failed_page: Page | None = None
-        self._scan_began = 0.0
-        self._offered: set[MessageId] = set()  # messages in conflict that the current scan has returned
 
     def request_poll(self, *, full: bool = False) -> None:
         """Poll as soon as a receiver can take messages; `full`: all that is due, without a rest before it."""
-        self._requested = self._full_requested = True
+        self._requests.scan = self._requests.full = True
         if full:
-            self._full_at = None
+            self._requests.full_not_before = None
 
     def note_due(self, monotonic: float) -> None:
         """A message falls due then: its new lease runs out."""
@@ -90,16 +109,16 @@ class FilteredPoller:
     @property
     def in_progress(self) -> bool:
         """A scan has begun, and has not come to its end."""
-        return self._position is not None
+        return self._scan.position is not None
 
     def next_poll(self, queue: QueueSpec) -> float:
         """When the next scan is due without a request; a time in the past means at once."""
         rest_until = max(self._rest_until, self.share.ready_at(self.in_progress, self._clock.monotonic()))
-        if self._requested or self._polled_at is None:
+        if self._requests.scan or self._polled_at is None:
             return rest_until
         times = [self._due_at, self._conflicts.next_retry(), self._polled_at + queue.options.poll_interval_ns / 1e9]
-        if self._full_requested:
-            times.append(self._full_at)
+        if self._requests.full:
+            times.append(self._requests.full_not_before)
         return max(min(time for time in times if time is not None), rest_until)
 
     def next_time(self, queue: QueueSpec, *, needs_more: bool) -> float:
@@ -122,9 +141,9 @@ class FilteredPoller:
         if not self.in_progress:
             self._begin(queue, began)
         limit = min(self._cache.limit - self._cache.together, POLL_LIMIT_MAX)
-        page = Page(limit, self._span, self._position, self._floor_ns)
+        page = Page(limit, self._span, self._scan.position, self._scan.floor_ns)
         try:
-            scanned = await self._work.run(self._store.scan(queue, self._condition, page))
+            scanned = await self._context.work.run(self._context.engine.store.scan(queue, self._condition, page))
         except BaseException:
             self._failed_page = page
             if page.after is None:
@@ -135,46 +154,47 @@ class FilteredPoller:
     async def retry(self, queue: QueueSpec) -> None:
         """Examine the page that failed last once more, only to see its error again. Raises BackendError."""
         if self._failed_page is not None:
-            await self._work.run(self._store.scan(queue, self._condition, self._failed_page))
+            await self._context.work.run(self._context.engine.store.scan(queue, self._condition, self._failed_page))
 
     def _begin(self, queue: QueueSpec, now: float) -> None:
         """Start a scan: a full one, or a fresh one."""
-        safety = self._full_polled_at + queue.options.poll_interval_ns / 1e9 <= now
-        self._full_requested = self._full_requested or safety or len(self._conflicts) > 0
-        self._requested, self._due_at, self._floor_ns = False, None, None
-        self._elapsed, self._pages = 0.0, 0
-        self._scan_began = now
-        self._offered.clear()
-        if self._scanned_ns is None or self._full_at is None or (self._full_requested and self._full_at <= now):
-            self._full_requested = False
+        requests = self._requests
+        safety = requests.full_polled_at + queue.options.poll_interval_ns / 1e9 <= now
+        requests.full = requests.full or safety or len(self._conflicts) > 0
+        requests.scan, self._due_at, self._scan = False, None, _Scan(now)
+        if (
+            self._scanned_ns is None
+            or requests.full_not_before is None
+            or (requests.full and requests.full_not_before <= now)
+        ):
+            requests.full = False
             self._cache.clear()
         else:
-            self._floor_ns = self._scanned_ns - OVERLAP_NS
+            self._scan.floor_ns = self._scanned_ns - OVERLAP_NS
             if self._cache.full:  # fresh messages may precede its last one; a full scan finds that one again
                 self._cache.drop_last()
-                self._full_requested = True
+                requests.full = True
 
     def _apply(self, scanned: ScanResult, began: float) -> PollOutcome:
         poll, now = scanned.poll, self._clock.monotonic()
-        took = now - began
-        if self._pages == 0:
-            self._began_ns = poll.now_ns
-        self._pages += 1
-        self._elapsed += took
-        in_progress = self.in_progress
-        self._metrics.looks += 1
+        took, scan, in_progress = now - began, self._scan, self.in_progress
+        if scan.pages == 0:
+            scan.began_ns = poll.now_ns
+        scan.pages += 1
+        scan.elapsed += took
+        self._context.metrics.looks += 1
         self._polled_at = now
         if poll.next_due_ns is not None:
             self.note_due(began + (poll.next_due_ns - poll.now_ns) / NS_PER_SECOND)
-        self._offered.update(key.id for key in poll.keys if key.id in self._conflicts)
+        scan.offered.update(key.id for key in poll.keys if key.id in self._conflicts)
         free = [key for key in poll.keys if not self._conflicts.blocks(key.id, now)]
         # The limit may have been lowered during this page; then a full scan follows anyway.
         if not self._cache.add(free[: max(0, self._cache.limit - self._cache.together)]):
-            self._full_requested = True
+            self._requests.full = True
         if not free:
             self.share.charge(in_progress, took)
         self._adapt(took, len(poll.keys))
-        self._position = scanned.position
+        scan.position = scanned.position
         self.backlog = scanned.position is not None
         # Without a match the rest is as long, so half of the time is left to others, however many commits there are.
         self._rest_until = now + took if not free and took > REST_ABOVE_SECONDS else 0.0
@@ -191,9 +211,10 @@ class FilteredPoller:
 
     def _end(self, now: float) -> None:
         """The scan has come to its end. Only a full one shows that a message in conflict is not due any more."""
-        self._scanned_ns = self._began_ns
-        self._conflicts.polled(self._offered if self._floor_ns is None else self._conflicts, self._scan_began)
-        if self._floor_ns is None:
-            small = self._pages == 1 and self._elapsed <= PAGE_SECONDS
-            self._full_polled_at = now
-            self._full_at = None if small else now + REST * self._elapsed
+        scan = self._scan
+        self._scanned_ns = scan.began_ns
+        self._conflicts.polled(scan.offered if scan.floor_ns is None else self._conflicts, scan.began)
+        if scan.floor_ns is None:
+            small = scan.pages == 1 and scan.elapsed <= PAGE_SECONDS
+            self._requests.full_polled_at = now
+            self._requests.full_not_before = None if small else now + REST * scan.elapsed

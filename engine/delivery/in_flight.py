@@ -169,7 +169,7 @@ class InFlight(Generic[H]):
             if state is not None and renewed is not False and _is_renewed(lease.release, state):
                 self._extend(lease, state.time_next_ns or 0, owned=bool(renewed))
                 continue
-            self._remove(id_)
+            self.settle((id_,))
             (settled if state is None else returned).append(id_)
         return settled, returned
 
@@ -186,8 +186,9 @@ class InFlight(Generic[H]):
             _, _, ids = heapq.heappop(self._deadlines)
             self._deadline_count -= len(ids)
             for id_ in ids:
-                if self._is_current(deadline, id_) and (lease := self._remove(id_)) is not None:
-                    expired.append(lease)
+                if self._is_current(deadline, id_):
+                    expired.append(self._leases[id_])
+                    self.settle((id_,))
         return expired
 
     def next_deadline(self) -> float | None:
@@ -214,11 +215,6 @@ class InFlight(Generic[H]):
         """Whether its lease runs out then."""
         lease = self._leases.get(id_)
         return lease is not None and lease.deadline == deadline
-
-    def _remove(self, id_: MessageId) -> Lease[H] | None:
-        lease = self._leases.get(id_)
-        self.settle((id_,))
-        return lease
 
     def _push(self, deadline: float, ids: list[MessageId]) -> None:
         self._order += 1

@@ -60,17 +60,15 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """One pass: keys requested, messages handed out, messages leased whose receiver cannot take them any more, and the
-    receivers of the pass."""
+    """One pass: messages handed out, messages leased whose receiver cannot take them any more, and the receivers of the
+    pass."""
 
-    requested: int = 0
     handed_out: int = 0
     orphans: tuple[Message, ...] = ()
     receivers: tuple[Subscription, ...] = ()
 
     def __add__(self, other: SendResult) -> SendResult:
         return SendResult(
-            self.requested + other.requested,
             self.handed_out + other.handed_out,
             self.orphans + other.orphans,
             self.receivers + other.receivers,
@@ -92,14 +90,6 @@ class ClaimedMessage(NamedTuple):
 
 ClaimedMessages = Mapping[MessageId, ClaimedMessage]
 """Messages to hand out, by id."""
-
-
-class _DeliveryPlan(NamedTuple):
-    """The messages for one receiver, in delivery order, and how many were requested."""
-
-    subscription: Subscription
-    batch: Sequence[ClaimedMessage]
-    requested: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +273,7 @@ class Sender:
         if _total(receivers) < len(ordered):
             known = {subscription for subscription, _ in receivers}
             receivers += [receiver for receiver in first if receiver[0] not in known]
-        plans = [_DeliveryPlan(receiver, part, len(part)) for receiver, part in _distribute(receivers, ordered)]
-        result = self._deliver(queue, plans)
+        result = self._deliver(queue, list(_distribute(receivers, ordered)))
         left = ordered[_total(receivers) :]
         return result + SendResult(orphans=tuple(claimed.message for claimed in left))
 
@@ -404,16 +393,22 @@ class Sender:
     def _deliver_allocated(
         self, queue: QueueSpec, allocations: Sequence[Allocation], leased: ClaimedMessages, *, alone: bool
     ) -> SendResult:
-        plans = []
-        for allocation in allocations:
-            batch = [leased[key.id] for key in allocation.keys if key.id in leased]
-            plans.append(_DeliveryPlan(allocation.subscription, batch, len(allocation.keys)))
-        return self._deliver(queue, plans, alone=alone)
+        batches = [
+            (allocation.subscription, [leased[key.id] for key in allocation.keys if key.id in leased])
+            for allocation in allocations
+        ]
+        return self._deliver(queue, batches, alone=alone)
 
-    def _deliver(self, queue: QueueSpec, plans: Sequence[_DeliveryPlan], *, alone: bool = False) -> SendResult:
+    def _deliver(
+        self,
+        queue: QueueSpec,
+        batches: Sequence[tuple[Subscription, Sequence[ClaimedMessage]]],
+        *,
+        alone: bool = False,
+    ) -> SendResult:
         handed_out, now = 0, self._clock.boottime()
         orphans: list[Message] = []
-        for subscription, batch, _ in plans:
+        for subscription, batch in batches:
             blocked = bool(batch) and self._leases.isolated_delivery.has_isolated_message(subscription)
             if subscription.has_ended or blocked or _changed(queue, subscription.queue):
                 orphans += [claimed.message for claimed in batch]  # it ended, or the queue changed, during the claim
@@ -424,8 +419,7 @@ class Sender:
                 if alone and batch:
                     self._leases.isolated_delivery.handed_out_alone(subscription, batch[0].message.id)
                 handed_out += self._hand_out(subscription, batch)
-        requested = sum(plan.requested for plan in plans)
-        return SendResult(requested, handed_out, tuple(orphans), tuple(plan.subscription for plan in plans))
+        return SendResult(handed_out, tuple(orphans), tuple(subscription for subscription, _ in batches))
 
     def _hand_out(self, subscription: Subscription, batch: Sequence[ClaimedMessage]) -> int:
         if not batch:
