@@ -122,7 +122,8 @@ class MySQLStoreConnection:
         self._own: dict[str, str] = {}  # the connection's own values of the settings that were changed
         try:
             self._handshake(url)
-            self._here = (self._connection.thread_id(), self._host())
+            rows = self.query(_SELF)  # the client address as the server sees it; empty where it does not report it
+            self._here = (self._connection.thread_id(), str(rows[0][0]) if rows else "")
         except BackendError:
             self.close()
             raise
@@ -184,7 +185,7 @@ class MySQLStoreConnection:
         return self.environment.without_waiting
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._send([self._bound(sql, params)], values=True)[0].rows
+        rows: list[tuple[Any, ...]] = self._send([_bound(sql, params)], values=True)[0].rows
         return rows
 
     def query_text(
@@ -193,13 +194,13 @@ class MySQLStoreConnection:
         return self.run((Statement(sql, params, columns),))[0].rows
 
     def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
-        return self._send([self._bound(sql, params)])[0].affected
+        return self._send([_bound(sql, params)])[0].affected
 
     def run(self, statements: Sequence[Statement], *, last: bool = False, alone: bool = False) -> list[Answer]:
         if alone:
             assert last and self._transaction is not _Transaction.OPEN
             self._transaction = _Transaction.NONE
-        return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
+        return self._send([_bound(x.sql, x.params) for x in statements], last=last)
 
     @contextlib.contextmanager
     def reading(self, settings: Settings) -> Iterator[None]:
@@ -258,11 +259,6 @@ class MySQLStoreConnection:
         number, host = self._here
         return f"{number}@{host}" if host else ""
 
-    def _host(self) -> str:
-        """The client address as the server sees it; empty where it does not report it."""
-        rows = self.query(_SELF)
-        return str(rows[0][0]) if rows else ""
-
     def ping(self) -> None:
         with self._errors():
             self._connection.ping(reconnect=False)
@@ -303,12 +299,6 @@ class MySQLStoreConnection:
             texts = [";".join(texts)]
         return [answer for text in texts for answer in self._connection.run(text, values=values)]
 
-    def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
-        pieces = _pieces(sql)
-        assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
-        literals = [_literal(value) for value in params]
-        return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
-
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         self._connection._read_timeout = self._patience.seconds
@@ -318,6 +308,13 @@ class MySQLStoreConnection:
             if isinstance(error.__context__, TimeoutError):
                 self._patience.ran_out()
             raise _translated(error, self._connection.open) from error
+
+
+def _bound(sql: str, params: Sequence[SqlValue]) -> str:
+    pieces = _pieces(sql)
+    assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
+    literals = [_literal(value) for value in params]
+    return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
 
 
 _SETTING_NAME = re.compile(r"[a-z_]+", re.ASCII)
