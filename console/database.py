@@ -21,6 +21,7 @@ import pymysql
 
 from console.settings import ProxyPlace
 from engine.model.queue import QueueName, quoted
+from mysql_client.driver import column_definitions
 from proxy.errors import LOST, UNREACHABLE
 from rewriter.text.literals import plain_literal
 
@@ -310,8 +311,8 @@ def _execute(connection: pymysql.Connection[Any], sql: str, values: Sequence[obj
     with connection.cursor() as cursor:
         text = sql % tuple(_literal(connection, value) for value in values)
         affected = int(cursor.execute(text))
-        fields = () if cursor.description is None else cursor._result.fields  # the description has no character sets
-        columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in fields)
+        definitions = column_definitions(cursor)
+        columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in definitions)
         names = [column.name for column in columns]
         rows = tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchmany(ROWS_MAX))
     return Answer(text, columns, rows, affected)

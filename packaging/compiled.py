@@ -24,7 +24,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("engine", "rewriter")
+PACKAGES = ("engine", "mysql_client", "rewriter")
 # Where a message's time is spent.
 COMPILED = (
     "engine/backend",
@@ -32,6 +32,8 @@ COMPILED = (
     "engine/leases",
     "engine/model",
     "engine/store/operations",
+    "mysql_client/answers.py",
+    "mysql_client/packets.py",
     "rewriter/scan/scanner.py",
 )
 # A compiled class of exceptions loses the class attributes of its subclasses.

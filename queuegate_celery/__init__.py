@@ -8,10 +8,11 @@ enqueued in the application's own transaction. The package sends SQL to the prox
 
 How a task goes through it: `channel` receives what Kombu publishes, `messages` converts it to a row, `exchanges` finds
 the queues by the rules of `routing`, and `connection` runs the INSERT. In a worker `sources` poll for messages and
-parse the bytes with `answers`, `link` passes the messages to Celery from its event loop and sends acks, `unsettled`
-contains the deliveries that are not acked, and `renewal` renews their leases. `transport` is what Kombu calls first,
-`queues` creates, counts and drops queues, `transactions` contains publishing_on. `settings` contains the address and
-the options, `sql` quotes names, and `errors` converts MySQL's errors to those of AMQP, which Kombu and Celery handle.
+parse the bytes with `mysql_client`, `link` passes the messages to Celery from its event loop and sends acks,
+`unsettled` contains the deliveries that are not acked, and `renewal` renews their leases. `transport` is what Kombu
+calls first, `queues` creates, counts and drops queues, `transactions` contains publishing_on. `settings` contains the
+address and the options, `sql` quotes names, and `errors` converts MySQL's errors to those of AMQP, which Kombu and
+Celery handle.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from queuegate_celery.errors import RETRYABLE, number, to_amqp_error
+from queuegate_celery.mysql_client.driver import close_socket, socket_of
 from queuegate_celery.settings import Address, Settings
 
 T = TypeVar("T")
@@ -50,17 +51,9 @@ def connect(address: Address, settings: Settings) -> Any:
         )
     except (pymysql.Error, OSError) as error:
         raise to_amqp_error(error, address) from error
-    _enable_keepalive(connection._sock)
+    _enable_keepalive(socket_of(connection))
     _open.add(connection)
     return connection
-
-
-def abort(connection: Any) -> None:
-    """Close the socket without sending COM_QUIT. Never raises, and never waits."""
-    sock, connection._sock, connection._rfile = connection._sock, None, None
-    if sock is not None:
-        with suppress(OSError):
-            sock.close()
 
 
 class SqlConnection:
@@ -122,8 +115,8 @@ class SqlConnection:
                     self._connection.close()
 
     def abort(self) -> None:
-        """See above; a thread that waits for an answer gets an error."""
-        abort(self._connection)
+        """Close it without COM_QUIT; a thread that waits for an answer gets an error."""
+        close_socket(self._connection)
 
     def _run(self, work: Callable[[Any], T]) -> T:
         for attempt in range(_ATTEMPTS):
@@ -147,7 +140,7 @@ def _enable_keepalive(sock: socket.socket) -> None:
 
 def _close_inherited_sockets() -> None:
     for connection in list(_open):
-        abort(connection)
+        close_socket(connection)
     _open.clear()
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnectionError
 
-from queuegate_celery.answers import Row
 from queuegate_celery.connection import SqlConnection
 from queuegate_celery.exchanges import Exchanges
 from queuegate_celery.messages import (
@@ -29,6 +28,7 @@ from queuegate_celery.messages import (
     delivery_of,
     incoming,
 )
+from queuegate_celery.mysql_client.packets import Row
 from queuegate_celery.queues import Queues
 from queuegate_celery.renewal import Renewal
 from queuegate_celery.routing import matches

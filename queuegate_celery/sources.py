@@ -26,10 +26,12 @@ import pymysql
 from amqp.exceptions import ChannelError, RecoverableConnectionError
 from pymysql.constants.COMMAND import COM_QUERY
 
-from queuegate_celery.answers import Answer, Malformed, Row
-from queuegate_celery.connection import SqlConnection, abort, connect
+from queuegate_celery.connection import SqlConnection, connect
 from queuegate_celery.errors import KILLED, LOCK_WAIT, to_amqp_error
 from queuegate_celery.messages import COLUMNS
+from queuegate_celery.mysql_client.answers import AnswerReader
+from queuegate_celery.mysql_client.driver import close_socket, socket_of
+from queuegate_celery.mysql_client.packets import MalformedAnswer, Row, parse_error
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sql import escaped, quoted
 
@@ -73,14 +75,15 @@ class _PollConnection:
         self._connection: Any = connect(address, settings)
         self.id = int(self._connection.thread_id())
         self._sock.setblocking(False)
-        self._answer: Answer | None = None
+        self._answer: AnswerReader | None = None
         self.sent_at = 0.0
 
     @property
     def _sock(self) -> Any:
-        if self._connection._sock is None:
+        sock = socket_of(self._connection)
+        if sock is None:
             raise RecoverableConnectionError(f"the connection to {self._address.shown} is closed")
-        return self._connection._sock
+        return sock
 
     @property
     def busy(self) -> bool:
@@ -101,7 +104,7 @@ class _PollConnection:
             raise to_amqp_error(error, self._address) from error
         finally:
             self._sock.setblocking(False)
-        self._answer, self.sent_at = Answer(), time.monotonic()
+        self._answer, self.sent_at = AnswerReader(rows_only=True), time.monotonic()
 
     def read(self) -> list[Row]:
         """The rows available now. Raises AMQP's errors. An answer that KILL QUERY ended, or that failed because another
@@ -119,24 +122,29 @@ class _PollConnection:
             if answer is None:
                 raise RecoverableConnectionError(f"{self._address.shown} ends the connection: {data[4:]!r}")
             received += len(data)
+            if answer.done:
+                continue  # the server ends the connection, which the next read brings
             try:
                 answer.feed(data)
-            except Malformed as error:
-                raise RecoverableConnectionError(f"{self._address.shown} answers with {error}") from error
+            except MalformedAnswer as error:
+                if not answer.done:
+                    raise RecoverableConnectionError(f"{self._address.shown} answers with {error}") from error
         return self._take_rows(answer)
 
     def _pending(self) -> bool:
         """Whether TLS has buffered data, which an event loop cannot see."""
         return isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
 
-    def _take_rows(self, answer: Answer | None) -> list[Row]:
+    def _take_rows(self, answer: AnswerReader | None) -> list[Row]:
         if answer is None:
             return []
         if answer.done:
             self._answer = None
-            if answer.error is not None and answer.error[0] not in _BRINGS_NOTHING:
-                raise to_amqp_error(pymysql.OperationalError(*answer.error), self._address)
-        return answer.take()
+            if answer.error is not None:
+                number, text, _ = parse_error(answer.error)
+                if number not in _BRINGS_NOTHING:
+                    raise to_amqp_error(pymysql.OperationalError(number, text), self._address)
+        return answer.take_rows()
 
     @property
     def has_columns(self) -> bool:
@@ -159,7 +167,7 @@ class _PollConnection:
 
     def close(self) -> None:
         """The proxy gives back the messages that this connection has leased."""
-        abort(self._connection)
+        close_socket(self._connection)
 
 
 class QueueSource:
@@ -187,7 +195,7 @@ class QueueSource:
             (receiver(),),
         )
         return (
-            [None if value is None else value if isinstance(value, bytes) else str(value).encode() for value in rows[0]]
+            tuple(value if value is None or isinstance(value, bytes) else str(value).encode() for value in rows[0])
             if rows
             else None
         )
@@ -252,7 +260,7 @@ class BroadcastSource:
         rows, self._early = self._early + self._connection.read(), []
         if not self._connection.busy:
             raise RecoverableConnectionError("the stream of broadcasts has ended")
-        return [[row[0], b"1", *row[1:]] for row in rows]  # attempt 1: rows of queues have an attempt there
+        return [(row[0], b"1", *row[1:]) for row in rows]  # attempt 1: rows of queues have an attempt there
 
     def close(self) -> None:
         self._connection.close()

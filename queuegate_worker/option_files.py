@@ -1,47 +1,32 @@
 """Where the command connects without a URL: its options, and the option files of the mysql client.
 
 Two groups are read: [client], which may contain options of other programs, and [queuegate], which has precedence and
-allows no other options. The command line has precedence over both. Source: MySQL's reference manual, "Using Option
-Files". The server's distribution reads them the same way (`queuegate status`); the worker is installed without it, and
-a test compares the two.
+allows no other options. The command line has precedence over both. The operator's commands (`queuegate status`) find
+their server the same way; a test compares the two.
 """
 
 from __future__ import annotations
 
 import argparse
 import getpass
-import re
 import ssl
-import stat
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
-
-OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode")
-"""The options that are read."""
+from queuegate_worker.mysql_client.option_files import (
+    OPTIONS,
+    FileOption,
+    OptionFileError,
+    is_world_writable,
+    read_groups,
+)
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
-
-SHARED, OWN = "client", "queuegate"
-
-_INCLUDES_MAX = 10  # MySQL's own bound on files that include files
-_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
-
-
-@dataclass(frozen=True, slots=True)
-class OptionValue:
-    """One option of a file. `value`: None if the option has no value. `location`: file and line, for errors."""
-
-    group: str
-    key: str
-    value: str | None
-    location: str
 
 
 def address_of_options(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> Address:
@@ -52,7 +37,11 @@ def address_of_options(options: argparse.Namespace, environment: Mapping[str, st
     if options.defaults_file is None and is_world_writable(path):
         sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
     else:
-        for group in read_groups(path, must_exist=options.defaults_file is not None):
+        try:
+            groups = read_groups(path, must_exist=options.defaults_file is not None)
+        except OptionFileError as error:
+            raise WorkerError(str(error)) from None
+        for group in groups:
             values = _merged(values, {key: _checked(option) for key, option in group.items()})
     arguments = {key: getattr(options, key.replace("-", "_")) for key in OPTIONS}
     explicit = {key: value for key, value in arguments.items() if value is not None}
@@ -75,7 +64,7 @@ def _merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str
     return {**values, **({"socket": None} if other_server else {}), **overrides}
 
 
-def _checked(option: OptionValue) -> Any:
+def _checked(option: FileOption) -> Any:
     value = option.value
     if option.key == "password":
         return value
@@ -129,82 +118,3 @@ def _encryption(values: Mapping[str, Any]) -> dict[str, Any]:
     context.check_hostname = mode == "verify_identity"
     context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
     return {"ssl": context}
-
-
-def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, OptionValue]]:
-    """The options of [client], and those of [queuegate]. Raises WorkerError."""
-    groups: dict[str, dict[str, OptionValue]] = {SHARED: {}, OWN: {}}
-    if must_exist or path.exists():
-        for option in _options(path):
-            if option.group == OWN and option.key not in OPTIONS:
-                known = ", ".join(OPTIONS)
-                raise WorkerError(f"{option.location}: unknown option '{option.key}'; known are {known}")
-            if option.key in OPTIONS and option.group in groups:
-                groups[option.group][option.key] = option
-    return [groups[SHARED], groups[OWN]]
-
-
-def is_world_writable(path: Path) -> bool:
-    """Whether everybody may write the file; MySQL's programs ignore such a file."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
-
-
-def _options(path: Path, depth: int = 0) -> Iterator[OptionValue]:
-    if depth > _INCLUDES_MAX:
-        raise WorkerError(f"{path}: more than {_INCLUDES_MAX} files include one another")
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise WorkerError(f"{path}: is not text in UTF-8") from None
-    group = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        line, location = line.strip(), f"{path}:{number}"
-        if not line or line[0] in "#;":
-            continue
-        if line.startswith("!"):
-            for included in _included(line, path, location):
-                yield from _options(included, depth + 1)
-        elif line.startswith("["):
-            match = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
-            if match is None:
-                raise WorkerError(f"{location}: a group is written as [name]")
-            group = match[1].strip()
-        elif not group:
-            raise WorkerError(f"{location}: an option stands before the first [group]")
-        else:
-            key, equals, value = _uncommented(line).partition("=")
-            name = key.strip().lower().replace("_", "-").removeprefix("loose-")
-            yield OptionValue(group, name, _value(value.strip()) if equals else None, location)
-
-
-def _included(line: str, path: Path, location: str) -> list[Path]:
-    word, _, name = line.partition(" ")
-    target = path.parent / Path(name.strip()).expanduser()
-    if word == "!include" and name:
-        return [target]
-    if word == "!includedir" and name:
-        return sorted(target.glob("*.cnf"))
-    raise WorkerError(f"{location}: only !include FILE and !includedir FOLDER begin with an exclamation mark")
-
-
-def _uncommented(line: str) -> str:
-    """The line up to a # that is not in quotes."""
-    quote = ""
-    for at, character in enumerate(line):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character == "#":
-            return line[:at].rstrip()
-    return line
-
-
-def _value(text: str) -> str:
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        text = text[1:-1]
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from engine.model.queue import ColumnMeta, TextValue
+from mysql_client.answers import Answer as Answer  # part of this seam
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -30,14 +31,6 @@ class Statement:
     sql: str
     params: Sequence[SqlValue] = ()
     columns: Sequence[ColumnMeta] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The result of a Statement: rows in the text protocol's form, or how many rows it changed."""
-
-    rows: list[tuple[TextValue, ...]]
-    affected: int
 
 
 class StoreConnection(Protocol):

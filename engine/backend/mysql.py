@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from engine.backend.url import BackendUrl, SslMode
 from engine.backend.vitess import SHARDS, shards_of, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
+from mysql_client.driver import is_encrypted, read_payload, send_command, set_read_timeout
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -225,12 +225,12 @@ class MySQLStoreConnection:
     def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:
         """The columns that a statement without parameters will have."""
         connection = self._connection
-        connection._execute_command(COMMAND.COM_STMT_PREPARE, sql)
-        _, statement, count = struct.unpack_from("<BIH", connection._read_packet().get_all_data())
-        columns = [connection._read_packet(FieldDescriptorPacket) for _ in range(count)]
+        send_command(connection, COMMAND.COM_STMT_PREPARE, sql)
+        _, statement, count = struct.unpack_from("<BIH", read_payload(connection))
+        columns = [FieldDescriptorPacket(read_payload(connection), connection.encoding) for _ in range(count)]
         if columns:
-            connection._read_packet()  # EOF
-        connection._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
+            read_payload(connection)  # EOF
+        send_command(connection, COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
         return columns
 
     def begin(self) -> None:
@@ -301,7 +301,7 @@ class MySQLStoreConnection:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        self._connection._read_timeout = self._patience.seconds
+        set_read_timeout(self._connection, self._patience.seconds)
         try:
             yield
         except pymysql.err.Error as error:
@@ -365,8 +365,8 @@ def _connect(url: BackendUrl) -> Any:
         program_name="queuegate",
         **_ssl_arguments(url),
     )
-    encrypted = isinstance(connection._sock, ssl.SSLSocket)
-    if url.ssl not in (SslMode.DISABLED, SslMode.PREFERRED) and not encrypted and url.socket is None:
+    required = url.ssl not in (SslMode.DISABLED, SslMode.PREFERRED) and url.socket is None
+    if required and not is_encrypted(connection):
         connection.close()
         raise RuntimeError(f"the server offers no TLS, and ssl={url.ssl.value} asks for it")
     return connection

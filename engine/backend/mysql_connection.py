@@ -1,7 +1,7 @@
 """AnswerConnection: PyMySQL's connection, with its own method to run statements whose answers are needed as bytes.
 
 PyMySQL logs in, encrypts, prepares and pings, and its converters make Python values. The engine's statements go through
-`run`: few reads of the socket for the answers to all statements that were sent together (engine.backend.answers).
+`run`: few reads of the socket for the answers to all statements that were sent together (mysql_client.answers).
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pymysql
 from pymysql.connections import TEXT_TYPES, Connection
-from pymysql.constants import COMMAND, CR, FIELD_TYPE
-from pymysql.err import OperationalError, raise_mysql_exception
+from pymysql.constants import COMMAND, FIELD_TYPE
+from pymysql.err import raise_mysql_exception
 from pymysql.protocol import FieldDescriptorPacket
 
-from engine.backend.answers import AnswerReader, MalformedAnswer
-from engine.backend.base import Answer
 from engine.model.queue import TextValue
+from mysql_client.answers import Answer, AnswerReader
+from mysql_client.driver import close_at_once, malformed_packet, receive, send_command
+from mysql_client.packets import MalformedAnswer
 
 _BINARY = 63  # the number of the character set of bytes
 _READ_BYTES = 64 * 1024  # a claim's rows come in a few reads
@@ -30,14 +30,14 @@ class AnswerConnection(Connection):
         """Run one statement or several, joined by semicolons: their answers; `values`: those of the last with rows of
         Python values. Raises pymysql.err.Error."""
         connection: Any = self
-        connection._execute_command(COMMAND.COM_QUERY, sql)
+        send_command(connection, COMMAND.COM_QUERY, sql)
         reader = AnswerReader(collect_columns=values)
         try:
             while not reader.done:
-                reader.feed(self._received())
+                reader.feed(receive(connection, _READ_BYTES))
         except MalformedAnswer as error:
-            connection._force_close()
-            raise OperationalError(CR.CR_MALFORMED_PACKET, f"Malformed packet: {error}") from error
+            close_at_once(connection)
+            raise malformed_packet(error) from error
         if reader.error is not None:
             raise_mysql_exception(reader.error)
         connection.server_status = reader.status
@@ -54,25 +54,6 @@ class AnswerConnection(Connection):
         rows = [tuple(read(value) for read, value in zip(readers, row, strict=True)) for row in answer.rows]
         return Answer(rows, answer.affected)
 
-    def _received(self) -> bytes:
-        """What comes next from the server, at least one byte."""
-        connection: Any = self
-        try:
-            if connection._sock.gettimeout() != connection._read_timeout:
-                connection._sock.settimeout(connection._read_timeout)
-                connection._current_timeout = connection._read_timeout  # PyMySQL remembers it
-            data: bytes = connection._sock.recv(_READ_BYTES)
-        except OSError as error:
-            connection._force_close()
-            raise _lost(f" ({error})") from error
-        except BaseException:
-            connection._force_close()
-            raise
-        if not data:
-            connection._force_close()
-            raise _lost()
-        return data
-
 
 def _value_reader(column: Any, connection: Any) -> Callable[[TextValue], Any]:
     """How PyMySQL makes a Python value of the column's bytes."""
@@ -87,7 +68,3 @@ def _value_reader(column: Any, connection: Any) -> Callable[[TextValue], Any]:
         return text if convert is None else convert(text)
 
     return read
-
-
-def _lost(why: str = "") -> pymysql.err.OperationalError:
-    return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{why}")

@@ -5,11 +5,7 @@ For lines that are opened without PyMySQL, which knows no asyncio: the packets b
 
 from __future__ import annotations
 
-from typing import Any
-
-from pymysql import _auth
-
-_auth_functions: Any = _auth  # PyMySQL's type information leaves this module out
+from mysql_client.driver import password_functions
 
 NONCE_BYTES = 20  # of native, caching_sha2 and sha256; ed25519 has 32
 
@@ -21,14 +17,14 @@ KNOWN = (CACHING_SHA2, NATIVE, ED25519, SHA256)
 
 def native(password: bytes, nonce: bytes) -> bytes:
     """mysql_native_password."""
-    return bytes(_auth_functions.scramble_native_password(password, nonce[:NONCE_BYTES]))
+    return bytes(password_functions.scramble_native_password(password, nonce[:NONCE_BYTES]))
 
 
 def caching_sha2(password: bytes, nonce: bytes) -> bytes:
     """caching_sha2_password, its fast form."""
-    return bytes(_auth_functions.scramble_caching_sha2(password, nonce[:NONCE_BYTES]))
+    return bytes(password_functions.scramble_caching_sha2(password, nonce[:NONCE_BYTES]))
 
 
 def ed25519(password: bytes, nonce: bytes) -> bytes:
     """MariaDB's client_ed25519: a signature under a key made of the password."""
-    return bytes(_auth_functions.ed25519_password(password, nonce))
+    return bytes(password_functions.ed25519_password(password, nonce))

@@ -1,6 +1,6 @@
 """The operator's command line: what `queuegate status`, `top`, `peek` and the others do against a proxy that runs.
 
-It is a client as any other: `connecting` logs in with the values of `arguments` and `option_files`, and everything it
+It is a client as any other: `connecting` logs in with the values of `arguments` and of option files, and everything it
 reads or changes goes through SQL, with names that `names` quotes. `commands` has the list and runs one; errors become
 one line in `failures`. A command is a module: `status`, `top`, `peek`, `redrive`, `pause`, `purge`, `init`,
 `completion`, `work`; `bench` is a package. What they print is made by pure functions: `tables` for text in columns,

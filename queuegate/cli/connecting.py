@@ -20,10 +20,10 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor, DictCursor
 
+from mysql_client.option_files import FileOption, OptionFileError, is_world_writable, read_groups
 from queuegate.cli.arguments import SSL_MODES, is_port
 from queuegate.cli.failures import ConsoleError, ServerError, hint_for, number_of
 from queuegate.cli.names import QueueRef
-from queuegate.cli.option_files import FileOption, read_groups, world_writable
 from queuegate.cli.tables import printable
 
 Row = dict[str, Any]
@@ -58,10 +58,14 @@ def target_of(options: argparse.Namespace, environment: Mapping[str, str], home:
     file = options.defaults_file
     path = Path(file) if file is not None else home / ".my.cnf"
     target = replace(Target(), password=environment.get("MYSQL_PWD", ""))
-    if file is None and world_writable(path):
+    if file is None and is_world_writable(path):
         sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
     else:
-        for group in read_groups(path, must_exist=file is not None):
+        try:
+            groups = read_groups(path, must_exist=file is not None)
+        except OptionFileError as error:
+            raise ConsoleError(str(error), status=2) from None
+        for group in groups:
             target = _override(target, {key.replace("-", "_"): _read(option) for key, option in group.items()})
     explicit = {key: getattr(options, key) for key in _KEYS if getattr(options, key) is not None}
     if options.ask_password:
@@ -79,16 +83,16 @@ def _read(option: FileOption) -> Any:
     if option.key == "password":
         return value
     if not value:
-        raise ConsoleError(f"{option.place}: the option '{option.key}' has no value", status=2)
+        raise ConsoleError(f"{option.location}: the option '{option.key}' has no value", status=2)
     if option.key == "ssl-mode":
         if value.lower() not in SSL_MODES:
             known = ", ".join(SSL_MODES)
-            raise ConsoleError(f"{option.place}: {printable(value)!r} is no ssl-mode; known are {known}", status=2)
+            raise ConsoleError(f"{option.location}: {printable(value)!r} is no ssl-mode; known are {known}", status=2)
         return value.lower()
     if option.key != "port":
         return value
     if not is_port(value):
-        raise ConsoleError(f"{option.place}: {printable(value)!r} is no port", status=2)
+        raise ConsoleError(f"{option.location}: {printable(value)!r} is no port", status=2)
     return int(value)
 
 

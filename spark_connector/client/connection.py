@@ -13,6 +13,7 @@ import pymysql
 
 from spark_connector.client.row_blocks import Block, blocks
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
+from spark_connector.mysql_client.driver import is_encrypted, set_read_timeout
 from spark_connector.options import Address
 
 T = TypeVar("T")
@@ -194,8 +195,7 @@ def _connect(address: Address) -> pymysql.Connection[Any]:
         )
     except Exception as error:  # with a peer that is no MySQL server PyMySQL raises many kinds of errors
         raise ConnectionFailed(_refusal(address, error)) from error
-    driver: Any = connection
-    driver._read_timeout = address.query_timeout
+    set_read_timeout(connection, address.query_timeout)
     return _require_tls(connection, address)
 
 
@@ -226,8 +226,7 @@ def _encryption(address: Address) -> dict[str, Any]:
 
 def _require_tls(connection: pymysql.Connection[Any], address: Address) -> pymysql.Connection[Any]:
     """Older versions of PyMySQL continue unencrypted if the server has no TLS."""
-    driver: Any = connection
-    if address.ssl == "disabled" or isinstance(driver._sock, ssl.SSLSocket):
+    if address.ssl == "disabled" or is_encrypted(connection):
         return connection
     connection.close()
     raise ConnectionFailed(f"{_endpoint(address)} offers no TLS, and option ssl is {address.ssl}")

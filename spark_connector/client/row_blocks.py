@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,21 @@ from pymysql.connections import Connection
 from pymysql.constants import CR
 from pymysql.err import raise_mysql_exception
 
+from spark_connector.mysql_client.driver import UnreadRows, lost_connection, malformed_packet
+from spark_connector.mysql_client.packets import (
+    EOF,
+    EOF_BELOW_BYTES,
+    ERROR,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    NULL,
+    PAYLOAD_MAX,
+    read_header,
+)
+
 BLOCK_BYTES = 4 << 20  # size of a block, unless a single row is larger
+_NO_ROW = "not a row of the result"
 _BLOCK_BYTES_MAX = 2**31 - 1  # what Arrow can address in one array; MySQL's packets end at 1 GiB
-_HEADER = Struct("<I")
-_HEADER_BYTES = 4
-_FULL_PACKET = 0xFFFFFF  # a packet of this length is continued in the next one
-_NULL, _WIDTHS = 0xFB, {0xFC: 2, 0xFD: 3, 0xFE: 8}
-_EOF, _ERROR = 0xFE, 0xFF
-_EOF_BYTES_MAX = 9  # a row whose first value is 16 MiB or more begins with 0xfe too, and is longer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,9 +58,9 @@ class Block:
                 column, pos = _column(data, pos)
                 values.append(column)
         except IndexError:
-            raise _malformed() from None
+            raise malformed_packet(_NO_ROW) from None
         if not np.array_equal(pos, self.ends):
-            raise _malformed()
+            raise malformed_packet(_NO_ROW)
         return values
 
 
@@ -64,14 +70,12 @@ def blocks(connection: Connection[Any], sql: str, size: int) -> Iterator[Block]:
     Raises pymysql's errors. If the iterator is closed before the end, it closes the connection: the rest of the answer
     cannot be skipped.
     """
-    connection.query(sql, unbuffered=True)
-    driver: Any = connection
-    result = driver._result
-    reader = _Reader(driver._rfile, size)
+    rows = UnreadRows(connection, sql)
+    reader = _Reader(rows.file, size)
     try:
         yield from reader.blocks()
     finally:
-        result.unbuffered_active, result.connection = False, None  # PyMySQL must not read the rows again
+        rows.release()
         if not reader.done:
             connection.close()
 
@@ -106,18 +110,18 @@ class _Reader:
 
     def _scan(self, pos: int, starts: list[int], ends: list[int]) -> int:
         """Records the complete rows from `pos` on; returns the end of the last one."""
-        buffer, filled, length_at = self._buffer, self._filled, _HEADER.unpack_from
+        buffer, filled, length_at = self._buffer, self._filled, read_header
         for _ in range(self._size - len(starts)):
-            start = pos + _HEADER_BYTES
+            start = pos + HEADER_BYTES
             if start >= filled:
                 break
-            length: int = length_at(buffer, pos)[0] & _FULL_PACKET
-            if length == _FULL_PACKET:
+            length: int = length_at(buffer, pos)[0] & PAYLOAD_MAX
+            if length == PAYLOAD_MAX:
                 length, filled = self._spliced(pos), self._filled
             end = start + length
             if end > filled:
                 break
-            if buffer[start] >= _EOF and self._ended(start, end):
+            if buffer[start] >= EOF and self._ended(start, end):
                 return end
             starts.append(start)
             ends.append(end)
@@ -127,25 +131,25 @@ class _Reader:
     def _spliced(self, pos: int) -> int:
         """Removes the inner headers of a row in several packets; its payload length. Larger than the buffer:
         incomplete."""
-        headers, end, length = list[int](), pos, int(_FULL_PACKET)
-        while length == _FULL_PACKET:
-            if end + _HEADER_BYTES > self._filled:
+        headers, end, length = list[int](), pos, int(PAYLOAD_MAX)
+        while length == PAYLOAD_MAX:
+            if end + HEADER_BYTES > self._filled:
                 return len(self._buffer)
-            length = _HEADER.unpack_from(self._buffer, end)[0] & _FULL_PACKET
+            length = read_header(self._buffer, end)[0] & PAYLOAD_MAX
             headers.append(end)
-            end += _HEADER_BYTES + length
+            end += HEADER_BYTES + length
         if end > self._filled:
             return len(self._buffer)
         for header in reversed(headers[1:]):
-            self._buffer[header : self._filled - _HEADER_BYTES] = self._buffer[header + _HEADER_BYTES : self._filled]
-            self._filled -= _HEADER_BYTES
-        return int(end - pos - _HEADER_BYTES * len(headers))
+            self._buffer[header : self._filled - HEADER_BYTES] = self._buffer[header + HEADER_BYTES : self._filled]
+            self._filled -= HEADER_BYTES
+        return int(end - pos - HEADER_BYTES * len(headers))
 
     def _ended(self, start: int, end: int) -> bool:
         """Whether a packet ends the answer. Raises if it is an error packet."""
         first = self._buffer[start]
-        self.done = first == _ERROR or end - start < _EOF_BYTES_MAX
-        if first == _ERROR:
+        self.done = first == ERROR or end - start < EOF_BELOW_BYTES
+        if first == ERROR:
             raise_mysql_exception(bytes(self._buffer[start:end]))
         return self.done
 
@@ -157,9 +161,9 @@ class _Reader:
         try:
             count = self._read(memoryview(self._buffer)[self._filled :])
         except OSError as error:
-            raise _lost(f" ({error})") from error
+            raise lost_connection(f" ({error})") from error
         if not count:
-            raise _lost()
+            raise lost_connection()
         self._filled += count
 
     def _read(self, target: memoryview) -> int:
@@ -185,14 +189,14 @@ class _Reader:
 def _column(data: Array, pos: Array) -> tuple[pa.BinaryArray, Array]:
     """One column's values, which start at `pos`, and the start of the next column."""
     size, start, null = data[pos].astype(np.int64), pos + 1, None
-    if size.size and size.max() >= _NULL:
-        if size.max() == _ERROR:
-            raise _malformed()
-        null = size == _NULL
+    if size.size and size.max() >= NULL:
+        if size.max() == ERROR:
+            raise malformed_packet(_NO_ROW)
+        null = size == NULL
         start, size = _long(data, start, np.where(null, 0, size))
     end = start + size
     if size.size and (size.min() < 0 or end.max() > data.size):
-        raise _malformed()
+        raise malformed_packet(_NO_ROW)
     offsets = np.stack((start, end), axis=1).astype(np.int32)
     # The bytes between two values count as a value, too; every second one is taken.
     every = pa.BinaryArray.from_buffers(
@@ -204,18 +208,10 @@ def _column(data: Array, pos: Array) -> tuple[pa.BinaryArray, Array]:
 def _long(data: Array, start: Array, size: Array) -> tuple[Array, Array]:
     """The lengths of values whose length does not fit in one byte: it is in the bytes after it."""
     first, start, size = size, start.copy(), size.copy()
-    for mark, width in _WIDTHS.items():
+    for mark, width in LENGTH_BYTES.items():
         # Not `size`: a length that has just been read may itself be 0xfd or 0xfe.
         indexes = np.flatnonzero(first == mark)
         if indexes.size:
             size[indexes] = sum(data[start[indexes] + n].astype(np.int64) << (8 * n) for n in range(width))
             start[indexes] += width
     return start, size
-
-
-def _malformed() -> pymysql.err.OperationalError:
-    return pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, "Malformed packet: not a row of the result")
-
-
-def _lost(why: str = "") -> pymysql.err.OperationalError:
-    return pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{why}")

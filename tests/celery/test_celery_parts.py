@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_celery.answers import Answer, Malformed
 from queuegate_celery.messages import Delivery
+from queuegate_celery.mysql_client.answers import AnswerReader
+from queuegate_celery.mysql_client.packets import MalformedAnswer, parse_error
 from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
 from queuegate_celery.settings import Address
 from queuegate_celery.unsettled import IDS_MAX, UnsentAcks, Unsettled, UnsettledDelivery, conditions
@@ -19,12 +20,12 @@ EOF = b"\xfe\x00\x00\x02\x00"
 
 def packets(*payloads: bytes) -> bytes:
     """As a server numbers and splits them."""
-    data = b""
-    for number, payload in enumerate(payloads, 1):
-        while len(payload) >= 0xFFFFFF:
-            data += b"\xff\xff\xff" + bytes([number % 256]) + payload[:0xFFFFFF]
-            payload = payload[0xFFFFFF:]
-        data += len(payload).to_bytes(3, "little") + bytes([number % 256]) + payload
+    data, number = b"", 1
+    for payload in payloads:
+        for at in range(0, len(payload) + 1, 0xFFFFFF):
+            part = payload[at : at + 0xFFFFFF]
+            data += len(part).to_bytes(3, "little") + bytes([number % 256]) + part
+            number += 1
     return data
 
 
@@ -52,43 +53,45 @@ def result(rows: list[list[bytes | None]], end: bytes = EOF) -> bytes:
     st.integers(1, 64),
 )
 def test_rows_arrive_in_pieces_of_any_size(rows, size):
-    answer, data, got = Answer(), result(rows), []
+    answer, data, got = AnswerReader(rows_only=True), result(rows), []
     for at in range(0, len(data), size):
         assert not answer.done
         answer.feed(data[at : at + size])
-        got += answer.take()
+        got += map(list, answer.take_rows())
     assert answer.done and answer.has_columns and answer.error is None and got == rows
 
 
 def test_values_as_long_as_packets():
     rows = [[b"x" * (0xFFFFFF + 5), b"y"], [b"z" * 70_000, None]]
-    answer = Answer()
+    answer = AnswerReader(rows_only=True)
     answer.feed(result(rows))
-    assert answer.take() == rows and answer.done
+    assert answer.done and answer.take_rows() == list(map(tuple, rows))
 
 
 def test_the_columns_are_told_before_any_row():
-    answer = Answer()
-    answer.feed(packets(b"\x01", b"column"))
+    answer = AnswerReader(rows_only=True)
+    data = packets(b"\x01", b"column", EOF)
+    answer.feed(data[: -len(packets(EOF))])
     assert not answer.has_columns
-    answer.feed(packets(EOF))
+    answer.feed(data[-len(packets(EOF)) :])
     assert answer.has_columns and not answer.done
 
 
 def test_an_error_ends_it_wherever_it_stands():
     error = b"\xff\x25\x05#70100Query execution was interrupted"
     for before in ((), (b"\x01", b"c", EOF), (b"\x01", b"c", EOF, b"\x01a")):
-        answer = Answer()
+        answer = AnswerReader(rows_only=True)
         answer.feed(packets(*before, error))
-        assert answer.done and answer.error == (1317, "Query execution was interrupted")
+        assert answer.done and answer.error is not None
+        assert parse_error(answer.error) == (1317, "Query execution was interrupted", "70100")
 
 
 @pytest.mark.parametrize(
     "data", [b"\x00\x00\x00\x01", packets(b"\x00\x00\x00"), packets(b"\x01", b"c", EOF, b"\x05abc")]
 )
 def test_what_is_no_answer_is_said(data):
-    with pytest.raises(Malformed):
-        Answer().feed(data)
+    with pytest.raises(MalformedAnswer):
+        AnswerReader(rows_only=True).feed(data)
 
 
 def named(*ids):

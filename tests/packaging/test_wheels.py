@@ -26,7 +26,7 @@ DISTRIBUTIONS = {
 SITE = sysconfig.get_paths()["purelib"]
 
 
-SERVER = ("console", "proxy", "embedded", "rewriter", "engine")
+SERVER = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client")
 """Packages that lie below `queuegate` in a wheel."""
 
 
@@ -98,6 +98,11 @@ def test_every_module_is_in_a_wheel(wheels):
     celery = set(zipfile.ZipFile(wheels["queuegate_celery"]).namelist())
     for path in (ROOT / "queuegate_celery").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in celery
+    for path in (ROOT / "mysql_client").iterdir():  # a link in the folders of its users
+        if path.suffix == ".py":
+            assert f"spark_connector/mysql_client/{path.name}" in connector & server
+            assert f"queuegate_worker/mysql_client/{path.name}" in worker
+            assert f"queuegate_celery/mysql_client/{path.name}" in celery
 
 
 def test_the_wheel_writes_the_configuration(installed, stranger, tmp_path):
@@ -173,7 +178,8 @@ def test_the_connector_needs_no_server(installed, tmp_path):
     program = """
 from importlib.util import find_spec
 import spark_connector.client.connection, spark_connector.streaming.consumer, spark_connector.writing.sinks
-print([name for name in ("console", "proxy", "embedded", "rewriter", "engine", "queuegate") if find_spec(name)])
+server = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client", "queuegate")
+print([name for name in server if find_spec(name)])
 """
     assert run(program, installed["queuegate_spark"], cwd=tmp_path) == "[]\n"
 
@@ -221,7 +227,8 @@ from importlib.util import find_spec
 import queuegate_celery
 from kombu import Connection
 print(type(Connection("queuegate://app@host/shop").transport).__module__)
-print([name for name in ("console", "proxy", "embedded", "rewriter", "engine", "queuegate") if find_spec(name)])
+server = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client", "queuegate")
+print([name for name in server if find_spec(name)])
 """
     found = run(program, installed["queuegate_celery"], cwd=tmp_path)
     assert found == "queuegate_celery.transport\n[]\n"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend.answers import AnswerReader, MalformedAnswer, parse_row
-from engine.backend.base import Answer
 from engine.backend.mysql_connection import AnswerConnection
+from mysql_client.answers import Answer, AnswerReader
+from mysql_client.packets import MalformedAnswer, parse_row
 
 MORE, LAST = b"\x0a\x00", b"\x02\x00"  # status flags: with and without SERVER_MORE_RESULTS_EXISTS
 INTERRUPTED = b"\xff\x25\x05#70100Query execution was interrupted"

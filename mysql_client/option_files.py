@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from queuegate.cli.failures import ConsoleError
+
+class OptionFileError(Exception):
+    """A file that is not written as option files are, or has an option that is not known."""
+
 
 OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode")
 """The options that are read."""
@@ -25,28 +28,28 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class FileOption:
-    """One option of a file. `value`: None where only its name is there. `place`: file and line, for errors."""
+    """One option of a file. `value`: None where only its name is there. `location`: file and line, for errors."""
 
     group: str
     key: str
     value: str | None
-    place: str
+    location: str
 
 
 def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, FileOption]]:
-    """The options of [client], and those of [queuegate]. Raises ConsoleError."""
+    """The options of [client], and those of [queuegate]. Raises OptionFileError."""
     groups: dict[str, dict[str, FileOption]] = {SHARED: {}, OWN: {}}
     if must_exist or path.exists():
         for option in _options(path):
             if option.group == OWN and option.key not in OPTIONS:
                 known = ", ".join(OPTIONS)
-                raise ConsoleError(f"{option.place}: unknown option '{option.key}'; known are {known}", status=2)
+                raise OptionFileError(f"{option.location}: unknown option '{option.key}'; known are {known}")
             if option.key in OPTIONS and option.group in groups:
                 groups[option.group][option.key] = option
     return [groups[SHARED], groups[OWN]]
 
 
-def world_writable(path: Path) -> bool:
+def is_world_writable(path: Path) -> bool:
     """Whether the file is one that MySQL's programs ignore for that reason."""
     try:
         mode = path.stat().st_mode
@@ -57,40 +60,40 @@ def world_writable(path: Path) -> bool:
 
 def _options(path: Path, depth: int = 0) -> Iterator[FileOption]:
     if depth > _INCLUDES_MAX:
-        raise ConsoleError(f"{path}: more than {_INCLUDES_MAX} files include one another", status=2)
+        raise OptionFileError(f"{path}: more than {_INCLUDES_MAX} files include one another")
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
-        raise ConsoleError(f"{path}: is not text in UTF-8", status=2) from None
+        raise OptionFileError(f"{path}: is not text in UTF-8") from None
     group = ""
     for number, line in enumerate(text.splitlines(), 1):
-        line, place = line.strip(), f"{path}:{number}"
+        line, location = line.strip(), f"{path}:{number}"
         if not line or line[0] in "#;":
             continue
         if line.startswith("!"):
-            for included in _included(line, path, place):
+            for included in _included(line, path, location):
                 yield from _options(included, depth + 1)
         elif line.startswith("["):
             match = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
             if match is None:
-                raise ConsoleError(f"{place}: a group is written as [name]", status=2)
+                raise OptionFileError(f"{location}: a group is written as [name]")
             group = match[1].strip()
         elif not group:
-            raise ConsoleError(f"{place}: an option stands before the first [group]", status=2)
+            raise OptionFileError(f"{location}: an option stands before the first [group]")
         else:
             key, equals, value = _uncommented(line).partition("=")
             name = key.strip().lower().replace("_", "-").removeprefix("loose-")
-            yield FileOption(group, name, _value(value.strip()) if equals else None, place)
+            yield FileOption(group, name, _value(value.strip()) if equals else None, location)
 
 
-def _included(line: str, path: Path, place: str) -> list[Path]:
+def _included(line: str, path: Path, location: str) -> list[Path]:
     directive, _, name = line.partition(" ")
     target = path.parent / Path(name.strip()).expanduser()
     if directive == "!include" and name:
         return [target]
     if directive == "!includedir" and name:
         return sorted(target.glob("*.cnf"))
-    raise ConsoleError(f"{place}: only !include FILE and !includedir FOLDER begin with an exclamation mark", status=2)
+    raise OptionFileError(f"{location}: only !include FILE and !includedir FOLDER begin with an exclamation mark")
 
 
 def _uncommented(line: str) -> str:

@@ -1,0 +1,110 @@
+"""What we need of PyMySQL that it keeps for itself: each access to an attribute with an underscore is in this module.
+
+PyMySQL logs in, encrypts, prepares, and makes Python values. It has no interface to read an answer's bytes, to close a
+socket without a word, or to change a timeout. `tests/mysql_client/test_driver.py` names what a new PyMySQL lacks.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from pymysql import _auth
+from pymysql.constants import CR
+from pymysql.err import OperationalError
+
+Connection = Any
+"""PyMySQL's; its type information leaves out what is used here."""
+
+password_functions: Any = _auth
+"""How each plugin proves a password, for connections that are opened without PyMySQL."""
+
+
+def socket_of(connection: Connection) -> Any:
+    """Its socket; None once it is closed."""
+    return connection._sock
+
+
+def is_encrypted(connection: Connection) -> bool:
+    """Whether TLS is in use."""
+    return isinstance(connection._sock, ssl.SSLSocket)
+
+
+def set_read_timeout(connection: Connection, seconds: float) -> None:
+    """How long to wait for an answer from now on."""
+    connection._read_timeout = seconds
+
+
+def send_command(connection: Connection, command: int, argument: str | bytes) -> None:
+    """Send a command; its answer is read by `receive` or `read_payload`. Raises pymysql's errors."""
+    connection._execute_command(command, argument)
+
+
+def read_payload(connection: Connection) -> bytes:
+    """The next packet's payload. Raises pymysql's errors, also that of an ERR packet."""
+    payload: bytes = connection._read_packet().get_all_data()
+    return payload
+
+
+def receive(connection: Connection, most: int) -> bytes:
+    """What the socket brings next, at least one byte. Raises OperationalError, and then the connection is closed."""
+    try:
+        if connection._sock.gettimeout() != connection._read_timeout:
+            connection._sock.settimeout(connection._read_timeout)
+            connection._current_timeout = connection._read_timeout  # PyMySQL remembers it
+        data: bytes = connection._sock.recv(most)
+    except OSError as error:
+        connection._force_close()
+        raise lost_connection(f" ({error})") from error
+    except BaseException:
+        connection._force_close()
+        raise
+    if not data:
+        connection._force_close()
+        raise lost_connection()
+    return data
+
+
+def close_at_once(connection: Connection) -> None:
+    """Close it without COM_QUIT, which a server that is not understood would not read."""
+    connection._force_close()
+
+
+def close_socket(connection: Connection) -> None:
+    """The same where another thread may use it, or another process has it: never raises, and never waits."""
+    sock, connection._sock, connection._rfile = connection._sock, None, None
+    if sock is not None:
+        with suppress(OSError):
+            sock.close()
+
+
+class UnreadRows:
+    """The rows of a SELECT, of which PyMySQL has read the column definitions and no more."""
+
+    def __init__(self, connection: Connection, sql: str) -> None:
+        """Raises pymysql's errors."""
+        connection.query(sql, unbuffered=True)
+        self._result = connection._result
+        self.file = connection._rfile
+        """The buffered reader of the socket; what it has buffered comes first."""
+
+    def release(self) -> None:
+        """The rows have been read, or the connection is closed: PyMySQL must not read them again."""
+        self._result.unbuffered_active, self._result.connection = False, None
+
+
+def column_definitions(cursor: Any) -> Sequence[Any]:
+    """The column definitions of a cursor's result. Its `description` has no character sets."""
+    return () if cursor.description is None else cursor._result.fields
+
+
+def lost_connection(why: str = "") -> OperationalError:
+    """As PyMySQL says it."""
+    return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{why}")
+
+
+def malformed_packet(why: object) -> OperationalError:
+    """As PyMySQL says it."""
+    return OperationalError(CR.CR_MALFORMED_PACKET, f"Malformed packet: {why}")

@@ -1,0 +1,61 @@
+"""What is used of PyMySQL's own attributes: in one module, and all of it there in the PyMySQL that is installed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pymysql
+from pymysql import _auth, connections, cursors
+from servers import ROOT
+
+DRIVER = ROOT / "mysql_client/driver.py"
+USERS = ("engine", "spark_connector", "queuegate", "console", "queuegate_worker", "queuegate_celery")
+"""Packages that have connections of PyMySQL's."""
+
+
+def private_names(path: Path) -> set[str]:
+    """Attributes with an underscore, of anything but the module's own objects."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    }
+
+
+def names_of_pymysql() -> set[str]:
+    """What its connections, cursors and results define, in a class or when they are made."""
+    names = set()
+    for module in (connections, cursors):
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+    return names
+
+
+def test_pymysql_has_what_the_driver_uses():
+    missing = private_names(DRIVER) - names_of_pymysql()
+    assert not missing, f"PyMySQL {pymysql.__version__} has no {', '.join(sorted(missing))}: see mysql_client/driver.py"
+    wanted = ("scramble_native_password", "scramble_caching_sha2", "ed25519_password")
+    missing = {name for name in wanted if not hasattr(_auth, name)}
+    assert not missing, f"pymysql._auth has no {', '.join(sorted(missing))}: see engine/backend/password_proofs.py"
+    public = {"unbuffered_active", "connection", "fields", "server_status", "server_capabilities", "encoding"}
+    missing = public - names_of_pymysql()
+    assert not missing, f"PyMySQL {pymysql.__version__} has no {', '.join(sorted(missing))}"
+
+
+def test_nothing_else_uses_them():
+    used = private_names(DRIVER)
+    assert {"_sock", "_rfile", "_execute_command", "_read_packet", "_result", "_read_timeout"} <= used
+    for path in (path for package in USERS for path in (ROOT / package).rglob("*.py")):
+        also = used & private_names(path)
+        assert not also, (
+            f"{path.relative_to(ROOT)} uses {', '.join(sorted(also))}: that belongs to mysql_client/driver.py"
+        )
+        assert "pymysql._auth" not in path.read_text() and "pymysql import _" not in path.read_text(), path
