@@ -18,6 +18,7 @@ from .packets import (
     HEADER_BYTES,
     OK,
     PAYLOAD_MAX,
+    SIZE_MASK,
     MalformedAnswer,
     Row,
     parse_number,
@@ -82,7 +83,7 @@ class AnswerReader:
         collect = self._collect_columns
         at, end = 0, len(data)
         while end - at >= HEADER_BYTES:
-            size = read_header(data, at)[0] & PAYLOAD_MAX
+            size = read_header(data, at)[0] & SIZE_MASK
             start = at + HEADER_BYTES
             if end - start < size:
                 break
@@ -104,7 +105,7 @@ class AnswerReader:
         self._parts = [data[at:]]
         self._missing = HEADER_BYTES - (end - at)
         if self._missing <= 0:
-            self._missing = HEADER_BYTES + (read_header(data, at)[0] & PAYLOAD_MAX) - (end - at)
+            self._missing = HEADER_BYTES + (read_header(data, at)[0] & SIZE_MASK) - (end - at)
 
     def _take(self, payload: bytes) -> None:
         """Take a packet's payload."""
@@ -129,11 +130,11 @@ class AnswerReader:
         elif first == OK:
             if self._rows_only:
                 raise MalformedAnswer("an OK where a result was asked for")
-            affected, at = parse_number(payload, 1)
-            _, at = parse_number(payload, at)  # the insert id
+            affected, at = parse_number(payload, 1, len(payload))
+            _, at = parse_number(payload, at, len(payload))  # the insert id
             self._end(Answer([], affected), int.from_bytes(payload[at : at + 2], "little"))
         else:
-            self._count, at = parse_number(payload, 0)
+            self._count, at = parse_number(payload, 0, len(payload))
             if at != len(payload) or not self._count:
                 raise MalformedAnswer("neither an OK packet nor a number of columns")
             self._definitions, self._rows = self._count + 1, []

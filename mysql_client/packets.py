@@ -30,25 +30,50 @@ _EIGHT_BYTES: Final = 0xFE
 LENGTH_BYTES: Mapping[int, int] = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 """How many bytes of a number follow its first byte, where that is none itself."""
 
-read_header = Struct("<I").unpack_from
-"""One number from a header: `& PAYLOAD_MAX` is the payload's size, `>> 24` the sequence id."""
+ColumnDefinition = tuple[str, int, int, int, int, int, str, str, str, str]
+"""Name, type, character set, length, flags, decimals; original name, table, original table, schema."""
 
+read_header = Struct("<I").unpack_from
+"""One number from a header: `& SIZE_MASK` is the payload's size, `>> 24` the sequence id."""
+SIZE_MASK: Final = 0xFFFFFF
+
+_FIXED = Struct("<HIBHB")  # what follows the texts of a column definition
 _STATE_BYTES = 6  # `#` and the SQLSTATE before the text of an error
 
 
 class MalformedAnswer(Exception):
-    """The server's bytes are no answer."""
+    """The server's bytes are no answer that the protocol knows; the connection cannot be used any further."""
 
 
-def parse_number(payload: bytes, at: int) -> tuple[int, int]:
-    """The length-encoded integer at `at`, and where it ends. Raises MalformedAnswer."""
-    first = payload[at] if at < len(payload) else ERROR
+def parse_number(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
+    """The length-encoded integer at `at`, in a packet until `end`, and where it ends. Raises MalformedAnswer."""
+    if at >= end:
+        raise MalformedAnswer("a packet that ends too early")
+    first = data[at]
     if first < NULL:
         return first, at + 1
-    if first in (NULL, ERROR):
-        raise MalformedAnswer("no number where one is due")
-    end = at + 1 + LENGTH_BYTES[first]
-    return int.from_bytes(payload[at + 1 : end], "little"), end
+    after = at + 1 + LENGTH_BYTES.get(first, PAYLOAD_MAX)
+    if after > end:
+        raise MalformedAnswer("a packet whose number is cut or none")
+    return int.from_bytes(data[at + 1 : after], "little"), after
+
+
+def parse_column(payload: bytes, encoding: str, *, extended: bool = False) -> ColumnDefinition:
+    """A Column Definition 41; `extended`: with MariaDB's extended type information, which is dropped.
+
+    Raises MalformedAnswer.
+    """
+    texts, at, end = [], 0, len(payload)
+    for _ in range(7 if extended else 6):
+        size, start = parse_number(payload, at, end)
+        at = start + size
+        texts.append(payload[start:at])
+    _, at = parse_number(payload, at, end)  # of bytes after it
+    if at + _FIXED.size > end:
+        raise MalformedAnswer("a column definition that ends too early")
+    charset, length, kind, flags, decimals = _FIXED.unpack_from(payload, at)
+    schema, table, org_table, name, org_name = (text.decode(encoding, "replace") for text in texts[1:6])
+    return name, kind, charset, length, flags, decimals, org_name, table, org_table, schema
 
 
 def parse_row(payload: bytes, columns: int) -> Row:

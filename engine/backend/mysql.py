@@ -23,11 +23,10 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT, COMMAND
 from pymysql.converters import encoders, escape_item
-from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.environment import SERVER_VARIABLES, Environment, StatementPins
-from engine.backend.mysql_connection import AnswerConnection
+from engine.backend.mysql_connection import AnswerConnection, parsed_column
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
@@ -219,15 +218,14 @@ class MySQLStoreConnection:
         wanted = ", ".join(map(quoted, names)) or "*"
         # Prepared and never run: so it does not wait for LOCK TABLES, as of a client that restores a dump.
         with self._errors():
-            listed = self._prepared(f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
-            return tuple(_column(packet) for packet in listed)
+            return self._prepared(f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
 
-    def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:
+    def _prepared(self, sql: str) -> tuple[ColumnMeta, ...]:
         """The columns that a statement without parameters will have."""
         connection = self._connection
         send_command(connection, COMMAND.COM_STMT_PREPARE, sql)
         _, statement, count = struct.unpack_from("<BIH", read_payload(connection))
-        columns = [FieldDescriptorPacket(read_payload(connection), connection.encoding) for _ in range(count)]
+        columns = tuple(parsed_column(read_payload(connection), connection.encoding) for _ in range(count))
         if columns:
             read_payload(connection)  # EOF
         send_command(connection, COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
@@ -383,25 +381,6 @@ def _ssl_arguments(url: BackendUrl) -> dict[str, Any]:
             return {"ssl": {"check_hostname": False, "verify_mode": "none", **own}}
         case SslMode.VERIFY_CA | SslMode.VERIFY_IDENTITY:
             return {"ssl": {"ca": url.ssl_ca, "check_hostname": url.ssl is SslMode.VERIFY_IDENTITY, **own}}
-
-
-def _column(packet: Any) -> ColumnMeta:
-    return ColumnMeta(
-        name=packet.name,
-        type=packet.type_code,
-        charset=packet.charsetnr,
-        length=packet.length,
-        flags=packet.flags,
-        decimals=packet.scale,
-        org_name=packet.org_name,
-        table=packet.table_name,
-        org_table=packet.org_table,
-        schema=_decoded(packet.db),
-    )
-
-
-def _decoded(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 @lru_cache(maxsize=512)  # texts differ by the length of their IN lists only; a thousand ids make 3 kB of text

@@ -12,12 +12,11 @@ from typing import Any
 from pymysql.connections import TEXT_TYPES, Connection
 from pymysql.constants import COMMAND, FIELD_TYPE
 from pymysql.err import raise_mysql_exception
-from pymysql.protocol import FieldDescriptorPacket
 
-from engine.model.queue import TextValue
+from engine.model.queue import ColumnMeta, TextValue
 from mysql_client.answers import Answer, AnswerReader
 from mysql_client.driver import close_at_once, malformed_packet, receive, send_command
-from mysql_client.packets import MalformedAnswer
+from mysql_client.packets import MalformedAnswer, parse_column
 
 _BINARY = 63  # the number of the character set of bytes
 _READ_BYTES = 64 * 1024  # a claim's rows come in a few reads
@@ -49,17 +48,24 @@ class AnswerConnection(Connection):
         if not answer.rows:
             return answer
         connection: Any = self
-        packets = [FieldDescriptorPacket(payload, connection.encoding) for payload in columns]
-        readers = [_value_reader(packet, connection) for packet in packets]
+        readers = [_value_reader(parsed_column(each, connection.encoding), connection) for each in columns]
         rows = [tuple(read(value) for read, value in zip(readers, row, strict=True)) for row in answer.rows]
         return Answer(rows, answer.affected)
 
 
-def _value_reader(column: Any, connection: Any) -> Callable[[TextValue], Any]:
+def parsed_column(payload: bytes, encoding: str) -> ColumnMeta:
+    """A column definition. Raises OperationalError."""
+    try:
+        return ColumnMeta(*parse_column(payload, encoding))
+    except MalformedAnswer as error:
+        raise malformed_packet(error) from error
+
+
+def _value_reader(column: ColumnMeta, connection: Any) -> Callable[[TextValue], Any]:
     """How PyMySQL makes a Python value of the column's bytes."""
-    binary = column.type_code in TEXT_TYPES and column.charsetnr == _BINARY
-    encoding = connection.encoding if column.type_code in TEXT_TYPES or column.type_code == FIELD_TYPE.JSON else "ascii"
-    convert = connection.decoders.get(column.type_code)
+    binary = column.type in TEXT_TYPES and column.charset == _BINARY
+    encoding = connection.encoding if column.type in TEXT_TYPES or column.type == FIELD_TYPE.JSON else "ascii"
+    convert = connection.decoders.get(column.type)
 
     def read(value: TextValue) -> Any:
         if value is None:

@@ -19,7 +19,7 @@ from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
 
 CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
 WRITE_HIGH_BYTES = 256 * 1024  # above this a sender waits until the database has taken some
@@ -184,7 +184,7 @@ class BackendSocket(asyncio.Protocol):
         buffer = self._buffer
         while True:
             if len(buffer) >= HEADER_BYTES:
-                size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
+                size = read_header(buffer)[0] & SIZE_MASK
                 if size > LOGIN_PACKET_MAX_BYTES:
                     raise BackendLost("the server sent a packet that no login has")
                 if len(buffer) >= HEADER_BYTES + size:

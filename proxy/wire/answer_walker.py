@@ -25,14 +25,23 @@ from functools import lru_cache
 
 from mysql_mimic.types import Commands
 
+from mysql_client.packets import (
+    EOF,
+    EOF_BELOW_BYTES,
+    ERROR,
+    OK,
+    MalformedAnswer,
+    parse_error,
+    parse_number,
+    read_header,
+)
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA, PROGRESS
 from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK
 from proxy.wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
 
 _CURSOR_OR_MORE = CURSOR_EXISTS | MORE_RESULTS
 _STEERING_MAX_BYTES = 1 << 20  # of an OK, ERR or count packet: session tracking can make an OK of some kilobytes
-_EOF_BELOW = 9  # an older EOF packet is shorter than this; a row that begins with 0xFE is longer
 
 BULK_EXECUTE = 0xFA
 """MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, many sets of parameters."""
@@ -41,7 +50,7 @@ UNANSWERED = frozenset((int(Commands.COM_STMT_CLOSE), int(Commands.COM_STMT_SEND
 PROGRESS_REPORT = b"\xff\xff\xff"
 """How a progress report begins: an ERR packet of a number that no error has."""
 
-_OK, _LOCAL_INFILE, _EOF, _ERR = 0x00, 0xFB, 0xFE, 0xFF
+_LOCAL_INFILE = 0xFB
 # Phases; plain integers, compared for every packet.
 _FIRST, _DEFINITIONS, _DEFINITIONS_END, _ROWS, _PREPARED, _PREPARED_DEFINITIONS, _TEXT, _SILENT = range(8)
 
@@ -92,12 +101,11 @@ _START = {
 _STARTS = {command: _START[shape] for command, shape in SHAPES.items()}
 _UNKNOWN = Outcome()
 
-_unpack_length = struct.Struct("<I").unpack_from
 _unpack_row = struct.Struct("<IB").unpack_from
 
 
-class AnswerError(Exception):
-    """The server's bytes are no answer that the protocol knows; the connection cannot be used any further."""
+AnswerError = MalformedAnswer
+"""The server's bytes make no sense: the connection cannot be used any further."""
 
 
 class AnswerWalker:
@@ -126,7 +134,7 @@ class AnswerWalker:
         self._metadata_flag = bool(capabilities & (OPTIONAL_METADATA | CACHE_METADATA))
         self._optional_metadata = bool(capabilities & OPTIONAL_METADATA)
         self._progress = bool(capabilities & PROGRESS)
-        self._row_end_below = PAYLOAD_MAX if self._deprecate_eof else _EOF_BELOW
+        self._row_end_below = PAYLOAD_MAX if self._deprecate_eof else EOF_BELOW_BYTES
         self._command = 0
         self._phase = _FIRST
         self._left = 0  # definitions still to come
@@ -197,7 +205,7 @@ class AnswerWalker:
         """How many bytes of a packet it takes to judge it."""
         if len(incomplete) < HEADER_BYTES:
             return HEADER_BYTES
-        length = incomplete[0] | incomplete[1] << 8 | incomplete[2] << 16
+        length = read_header(incomplete)[0] & SIZE_MASK
         if self._continued or length == 0 or self._phase == _DEFINITIONS:
             return HEADER_BYTES
         if len(incomplete) == HEADER_BYTES:
@@ -208,7 +216,7 @@ class AnswerWalker:
         """Whether a packet must be seen whole."""
         phase = self._phase
         if phase == _ROWS:
-            return first == _ERR or (first == _EOF and length < self._row_end_below)
+            return first == ERROR or (first == EOF and length < self._row_end_below)
         return phase != _DEFINITIONS and (phase != _PREPARED_DEFINITIONS or self._left == 1)
 
     def _walk(self, chunk: bytes, position: int) -> int:
@@ -219,7 +227,7 @@ class AnswerWalker:
                 position = over_rows(chunk, position, size)
                 if position + HEADER_BYTES > size:
                     break
-            length: int = _unpack_length(chunk, position)[0] & PAYLOAD_MAX
+            length: int = read_header(chunk, position)[0] & SIZE_MASK
             start = position + HEADER_BYTES
             end = start + length
             if phase == _DEFINITIONS:
@@ -259,7 +267,7 @@ class AnswerWalker:
     def _steer(self, chunk: bytes, start: int, length: int) -> None:
         first = chunk[start]
         phase = self._phase
-        if first == _ERR and phase != _PREPARED_DEFINITIONS:
+        if first == ERROR and phase != _PREPARED_DEFINITIONS:
             self._error(chunk[start : start + length])
         elif phase == _FIRST:
             self._first(chunk, start, length, first)
@@ -273,12 +281,12 @@ class AnswerWalker:
             self.done = True  # the last definition, or a packet of text
 
     def _first(self, chunk: bytes, start: int, length: int, first: int) -> None:
-        if first == _OK or (first == _EOF and length < PAYLOAD_MAX):
+        if first == OK or (first == EOF and length < PAYLOAD_MAX):
             self._finish(chunk, start, length)
         elif first == _LOCAL_INFILE:
             self.wants_client_data = True
         else:
-            self._left, position = _lenenc(chunk, start, start + length)
+            self._left, position = parse_number(chunk, start, start + length)
             if not 0 < self._left <= 0xFFFF:
                 raise AnswerError(f"a result of {self._left} columns")
             if self._metadata_flag and position < start + length and not chunk[position]:
@@ -317,7 +325,7 @@ class AnswerWalker:
         self.done = True
 
     def _prepared(self, payload: bytes) -> None:
-        if len(payload) < 9 or payload[0] != _OK:
+        if len(payload) < 9 or payload[0] != OK:
             raise AnswerError("a malformed answer to COM_STMT_PREPARE")
         columns, parameters = int.from_bytes(payload[5:7], "little"), int.from_bytes(payload[7:9], "little")
         ends = 0 if self._deprecate_eof else bool(columns) + bool(parameters)
@@ -333,7 +341,7 @@ def over_rows(chunk: bytes, position: int, size: int) -> int:
     """Step over the rows that are whole and plainly rows. The one loop that runs for every row relayed, so the end of
     the chunk is not checked for but raises an error; a row of 16 MiB - 1, which is continued, always does that."""
     before = position
-    unpack, eof, mask = _unpack_row, _EOF, PAYLOAD_MAX
+    unpack, eof, mask = _unpack_row, EOF, SIZE_MASK
     try:
         while True:
             length, first = unpack(chunk, position)
@@ -354,18 +362,15 @@ def ok_outcome(status: int, affected_rows: int) -> Outcome:
 
 def parse_err(payload: bytes) -> Outcome:
     """An ERR packet; without a SQLSTATE (before login) it is HY000."""
-    errno = int.from_bytes(payload[1:3], "little")
-    if payload[3:4] == b"#" and len(payload) >= 9:
-        return Outcome(errno, payload[9:].decode(errors="replace"), payload[4:9].decode("ascii", "replace"))
-    return Outcome(errno, payload[3:].decode(errors="replace"), "HY000")
+    return Outcome(*parse_error(payload))
 
 
 def status_position(chunk: bytes | bytearray, start: int, length: int) -> int:
     """The position of the status flags of an OK or EOF packet; `start` is its first payload byte."""
-    if chunk[start] == _EOF and length < 7:
+    if chunk[start] == EOF and length < 7:
         return start + 3
-    _, position = _lenenc(chunk, start + 1, start + length)
-    _, position = _lenenc(chunk, position, start + length)
+    _, position = parse_number(chunk, start + 1, start + length)
+    _, position = parse_number(chunk, position, start + length)
     return position
 
 
@@ -381,8 +386,8 @@ def end_of(chunk: bytes | bytearray, start: int, length: int) -> tuple[int, int]
         affected_rows, position = chunk[start + 1], start + 3
     else:
         position = status_position(chunk, start, length)
-        if not (chunk[start] == _EOF and length < 7):
-            affected_rows, _ = _lenenc(chunk, start + 1, end)
+        if not (chunk[start] == EOF and length < 7):
+            affected_rows, _ = parse_number(chunk, start + 1, end)
     if position + 2 > end:
         raise AnswerError("an OK or EOF packet without status flags")
     return chunk[position] | chunk[position + 1] << 8, affected_rows
@@ -394,23 +399,10 @@ def with_insert_id_of(outcome: Outcome, chunk: bytes, start: int, length: int) -
     Raises:
         AnswerError: the packet is cut short.
     """
-    if not outcome.affected_rows or chunk[start] != _OK:
+    if not outcome.affected_rows or chunk[start] != OK:
         return outcome
-    _, position = _lenenc(chunk, start + 1, start + length)
-    insert_id, _ = _lenenc(chunk, position, start + length)
+    _, position = parse_number(chunk, start + 1, start + length)
+    insert_id, _ = parse_number(chunk, position, start + length)
     if not insert_id:
         return outcome
     return Outcome(status=outcome.status, affected_rows=outcome.affected_rows, last_insert_id=insert_id)
-
-
-def _lenenc(chunk: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
-    """A length-encoded integer and the position after it."""
-    if position >= end:
-        raise AnswerError("a packet that ends too early")
-    first = chunk[position]
-    if first < 0xFB:
-        return first, position + 1
-    after = position + 1 + {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, PAYLOAD_MAX)
-    if after > end:
-        raise AnswerError("a packet whose number is cut or none")
-    return int.from_bytes(chunk[position + 1 : after], "little"), after

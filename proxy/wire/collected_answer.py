@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.model.queue import ColumnMeta, TextValue
+from mysql_client.packets import MalformedAnswer, parse_column, parse_row
 from proxy.errors import MalformedPacket
 from proxy.wire.answer_walker import PROGRESS_REPORT
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, EXTENDED_METADATA, OPTIONAL_METADATA
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packet_reader import PayloadReader
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, read_header
 
 _UNDESCRIBED = ColumnMeta("", 0xFD)
 
@@ -21,7 +22,7 @@ def payloads(answer: bytes) -> list[bytes]:
     position, parts = 0, b""
     while position + HEADER_BYTES <= len(answer):
         start = position + HEADER_BYTES
-        position = start + int.from_bytes(answer[start - HEADER_BYTES : start - 1], "little")
+        position = start + (read_header(answer, position)[0] & SIZE_MASK)
         parts += answer[start:position]
         if position - start < PAYLOAD_MAX:
             packets.append(parts)
@@ -99,17 +100,15 @@ def _ends_rows(packet: bytes, deprecate_eof: bool) -> bool:
 
 def decode_column(packet: bytes, encoding: str, *, extended: bool = False) -> ColumnMeta:
     """A Column Definition 41; `extended`: with MariaDB's extended type information, which is dropped."""
-    reader = PayloadReader(packet, "a column definition")
-    reader.lenenc_bytes()
-    schema, table, org_table, name, org_name = (reader.lenenc_bytes().decode(encoding, "replace") for _ in range(5))
-    if extended:
-        reader.lenenc_bytes()
-    reader.lenenc()
-    charset, length, kind, flags, decimals = reader.u16(), reader.u32(), reader.u8(), reader.u16(), reader.u8()
-    return ColumnMeta(name, kind, charset, length, flags, decimals, org_name, table, org_table, schema)
+    try:
+        return ColumnMeta(*parse_column(packet, encoding, extended=extended))
+    except MalformedAnswer as error:
+        raise MalformedPacket("a column definition ends too early") from error
 
 
 def decode_row(packet: bytes, count: int) -> tuple[TextValue, ...]:
     """A text row."""
-    reader = PayloadReader(packet, "a row")
-    return tuple(None if reader.skip_null() else reader.lenenc_bytes() for _ in range(count))
+    try:
+        return parse_row(packet, count)
+    except MalformedAnswer as error:
+        raise MalformedPacket("a row ends too early") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.errors import PacketsOutOfOrder
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, SIZE_MASK, read_header
 
 LARGE_BYTES = 1 << 20  # below it a command costs less buffered than passed on in pieces
 NEVER_LARGE = PAYLOAD_MAX + 1  # no packet is
@@ -14,7 +14,7 @@ def head_needed(buffer: bytearray, large_from: int) -> int | None:
     """How many bytes it takes to begin a large command; None where the buffer begins with none such."""
     if len(buffer) < HEADER_BYTES or buffer[3]:
         return None
-    size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
+    size = read_header(buffer)[0] & SIZE_MASK
     return HEADER_BYTES + min(size, HEAD_BYTES) if size >= large_from else None
 
 
@@ -58,7 +58,7 @@ class Pieces:
         buffer = self._buffer
         if buffer[3] != self.seq:
             raise PacketsOutOfOrder(self.seq, buffer[3])
-        self._left = buffer[0] | buffer[1] << 8 | buffer[2] << 16
+        self._left = read_header(buffer)[0] & SIZE_MASK
         self._continued = self._left == PAYLOAD_MAX
         self.seq = self.seq + 1 & 0xFF
         self.needed = 1

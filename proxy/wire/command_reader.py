@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge
 from proxy.wire.command_pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, Continued
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, SIZE_MASK, Continued, read_header
 
 _QUIT = b"\x01\x00\x00\x00\x01"  # COM_QUIT, which has no arguments, as a packet
 
@@ -80,7 +80,7 @@ class CommandReader:
             return len(self._buffer) >= self.pieces.needed
         buffer = self._buffer
         if self._needed == HEADER_BYTES and len(buffer) >= HEADER_BYTES:
-            size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
+            size = read_header(buffer)[0] & SIZE_MASK
             if command and (needed := head_needed(buffer, self.large_from)) is not None:
                 self._needed = needed
             elif self._continued.size + size <= self.max_packet_bytes and buffer[3] == self.seq:
@@ -107,7 +107,7 @@ class CommandReader:
         """
         buffer = self._buffer
         while len(buffer) >= HEADER_BYTES:
-            size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
+            size = read_header(buffer)[0] & SIZE_MASK
             if self._continued.size + size > self.max_packet_bytes:
                 raise PacketTooLarge(self.max_packet_bytes)
             if buffer[3] != self.seq:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import struct
 
+from mysql_client.packets import LENGTH_BYTES, NULL
 from proxy.errors import MalformedPacket
 
 _U16 = struct.Struct("<H").unpack_from
 _U32 = struct.Struct("<I").unpack_from
-_LENENC_BYTES = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
 class PayloadReader:
@@ -58,9 +58,9 @@ class PayloadReader:
     def lenenc(self) -> int:
         """A length-encoded integer; the NULL and error marks are none."""
         first = self.u8()
-        if first < 0xFB:
+        if first < NULL:
             return first
-        size = _LENENC_BYTES.get(first)
+        size = LENGTH_BYTES.get(first)
         if size is None:
             raise MalformedPacket(f"{self._what} has no length where one must be")
         return int.from_bytes(self.take(size), "little")
@@ -68,13 +68,6 @@ class PayloadReader:
     def lenenc_bytes(self) -> bytes:
         """A string preceded by its length."""
         return self.take(self.lenenc())
-
-    def skip_null(self) -> bool:
-        """Step over the NULL mark of a text row, if it comes next."""
-        if self._data[self._position : self._position + 1] != b"\xfb":
-            return False
-        self._position += 1
-        return True
 
     def null_bytes(self) -> bytes:
         """A string ended by a zero byte."""

@@ -9,9 +9,10 @@ import struct
 from collections.abc import Iterator
 from io import BytesIO
 
-HEADER_BYTES = 4
-PAYLOAD_MAX = 0xFFFFFF
-"""A physical packet of exactly this payload is continued by the next one."""
+from mysql_client.packets import HEADER_BYTES as HEADER_BYTES
+from mysql_client.packets import PAYLOAD_MAX as PAYLOAD_MAX
+from mysql_client.packets import SIZE_MASK as SIZE_MASK
+from mysql_client.packets import read_header as read_header
 
 PIECE_BYTES = 256 * 1024  # what is copied and written at a time of a large payload; as much as a sender may have unsent
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.model.sqlstates import sqlstate_of
+from mysql_client.packets import EOF, EOF_BELOW_BYTES, ERROR, NULL, OK
 from proxy.errors import server_number
 from proxy.wire.answer_walker import status_position
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.packet_reader import PayloadReader
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
 from proxy.wire.status_flags import MORE_RESULTS
 
-_EOF, _ERR = 0xFE, 0xFF
-_NO_RESULT_SET = (0x00, 0xFB, _EOF, _ERR)
-_EOF_BELOW = 9
+_NO_RESULT_SET = (OK, NULL, EOF, ERROR)
 _SQLSTATE_BYTES = 5
 
 
@@ -41,7 +40,7 @@ class Reframer:
         position = last = 0
         size = len(data)
         while position + HEADER_BYTES <= size:
-            end = position + HEADER_BYTES + (data[position] | data[position + 1] << 8 | data[position + 2] << 16)
+            end = position + HEADER_BYTES + (read_header(data, position)[0] & SIZE_MASK)
             if end > size:
                 break
             data[position + 3] = self.seq
@@ -78,8 +77,8 @@ class _DefinitionsEnd:
             return False
         if self._left == 0:
             self._left = -1
-            return data[start] == _EOF
-        if (data[start] == _EOF and end - start < _EOF_BELOW) or data[start] == _ERR:
+            return data[start] == EOF
+        if (data[start] == EOF and end - start < EOF_BELOW_BYTES) or data[start] == ERROR:
             self._left = None
         return False
 
@@ -108,12 +107,12 @@ def with_edited_error(packets: bytes, edit_error: Callable[[bytes], bytes]) -> b
     position = last = 0
     while position + HEADER_BYTES <= len(packets):
         last = position
-        position += HEADER_BYTES + int.from_bytes(packets[position : position + 3], "little")
+        position += HEADER_BYTES + (read_header(packets, position)[0] & SIZE_MASK)
     return packets[:last] + frame(edit_error(packets[last + HEADER_BYTES : position]), packets[last + 3])
 
 
 def mark_more(data: bytearray, position: int) -> None:
     """Set the MORE_RESULTS flag in the OK or EOF packet that begins there."""
     start = position + HEADER_BYTES
-    length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+    length = read_header(data, position)[0] & SIZE_MASK
     data[status_position(data, start, length)] |= MORE_RESULTS

@@ -6,13 +6,12 @@ answer, and has to cost next to nothing for a row. For an answer of unknown shap
 
 from __future__ import annotations
 
+from mysql_client.packets import EOF, EOF_BELOW_BYTES, OK
 from proxy.wire.answer_walker import SHAPES, AnswerError, Shape, end_of
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.packets import PAYLOAD_MAX
 from proxy.wire.status_flags import MORE_RESULTS
 
-_EOF_BELOW = 9  # an older EOF packet is shorter than this
-_OK, _EOF = 0x00, 0xFE
 _FIRST, _DEFINITIONS, _DEFINITIONS_END, _ROWS, _UNKNOWN = range(5)
 
 
@@ -28,7 +27,7 @@ class ResultEnds:
     def __init__(self, capabilities: int) -> None:
         self._deprecate_eof = bool(capabilities & DEPRECATE_EOF)
         self._metadata_flag = bool(capabilities & (OPTIONAL_METADATA | CACHE_METADATA))
-        self._row_end_below = PAYLOAD_MAX if self._deprecate_eof else _EOF_BELOW
+        self._row_end_below = PAYLOAD_MAX if self._deprecate_eof else EOF_BELOW_BYTES
         self._phase = _UNKNOWN
         self._left = 0  # definitions still to come
         self.flushed = False
@@ -46,7 +45,7 @@ class ResultEnds:
         if start >= len(data):
             return  # the header of a large packet: a row
         if phase == _ROWS:
-            if length and data[start] >= _EOF and length < self._row_end_below:
+            if length and data[start] >= EOF and length < self._row_end_below:
                 self._end(data, start, length)
         elif phase == _DEFINITIONS:
             self._left -= 1
@@ -58,8 +57,8 @@ class ResultEnds:
             self._first(data, start, length)
 
     def _first(self, data: bytearray, start: int, length: int) -> None:
-        first = data[start] if length else _EOF
-        if first in (_OK, _EOF):
+        first = data[start] if length else EOF
+        if first in (OK, EOF):
             self._end(data, start, length)
         elif first < 0xFB or (first == 0xFC and length >= 3):
             self._left = first if first < 0xFB else data[start + 1] | data[start + 2] << 8
@@ -72,7 +71,7 @@ class ResultEnds:
 
     def _end(self, data: bytearray, start: int, length: int) -> None:
         try:
-            more = length and data[start] in (_OK, _EOF) and end_of(data, start, length)[0] & MORE_RESULTS
+            more = length and data[start] in (OK, EOF) and end_of(data, start, length)[0] & MORE_RESULTS
         except (AnswerError, IndexError):
             more = False
         self.flushed = bool(more)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 
+from mysql_client.packets import EOF, OK
 from proxy.wire.answer_walker import AnswerError, end_of, ok_outcome, with_insert_id_of
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK
 from proxy.wire.status_flags import MORE_RESULTS
 
-_OK, _EOF = 0x00, 0xFE
 _COLUMNS_MAX = 250  # above it the count takes more than a byte
 _REMEMBERED_MAX_BYTES = 4096  # of definitions; wider results are rare among statements that microseconds matter to
 _PACKET_MIN_BYTES = HEADER_BYTES + 1
@@ -50,19 +50,19 @@ class WholeAnswers:
             rows_at = position = self._rows_at
         elif size < HEADER_BYTES + 5:
             return None
-        elif chunk[HEADER_BYTES] == _OK:
-            return self._end(chunk, HEADER_BYTES, _unpack_packet(chunk)[0] & PAYLOAD_MAX)
+        elif chunk[HEADER_BYTES] == OK:
+            return self._end(chunk, HEADER_BYTES, _unpack_packet(chunk)[0] & SIZE_MASK)
         else:
             rows_at = position = self._definitions(chunk, size)
         last = size - _PACKET_MIN_BYTES
         while position <= last:
             header, first = _unpack_packet(chunk, position)
-            length = header & PAYLOAD_MAX
+            length = header & SIZE_MASK
             position += HEADER_BYTES
-            if first >= _EOF:
+            if first >= EOF:
                 if not known and rows_at <= _REMEMBERED_MAX_BYTES:
                     self._beginning, self._rows_at = chunk[:rows_at], rows_at
-                if first != _EOF:
+                if first != EOF:
                     return None
                 if position + length == size and (
                     length == 5 or (length == 7 and not chunk[position + 1] | chunk[position + 2])
@@ -78,7 +78,7 @@ class WholeAnswers:
     def _definitions(self, chunk: bytes, size: int) -> int:
         """Where the rows begin; the chunk's end, or beyond it, if they are not there, or if this is something else."""
         header, count = _unpack_packet(chunk)
-        length = header & PAYLOAD_MAX
+        length = header & SIZE_MASK
         if length != self._count_bytes or count > _COLUMNS_MAX:
             return size
         described = length == 1 or chunk[_PACKET_MIN_BYTES]
@@ -86,7 +86,7 @@ class WholeAnswers:
         position = HEADER_BYTES + length
         last = size - _PACKET_MIN_BYTES
         while packets and position <= last:
-            position += HEADER_BYTES + (_unpack_packet(chunk, position)[0] & PAYLOAD_MAX)
+            position += HEADER_BYTES + (_unpack_packet(chunk, position)[0] & SIZE_MASK)
             packets -= 1
         return size if packets else position
 
@@ -97,7 +97,7 @@ class WholeAnswers:
         if length == 5 or (length == 7 and chunk[position + 1] < 0xFB and chunk[position + 2] < 0xFB):
             affected_rows = chunk[position + 1] if length == 7 else 0
             status = chunk[position + 3] | chunk[position + 4] << 8
-        elif chunk[position] == _EOF and (length >= PAYLOAD_MAX if self._deprecate_eof else length >= 9):
+        elif chunk[position] == EOF and (length >= PAYLOAD_MAX if self._deprecate_eof else length >= 9):
             return None  # a row
         else:
             try:

@@ -31,6 +31,7 @@ from spark_connector.mysql_client.packets import (
     LENGTH_BYTES,
     NULL,
     PAYLOAD_MAX,
+    SIZE_MASK,
     read_header,
 )
 
@@ -115,7 +116,7 @@ class _Reader:
             start = pos + HEADER_BYTES
             if start >= filled:
                 break
-            length: int = length_at(buffer, pos)[0] & PAYLOAD_MAX
+            length: int = length_at(buffer, pos)[0] & SIZE_MASK
             if length == PAYLOAD_MAX:
                 length, filled = self._spliced(pos), self._filled
             end = start + length
@@ -135,7 +136,7 @@ class _Reader:
         while length == PAYLOAD_MAX:
             if end + HEADER_BYTES > self._filled:
                 return len(self._buffer)
-            length = read_header(self._buffer, end)[0] & PAYLOAD_MAX
+            length = read_header(self._buffer, end)[0] & SIZE_MASK
             headers.append(end)
             end += HEADER_BYTES + length
         if end > self._filled:
