@@ -83,7 +83,7 @@ class AnswerReader:
         collect = self._collect_columns
         at, end = 0, len(data)
         while end - at >= HEADER_BYTES:
-            size = read_header(data, at)[0] & SIZE_MASK
+            size = data[at] | data[at + 1] << 8 | data[at + 2] << 16  # compiled, faster than read_header
             start = at + HEADER_BYTES
             if end - start < size:
                 break
