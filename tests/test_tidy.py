@@ -79,7 +79,10 @@ BETWEEN = {
     "queuegate_worker": (),
     "queuegate_celery": (),
 }
-OF_THE_EMBEDDED_DATABASE = ("proxy.upstream.embedded", "proxy.gateways.embedded")
+OF_THE_EMBEDDED_DATABASE = (
+    *("proxy.upstream.embedded", "proxy.upstream.embedded_answers", "proxy.upstream.embedded_statements"),
+    "proxy.gateways.embedded",
+)
 """The modules of the proxy that know of it."""
 # The composition roots, and modules that Spark loads one by one: they import inside functions.
 IMPORTS_INSIDE = ("queuegate.command_line", "queuegate.process", "queuegate.app", "spark_connector")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.errors import StreamClosed
 from proxy.transport import kernel, tcp
@@ -37,6 +37,18 @@ ENDED = (ConnectionState.LINGERING, ConnectionState.CLOSING, ConnectionState.LOS
 """Nothing more is written."""
 
 
+class Source(Protocol):
+    """Where the bytes for a client come from."""
+
+    def pause_reading(self) -> None:
+        """Take no more: the client does not read what came."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on. Also when the client's connection is lost: what still comes must be seen to end it."""
+        ...
+
+
 class ClientOutput(asyncio.Protocol):
     """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the connection
     broke."""
@@ -48,8 +60,7 @@ class ClientOutput(asyncio.Protocol):
         self.local = False
         """Whether it is a unix socket."""
         self.peername: tuple[Any, ...] = ()
-        self.on_pause: Callable[[], None] | None = None
-        self.on_resume: Callable[[], None] | None = None
+        self.source: Source | None = None
         self.writer: Callable[[bytes | bytearray], None] | None = None
         """The transport's `write` while the connection may be used, for bytes that are packets already. While a command
         is awaited nothing written before can still be in our buffer, so on the fast path there is nothing to
@@ -140,14 +151,14 @@ class ClientOutput(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._writing_paused = True
         wake_all(self._stuck_waiters)
-        if self.on_pause is not None:
-            self.on_pause()
+        if self.source is not None:
+            self.source.pause_reading()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
         wake_all(self._drain_waiters)
-        if self.on_resume is not None:
-            self.on_resume()
+        if self.source is not None:
+            self.source.resume_reading()
 
     # --- observable state
 

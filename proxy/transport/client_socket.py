@@ -48,7 +48,6 @@ class ClientSocket(ClientOutput):
         self.fast_path: Relay | None = None
         self.relaying = False
         """Whether a statement that took the fast path is being answered."""
-        self.on_lost: Callable[[], None] | None = None
         self.on_input: Callable[[], None] | None = None
         """Called when the client sends something, or disconnects, without a reader: `input_ready` has become true."""
         self._on_connected = on_connected
@@ -124,8 +123,8 @@ class ClientSocket(ClientOutput):
                 timer.cancel()
         self._wake_reader()
         wake_all(self._drain_waiters)
-        if self.on_lost is not None:
-            self.on_lost()
+        if self.source is not None:
+            self.source.resume_reading()
 
     # --- observable state
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from proxy.errors import BackendLost
 from proxy.transport.client_socket import ClientSocket
+from proxy.wire import replies
 from proxy.wire.answer_walker import AnswerWalker
+from proxy.wire.packets import frame
 from proxy.wire.reframer import Reframer, renumbered, with_edited_error
 
 BUFFERED_MAX_BYTES = 16 << 20
@@ -20,19 +23,24 @@ class AnswerOutput:
     """See the module. `begun`: something of this answer has reached the client. `edit_error` makes of an ERR packet of
     the server's the one that the client gets in its place; not on the fast path."""
 
-    def __init__(self, client: ClientSocket, walker: AnswerWalker) -> None:
+    def __init__(self, client: ClientSocket, walker: AnswerWalker, capabilities: int) -> None:
         self.begun = False
         self.collecting = False
         self.reframer: Reframer | None = None
         self.edit_error: Callable[[bytes], bytes] | None = None
         self._client = client
         self._walker = walker
+        self._capabilities = capabilities
         self._buffer: bytearray | None = None
 
-    def begin(self, reframer: Reframer | None = None, *, buffered: bool = False, collect: bool = False) -> None:
+    def begin(self, *, buffered: bool = False, collect: bool = False) -> None:
         """A command that is not on the fast path begins."""
-        self.begun, self.collecting, self.reframer = False, collect, reframer
+        self.begun, self.collecting, self.reframer = False, collect, None
         self._buffer = bytearray() if buffered or collect else None
+
+    def reframe(self, *, more: bool) -> None:
+        """Number the packets of this answer as the client counts them. `more`: further results follow."""
+        self.reframer = Reframer(self._client.seq, more=more, capabilities=self._capabilities)
 
     def reset(self) -> None:
         """The state that the fast path expects between commands. The buffer stays, for `deliver` or `take`."""
@@ -79,8 +87,9 @@ class AnswerOutput:
         """Drop the buffered answer."""
         self._buffer = None
 
-    def write_error(self, packet: bytes) -> None:
+    def write_error(self, error: BackendLost, seq: int) -> None:
         """An ERR packet of the proxy in place of the answer."""
+        packet = frame(replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
         if self._buffer is None:
             self._client.write_framed(packet)
         else:

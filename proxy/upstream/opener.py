@@ -41,6 +41,7 @@ LOST_STATE_NOTE = (
     " with a new connection to the database"
 )
 """The end of a client's error, after the reason, once its session has lost a connection with state on it."""
+_LOSS_HINT = "; whether the statement took effect is unknown" + LOST_STATE_NOTE
 
 _CLIENTS_OWN_MISTAKES = frozenset((1044, 1049))  # the database it named
 _COLLATIONS = (
@@ -199,11 +200,15 @@ class UpstreamOpener:
         login_options = LoginOptions(capabilities, owner.charset, self._database(), attributes)
         backend, login = await self._server.connect(client, login_options)
         upstream = RelayUpstream(
-            backend, client, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
+            backend,
+            client,
+            capabilities=login.capabilities,
+            status=login.status,
+            encoding=owner.encoding,
+            loss_hint=_LOSS_HINT,
         )
         if owner.limited:
             upstream.output.edit_error = redacted_packet
-        upstream.loss_hint = "; whether the statement took effect is unknown" + LOST_STATE_NOTE
         try:
             await self._make_same(upstream, memory)
         except BaseException:

@@ -46,7 +46,7 @@ def result(capabilities: int, rows: Iterable[bytes] = (b"\x01a", b"\xfb"), statu
 class Relay:
     """A relay between two recorded sockets."""
 
-    def __init__(self, capabilities: int = DEPRECATE_EOF, *, fast: bool = False) -> None:
+    def __init__(self, capabilities: int = DEPRECATE_EOF, *, fast: bool = False, loss_hint: str = "") -> None:
         self.stream = ClientSocket(lambda stream: None, max_packet_bytes=64 << 20)
         self.client = RecordingTransport(self.stream)
         self.stream.connection_made(self.client)
@@ -64,6 +64,7 @@ class Relay:
             self.stream,
             capabilities=capabilities,
             status=2,
+            loss_hint=loss_hint,
         )
         self.upstream.attach(self)
         self.stream.fast_path = self.upstream.try_fast

@@ -129,9 +129,7 @@ async def test_on_tls_the_end_comes_once_the_client_is_quiet(monkeypatch: pytest
     stream.close()
     stream.data_received(b"more and more")
     assert not transport.closing
-    lost = asyncio.Event()
-    stream.on_lost = lost.set
-    await asyncio.wait_for(lost.wait(), 20)
+    await asyncio.wait_for(stream.wait_lost(), 20)
     assert transport.closing and not transport.eof_written and not transport.aborted
 
 
@@ -277,7 +275,15 @@ async def test_much_written_is_sent_without_drain() -> None:
 async def test_drain_waits_while_the_client_does_not_read() -> None:
     stream, _ = connect()
     told: list[str] = []
-    stream.on_pause, stream.on_resume = lambda: told.append("pause"), lambda: told.append("resume")
+
+    class Recorded:
+        def pause_reading(self) -> None:
+            told.append("pause")
+
+        def resume_reading(self) -> None:
+            told.append("resume")
+
+    stream.source = Recorded()
     stream.pause_writing()
     task = asyncio.create_task(stream.write(b"x"))
     await settle()
@@ -501,10 +507,8 @@ def test_real_socket_exchange_and_goodbye(loop: str) -> None:
         assert first[4:] + second[4:] == payload
         writer.close()
         await stream.wait_disconnected()
-        lost = asyncio.Event()
-        stream.on_lost = lost.set
         stream.close()
-        await lost.wait()
+        await stream.wait_lost()
 
     run_on(loop, scenario())
 
@@ -526,11 +530,9 @@ def test_tcp_options_are_set(loop: str) -> None:
         ]
         for level, name, value in options:
             assert sock.getsockopt(level, name) == value
-        lost = asyncio.Event()
-        stream.on_lost = lost.set
         writer.close()
         stream.close()
-        await lost.wait()
+        await stream.wait_lost()
 
     run_on(loop, scenario())
 
@@ -541,8 +543,6 @@ def test_error_message_survives_an_oversized_packet(loop: str) -> None:
 
     async def scenario() -> None:
         stream, reader, writer = await over_tcp()
-        lost = asyncio.Event()
-        stream.on_lost = lost.set
         writer.write(frame(bytes(8 << 20)))
         with pytest.raises(PacketTooLarge):
             await stream.read_command()
@@ -551,6 +551,6 @@ def test_error_message_survives_an_oversized_packet(loop: str) -> None:
         await writer.drain()  # the client sends all of it before it looks
         assert await reader.read() == packet(b"\xffE")
         writer.close()
-        await lost.wait()
+        await stream.wait_lost()
 
     run_on(loop, scenario())

@@ -251,8 +251,7 @@ async def test_line_lost_before_the_answer_closes_the_clients_connection() -> No
 
 
 async def test_line_lost_before_the_answer_is_an_error_where_the_session_goes_on() -> None:
-    relay = Relay()
-    relay.upstream.loss_hint = "; and so on"
+    relay = Relay(loss_hint="; and so on")
     task = await relay.begin(seq=4)
     relay.link.connection_lost(ConnectionResetError("reset by peer"))
     outcome = await task
@@ -295,8 +294,7 @@ async def test_line_lost_under_a_held_answer_delivers_nothing() -> None:
 
 
 async def test_line_lost_under_a_held_answer_is_delivered_as_an_error_where_the_session_goes_on() -> None:
-    relay = Relay()
-    relay.upstream.loss_hint = "; and so on"
+    relay = Relay(loss_hint="; and so on")
     task = await relay.begin(buffered=True)
     relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
     relay.link.connection_lost(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from relay_peers import Relay
 
-from proxy.upstream.relay_mode import FOLLOWS, OF_FAST_PATH, SENDING_ANY, WITHOUT_ANSWER, Mode
+from proxy.upstream.answer_relay import FOLLOWS, OF_FAST_PATH, SENDING_ANY, WITHOUT_ANSWER, Mode
 
 
 def test_every_mode_is_reached_and_is_left() -> None:
@@ -25,4 +25,4 @@ def test_an_answer_of_the_fast_path_stays_on_it() -> None:
 async def test_a_mode_out_of_turn_is_a_defect() -> None:
     relay = Relay()
     with pytest.raises(AssertionError, match=r"SENDING_FILE after Mode\.IDLE"):
-        relay.upstream._enter(Mode.SENDING_FILE)
+        relay.upstream._relay.enter(Mode.SENDING_FILE)
