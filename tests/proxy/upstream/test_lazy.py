@@ -58,7 +58,7 @@ async def test_a_connection_that_is_lost_while_it_is_closed_is_no_loss() -> None
     relay = Relay(fast=True)
     lazy = await pinned(relay)
     relay.stream.reset_seq()
-    lazy._release_connection()
+    lazy._connection.release()
     relay.link.connection_lost(None)
     await settle()
     await lazy.close()

@@ -1,0 +1,81 @@
+"""FastCommands: which command the relay may pass on from inside the client's socket callback, without waking a task.
+
+Invariant: a command takes the fast path only where everything that it does is known before it is sent, and nothing of
+the session waits to be done with it; unsure means no.
+"""
+
+from __future__ import annotations
+
+from mysql_mimic.types import Commands
+
+from proxy.commands.upstream_statements import UpstreamStatements
+from proxy.statements.executor import Executor
+from proxy.upstream.fast_path import FastPath
+from proxy.wire import requests
+from proxy.wire.packets import frame
+from proxy.wire.requests import FIRST_LOCAL_ID
+from rewriter.grammar.quick_ids import VERBS
+from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.scan.scanner import StatementClass
+
+_QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
+# Plain numbers: an enum's members cost more to compare than the rest of the decision.
+_QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
+
+
+class FastCommands:
+    """See the module. `effects` and `sent_at` are those of the command on the fast path, where its end is reported."""
+
+    def __init__(self, executor: Executor, statements: UpstreamStatements) -> None:
+        self.effects = NO_EFFECTS
+        self.sent_at: float | None = None
+        self._executor = executor
+        self._session = executor.session
+        self._statements = statements
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
+        """See RelayListener: whether this command, one whole small packet, may go straight to the database, or what in
+        its place. Never raises."""
+        session = self._session
+        if not session.scope.empty or session.notes:
+            return FastPath.REFUSE
+        if command == _QUERY and not session.admin and self._executor.transactions.full(session.identity.user):
+            return FastPath.REFUSE  # it may be a BEGIN
+        if command == _QUERY:
+            text = requests.query_text(packet[5:], session.identity.capabilities)
+            if text is None:
+                return FastPath.REFUSE
+            if text.startswith(_QUICK_VERBS):
+                return self._quickly(text)
+            reader = self._executor.reader
+            classification = reader.classify(text)
+            if classification.kind is StatementClass.NONE or (
+                classification.kind is StatementClass.USE and reader.names_again(text)
+            ):
+                return FastPath.RELAY
+            return (
+                self._with_effects(classification.effects)
+                if classification.kind is StatementClass.TOUCHES
+                else FastPath.REFUSE
+            )
+        if command == _EXECUTE:
+            number = int.from_bytes(packet[5:9], "little")
+            if number >= FIRST_LOCAL_ID:
+                return FastPath.REFUSE
+            effects = self._statements.effects.get(number)
+            return FastPath.RELAY if effects is None else self._with_effects(effects)
+        return FastPath.RELAY if command == _PING else FastPath.REFUSE
+
+    def _quickly(self, text: bytes) -> FastPath | bytes:
+        """What goes to the database in place of a statement on a queue, where that is known at once."""
+        plan = self._executor.reader.quick(text)
+        if plan is None:
+            return FastPath.REFUSE
+        self.effects, self.sent_at = plan.effects, self._session.sending(plan.effects)
+        return frame(self._executor.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
+
+    def _with_effects(self, effects: Effects) -> FastPath:
+        if effects.catalog or effects.numbered:
+            return FastPath.REFUSE
+        self.effects, self.sent_at = effects, self._session.sending(effects)
+        return FastPath.RELAY_AND_REPORT

@@ -1,0 +1,116 @@
+"""StatementCommands: COM_STMT_PREPARE, and the commands on prepared statements.
+
+Invariant: every statement is either the database's, whose effects are known from its number, or the proxy's own, with a
+number that no server gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mysql_mimic.types import Commands
+
+from proxy.commands.prepared import LocalStatements, rebind
+from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
+from proxy.session.guard import judged_as_plan
+from proxy.statements.executor import Executor
+from proxy.upstream.large_command import LargeCommand
+from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.requests import FIRST_LOCAL_ID
+from rewriter.plan import Effects, EndInGroup, Execute, InsertAfterGroup, Passthrough, UseDatabase
+from rewriter.scan.scanner import StatementClass, transaction_verb
+
+STATEMENT_COMMANDS = frozenset(
+    (
+        Commands.COM_STMT_EXECUTE,
+        Commands.COM_STMT_FETCH,
+        Commands.COM_STMT_RESET,
+        Commands.COM_STMT_CLOSE,
+        Commands.COM_STMT_SEND_LONG_DATA,
+        BULK_EXECUTE,
+    )
+)
+
+
+class StatementCommands:
+    """See the module. For one client; `upstream` are the database's."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.upstream = UpstreamStatements()
+        self._executor = executor
+        self._local = LocalStatements(executor)
+
+    async def prepare(self, payload: bytes) -> None:
+        """COM_STMT_PREPARE."""
+        upstream, reader = self.upstream, self._executor.reader
+        upstream.last = None
+        text = payload[1:]
+        classification = await reader.classify_long(text)
+        if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
+            await self._prepare_upstream(payload, replace(classification.effects, transaction=transaction_verb(text)))
+            return
+        match await reader.planned(text):
+            case Passthrough() if classification.kind is StatementClass.USE:
+                if (number := await self._prepared(payload)) is not None:
+                    upstream.add_setting(number, text)
+            case Passthrough(effects):
+                await self._prepare_upstream(payload, effects)
+            case Execute() as plan if plan.has_prerequisites:
+                # At each execution: by then the database may decide differently.
+                upstream.last = await self._local.prepare(rebind(self._executor, text))
+            case Execute(sql, effects) as plan if not judged_as_plan(self._executor.session, plan):
+                encoded = reader.encode(self._executor.session.pinned(sql, plan.pins))
+                await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
+            case UseDatabase(database):
+                if (number := await self._prepared(payload)) is not None:
+                    upstream.add_use(number, database)
+            case EndInGroup() | InsertAfterGroup():
+                upstream.last = await self._local.prepare(rebind(self._executor, text))
+            case plan:
+                upstream.last = await self._local.prepare(plan)
+
+    async def _prepared(self, payload: bytes) -> int | None:
+        """Have the database prepare a statement; its number, or None where the client was sent an error."""
+        outcome = await self._executor.forward(payload)
+        return outcome.statement_id if outcome.ok else None
+
+    async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
+        if (number := await self._prepared(payload)) is not None:
+            self.upstream.add(number, effects)
+
+    async def command(self, payload: bytes) -> None:
+        """One of STATEMENT_COMMANDS."""
+        upstream, command = self.upstream, payload[0]
+        number = upstream.number(payload)
+        if command == Commands.COM_STMT_CLOSE:
+            upstream.close(number)
+        if number >= FIRST_LOCAL_ID:
+            await self._local.command(payload, number)
+            return
+        effects = upstream.effects_of(command, number)
+        outcome = await self._executor.forward(payload, effects, effects.transaction)
+        if not outcome.ok or command not in EXECUTIONS:
+            return
+        if (database := upstream.database_after(number)) is not None:
+            self._executor.session.set_database(database)
+        elif (text := upstream.setting(number)) is not None:
+            self._executor.reader.learn(text)
+
+    async def pass_on(self, large: LargeCommand) -> bool:
+        """A command that the client is still sending, passed on meanwhile. False: the statement is the proxy's own."""
+        number = self.upstream.number(large.head)
+        if number >= FIRST_LOCAL_ID:
+            return False
+        effects = self.upstream.effects_of(large.head[0], number)
+        outcome = await self._executor.pass_on(large, effects)
+        self._executor.note(outcome, effects, effects.transaction)
+        return True
+
+    async def forget(self) -> None:
+        """The session begins again."""
+        self.upstream.clear()
+        await self._local.close()
+
+    async def close(self) -> None:
+        """The session is over."""
+        await self._local.close()

@@ -1,0 +1,112 @@
+"""TextCommands: COM_QUERY and COM_INIT_DB.
+
+Invariant: a text goes to the database as one only if nothing in it concerns a queue, or all that does is known to touch
+it; else its statements are planned one after the other, and the first that fails ends the command.
+"""
+
+from __future__ import annotations
+
+from proxy.errors import ProxyError
+from proxy.login.system_database import is_system
+from proxy.statements.executor import Executor
+from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.large_command import LargeCommand
+from proxy.wire import requests
+from rewriter.plan import TransactionVerb
+from rewriter.scan.large_text import LargeText
+from rewriter.scan.scanner import StatementClass, transaction_verb
+from rewriter.text.transaction_verbs import verb_of
+
+
+class TextCommands:
+    """See the module. For one client."""
+
+    def __init__(self, client: ClientSocket, executor: Executor) -> None:
+        self._client = client
+        self._executor = executor
+        self._session = executor.session
+
+    async def query(self, payload: bytes) -> None:
+        """COM_QUERY."""
+        text = self._begin(payload)
+        if await self._executor.answer_show_warnings(text):
+            return
+        self._check_begin(text)
+        if self._session.rights is not None:
+            await self._run_each(text)  # each statement is judged for itself
+            return
+        classification = await self._executor.reader.classify_long(text)
+        if classification.kind in (StatementClass.USE, StatementClass.PLAN):
+            await self._run_each(text)
+            return
+        verb = self._verb(text) if classification.kind is StatementClass.NONE else None
+        del text  # it may be many megabytes, and the database may take its time
+        await self._executor.forward(payload, classification.effects, verb)
+
+    async def pass_on(self, large: LargeCommand) -> bool:
+        """A query that the client is still sending, passed on meanwhile, where its beginning shows that the database
+        may have it. False: it is to be read whole first."""
+        if not large.endless:
+            return False
+        reader = self._executor.reader
+        await reader.settle(large.head)
+        text = reader.large_text()
+        if text is None:
+            return False
+        sql = self._begin(large.head)
+        if not large.watch(text, len(large.head) - len(sql)):
+            return False
+        await self._pass_on(large, text)
+        return True
+
+    async def _pass_on(self, large: LargeCommand, text: LargeText) -> None:
+        self._session.notes = ()
+        outcome = await self._executor.pass_on(large)
+        self._executor.note(outcome, text.effects, text.verb)
+        if not outcome.ok or large.rest is None:
+            return
+        if large.too_large:
+            raise ProxyError(
+                1153,
+                "Got a packet bigger than 'max_allowed_packet' bytes: the statements from the first that concerns a "
+                f"queue on are more than {self._client.commands.max_packet_bytes} bytes; send them apart from what is"
+                " before",
+            )
+        await self._run_each(bytes(large.rest))
+
+    def _begin(self, payload: bytes) -> bytes:
+        """The text of a query, which is shown in the process list from now on."""
+        identity = self._session.identity
+        text = requests.query_text(payload[1:], identity.capabilities)
+        if text is None:
+            text = requests.parse_query(payload[1:], identity.capabilities)
+        self._session.busy(text[:1024].decode(identity.codec, "replace"))
+        return text
+
+    async def _run_each(self, text: bytes) -> None:
+        executor = self._executor
+        if b";" in text:
+            await executor.reader.settle(text)
+        statements = await executor.reader.split(text)
+        for number, statement in enumerate(statements, 1):
+            if not await executor.run(statement, more=number < len(statements)):
+                return
+
+    def _check_begin(self, text: bytes) -> None:
+        session, transactions = self._session, self._executor.transactions
+        user = session.identity.user
+        if not session.admin and transactions.full(user) and verb_of(text) is TransactionVerb.BEGIN:
+            transactions.check(user)
+
+    def _verb(self, text: bytes) -> TransactionVerb | None:
+        """Looked up only when the answer matters."""
+        return None if self._session.scope.empty else transaction_verb(text)
+
+    async def init_db(self, payload: bytes) -> None:
+        """COM_INIT_DB."""
+        database = payload[1:].decode(self._session.identity.codec, "replace")
+        if is_system(database) and await self._executor.enter_system_database() is not None:
+            return
+        outcome = await self._executor.forward(payload)
+        if outcome.ok:
+            self._session.set_database(database)
