@@ -104,7 +104,7 @@ class Sweeper:
 
     def _check(self, watched: _Watched) -> None:
         client = watched.client
-        if client.reading_paused and kernel.hung_up(client.socket):
+        if client.flow.paused and kernel.hung_up(client.socket):
             client.eof_received()
         allowed = watched.idle_seconds()
         if allowed and self._loop.time() - watched.active_at >= allowed and client.idle:

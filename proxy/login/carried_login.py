@@ -32,6 +32,7 @@ from proxy.login.exchange import AuthExchange, pass_refusal
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
+from proxy.transport.layers import start_compression, start_tls
 from proxy.wire import replies
 from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
@@ -211,7 +212,7 @@ async def _log_in(
     client.reset_seq()
     result = login_result(credentials, greeting, status, nonce=exchange.nonce, substituted=exchange.substituted)
     if credentials.capabilities & COMPRESS:
-        client.start_compression(result.capabilities)  # the server's connection is already: see AuthExchange
+        start_compression(client, result.capabilities)  # the server's connection is already: see AuthExchange
     return result
 
 
@@ -294,7 +295,7 @@ async def receive_credentials(client: ClientSocket, offered: int, tls: OfferedTl
 
 async def _read_encrypted(client: ClientSocket, context: SSLContext) -> bytes:
     try:
-        await client.start_tls(context)
+        await start_tls(client, context)
     except StreamClosed as error:
         log.info("no TLS with a client", extra={"peer": client.peername, "reason": error})
         raise

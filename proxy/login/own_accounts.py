@@ -41,6 +41,7 @@ from proxy.login.plugins import (
     plausible,
 )
 from proxy.transport.client_socket import ClientSocket
+from proxy.transport.layers import start_compression
 from proxy.wire import replies
 from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
 from proxy.wire.login import (
@@ -132,7 +133,7 @@ async def log_in_with_own_account(
     client.reset_seq()
     result = login_result(credentials, greeting, server.status)
     if credentials.capabilities & COMPRESS:
-        client.start_compression(result.capabilities)
+        start_compression(client, result.capabilities)
     return result
 
 

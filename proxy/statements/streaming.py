@@ -20,6 +20,7 @@ from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.queue import Batch, ColumnMeta, Message, MessageId
 from proxy.statements.stream_watch import RightsChecks
+from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
@@ -106,7 +107,8 @@ class UnreadRows:
             unread.append(id_)
             left -= size
         if unread and cut:
-            self._client.cut()
+            tcp.discard_unsent(self._client.socket)
+            self._client.abort()
         return unread
 
 

@@ -1,6 +1,7 @@
 """Bytes in and out.
 
-`client_socket` is a client's connection: it reads commands and writes packets, with TLS and compression where agreed,
-and feeds the fast path without a task switch. `backend_socket` is its pair towards a MySQL server. `answer_writer` and
-`client_output` write our own answers, never more than the client takes. `tcp` and `kernel` know the system's sockets.
+`client_socket` is a client's connection: it reads commands and feeds the fast path without a task switch;
+`client_output` is its writing half, `client_timers` what bounds it in time, and `layers` begins TLS and compression on
+it where agreed. `backend_socket` is its pair towards a MySQL server. `answer_writer` writes our own answers, never more
+than the client takes. `tcp` and `kernel` know the system's sockets.
 """

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from proxy.errors import StreamClosed
 from proxy.transport import kernel, tcp
@@ -66,7 +66,7 @@ class ClientOutput(asyncio.Protocol):
         is awaited nothing written before can still be in our buffer, so on the fast path there is nothing to
         overtake."""
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._out = bytearray()
         self._writing_paused = False
         self._drain_waiters: list[asyncio.Future[None]] = []
@@ -87,12 +87,12 @@ class ClientOutput(asyncio.Protocol):
             seq = frame_into(out, data, seq)
         self.seq = seq
         if len(out) >= FLUSH_BYTES:
-            self._flush()
+            self.push()
 
     def write_framed(self, data: bytes) -> None:
         """Bytes that are packets already, past the framing; the caller maintains `seq`."""
         if self._out:
-            self._flush()
+            self.push()
         if self.writer is not None:
             self.writer(data)
 
@@ -102,15 +102,11 @@ class ClientOutput(asyncio.Protocol):
         Raises:
             StreamClosed: the connection is gone, or was closed by us.
         """
-        self._flush()
+        self.push()
         while self.stuck:
             await wait_in(self._drain_waiters, self._loop)
-        if self._state in ENDED or self._transport is None:
+        if self._state in ENDED or self.transport is None:
             raise StreamClosed("the connection is closed")
-
-    def push(self) -> None:
-        """Give what was written to the socket, without waiting."""
-        self._flush()
 
     @contextlib.asynccontextmanager
     async def unbuffered(self) -> AsyncIterator[None]:
@@ -123,14 +119,15 @@ class ClientOutput(asyncio.Protocol):
             self._limit_buffer(WRITE_HIGH_BYTES)
 
     def _limit_buffer(self, high: int) -> None:
-        if self.encrypted and self._transport is not None and not self.lost:
-            self._transport.set_write_buffer_limits(high=high)
+        if self.encrypted and self.transport is not None and not self.lost:
+            self.transport.set_write_buffer_limits(high=high)
 
     def reset_seq(self) -> None:
         """The next packet begins a new command."""
         self.seq = 0
 
-    def _flush(self) -> None:
+    def push(self) -> None:
+        """Give what was written to the socket, without waiting."""
         if self._out:
             out, self._out = self._out, bytearray()
             if self.writer is not None:
@@ -147,6 +144,31 @@ class ClientOutput(asyncio.Protocol):
             await wait_in(self._stuck_waiters, self._loop)
 
     # --- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        connected = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peername = tuple(peer) if isinstance(peer, (tuple, list)) else ()
+        self.local = tcp.is_local(transport)
+        self.use(connected, connected.write)
+        tcp.tune_accepted(transport)
+        connected.set_write_buffer_limits(high=tcp.UNBUFFERED)
+
+    def use(
+        self, transport: asyncio.Transport, write: Callable[[bytes | bytearray], None], *, encrypted: bool = False
+    ) -> None:
+        """Write to this transport from now on."""
+        self.transport, self.writer, self.encrypted = transport, write, encrypted
+
+    def _mark_closed(self) -> None:
+        self.closed = True
+
+    def _end(self, state: ConnectionState) -> None:
+        """Nothing more is written."""
+        if state is ConnectionState.LOST:
+            self._never_sent = self.never_sent
+        self._state = state
+        self.writer = None
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -170,12 +192,12 @@ class ClientOutput(asyncio.Protocol):
     @property
     def confined(self) -> bool:
         """Private, or within this machine."""
-        return self.private or tcp.is_loopback(self._transport)
+        return self.private or tcp.is_loopback(self.transport)
 
     @property
     def sockname(self) -> tuple[Any, ...]:
         """Where the client has connected to."""
-        name = None if self._transport is None else self._transport.get_extra_info("sockname")
+        name = None if self.transport is None else self.transport.get_extra_info("sockname")
         return tuple(name) if isinstance(name, (tuple, list)) else ()
 
     @property
@@ -191,23 +213,23 @@ class ClientOutput(asyncio.Protocol):
     @property
     def socket(self) -> Any:
         """The socket, for inspection; None where there is none (any more)."""
-        return None if self._transport is None or self.lost else self._transport.get_extra_info("socket")
+        return None if self.transport is None or self.lost else self.transport.get_extra_info("socket")
 
     @property
     def unsent(self) -> int:
         """Bytes written that the client's machine has not taken."""
-        if self._transport is None or self.lost:
+        if self.transport is None or self.lost:
             return 0
-        return len(self._out) + self._transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)
+        return len(self._out) + self.transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)
 
     @property
     def never_sent(self) -> int:
         """Bytes written that have surely not reached the client's machine; of a lost connection as it was then."""
-        if self._transport is None or self.lost:
+        if self.transport is None or self.lost:
             return self._never_sent
         if self.encrypted:
             return len(self._out)  # how many plain bytes the encrypted ones are is not known
-        return len(self._out) + self._transport.get_write_buffer_size() + kernel.never_sent(self.socket)
+        return len(self._out) + self.transport.get_write_buffer_size() + kernel.never_sent(self.socket)
 
 
 async def wait_in(waiters: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop) -> None:

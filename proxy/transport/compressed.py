@@ -35,7 +35,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
         *,
         serving: bool,
         capabilities: int,
-        on_fault: Callable[[FatalProtocolError], None],
+        on_fault: Callable[[FatalProtocolError], object],
     ) -> None:
         super().__init__()
         self._below = below

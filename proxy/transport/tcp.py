@@ -9,6 +9,7 @@ alive and has read nothing for so long.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 import struct
@@ -90,6 +91,13 @@ def end_with_reset(sock: Any) -> None:
     """Have the other end see a reset when this socket is closed, instead of an orderly end."""
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def discard_unsent(sock: Any) -> None:
+    """Have the kernel throw away what it has not sent, once this socket is closed: no one shall read it any more."""
+    if sock is not None and sock.fileno() >= 0:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def tune_to_server(transport: asyncio.BaseTransport) -> None:

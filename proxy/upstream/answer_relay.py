@@ -248,15 +248,13 @@ class AnswerRelay:
         self.client_data.end_replies()
         if not self.output.collecting:
             self._client.seq = self.output.next_seq()
-        self._reset_output()
-        self._resolve(outcome)
-
-    def _reset_output(self) -> None:
         self.output.reset()
         self._last_outcome = None
+        self._resolve(outcome)
 
     def _fast_done(self, outcome: Outcome) -> None:
-        self._reset_output()
+        self.output.reset()
+        self._last_outcome = None
         self._listener.relayed(self._command, outcome)
         self._client.reset_seq()
         self._client.fast_done()

@@ -66,7 +66,7 @@ class LargeCommand:
             if size <= self._buffered_max:
                 joined.write(piece)
         if size > self._buffered_max:
-            self._client.fail(PacketTooLarge(self._buffered_max))
+            raise self._client.fail(PacketTooLarge(self._buffered_max))
         return joined.getvalue()  # what was written, not a copy of it
 
     async def send(self, backend: BackendSocket) -> None:

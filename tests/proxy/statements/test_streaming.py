@@ -126,7 +126,7 @@ async def test_rows_whose_lease_is_over_are_not_written():
     client, subscription, _, task = await streaming(reads=True, times=times)
     give(subscription, 1, 2, 3)
     await settle()
-    written = bytes(client._transport.written)  # type: ignore[union-attr]
+    written = bytes(client.transport.written)  # type: ignore[union-attr]
     assert b"text1" in written and b"text2" not in written and b"text3" in written
     assert subscription.sent == 2
     await ended(client, task)
@@ -141,7 +141,7 @@ async def test_what_follows_a_portion_is_looked_at_when_the_client_has_taken_it(
     times.over = [2]  # while the first is stuck
     client.resume_writing()
     await settle()
-    written = bytes(client._transport.written)  # type: ignore[union-attr]
+    written = bytes(client.transport.written)  # type: ignore[union-attr]
     assert written.count(b"x1") == 1 and b"x2" not in written
     await ended(client, task)
 
@@ -151,7 +151,7 @@ async def test_a_client_that_has_not_taken_its_rows_when_their_lease_ends_is_cut
     give(subscription)
     with pytest.raises((ClientDisconnected, StreamClosed)):
         await asyncio.wait_for(task, 10)
-    assert manager.given_back == [True] and client._transport.aborted  # type: ignore[union-attr]
+    assert manager.given_back == [True] and client.transport.aborted  # type: ignore[union-attr]
 
 
 async def test_a_cursor_fetches_nothing_whose_lease_is_over():

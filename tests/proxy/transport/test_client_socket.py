@@ -13,7 +13,7 @@ from mysql_mimic.stream import ConnectionClosed
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, settle
 
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.transport import client_socket, tcp
+from proxy.transport import client_timers, tcp
 from proxy.transport.client_socket import PENDING_BYTES_MAX, ClientSocket
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
@@ -121,7 +121,7 @@ async def test_wrong_sequence_id_is_1156_and_the_end() -> None:
 
 async def test_on_tls_the_end_comes_once_the_client_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a TLS line cannot be closed, and a client must not take a line for open on which nobody answers."""
-    monkeypatch.setattr(client_socket, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(client_timers, "QUIET_SECONDS", 0.01)
     stream, transport = connect(tls=True)
     stream.data_received(packet(b"\x03SELECT 1", 7))
     with pytest.raises(PacketsOutOfOrder):
@@ -202,7 +202,7 @@ async def test_client_that_talks_ahead_is_not_read_without_bound() -> None:
 
 
 async def test_a_packet_begun_and_not_finished_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(client_timers, "STALL_SECONDS", 0.01)
     stream, _ = connect()
     stream.data_received(b"\x05\x00")
     with pytest.raises(ReadTimeout) as caught:
@@ -211,7 +211,7 @@ async def test_a_packet_begun_and_not_finished_times_out(monkeypatch: pytest.Mon
 
 
 async def test_an_idle_client_does_not_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(client_timers, "STALL_SECONDS", 0.0)
     stream, _ = connect()
     task = await reading(stream, command=True)
     stream.data_received(packet(b"\x0e"))
@@ -369,7 +369,7 @@ async def test_fast_path_is_offered_a_command_cut_by_the_network() -> None:
 
 
 async def test_a_cut_command_that_went_fast_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(client_timers, "STALL_SECONDS", 0.0)
     stream, _ = connect()
     taker = Taker(stream, b"\x03")
     task = await reading(stream, command=True)
@@ -518,8 +518,8 @@ def test_tcp_options_are_set(loop: str) -> None:
     async def scenario() -> None:
         stream, _, writer = await over_tcp()
         assert stream.peername[0] == "127.0.0.1"
-        assert stream._transport is not None
-        sock = stream._transport.get_extra_info("socket")
+        assert stream.transport is not None
+        sock = stream.transport.get_extra_info("socket")
         options = [
             (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

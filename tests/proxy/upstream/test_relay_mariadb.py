@@ -390,7 +390,7 @@ def test_reader_that_does_not_read_holds_little(relay: RelayServer, backend_port
         upstream = relay.upstreams[-1]
         connection._execute_command(3, b"SELECT REPEAT('x', 100000) FROM seq_1_to_4000")
         wait_until(lambda: upstream._backend._reading_paused, what="the server's side to be paused")
-        transport = upstream._client._transport
+        transport = upstream._client.transport
         assert transport is not None and transport.get_write_buffer_size() < 2 << 20
         with connect(relay.port) as other:
             assert answers(other, "SELECT 1")[2] == ((1,),)
