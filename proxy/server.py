@@ -146,7 +146,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
             self._registry.forget(connection)
             await session.upstream.close()
             await session.release_retained()  # of messages whose rows its transaction may have locked until now
-            executor.transactions.end()
+            executor.database.transactions.end()
 
     def _idle_seconds(self) -> float:
         return self._limits.idle_timeout

@@ -54,10 +54,10 @@ class BulkExecution:
                 outcomes = [await self._executor.carry_out(await rebound(self._executor, plan, each)) for each in sets]
         except Exception as error:
             failed = Outcome.of(error) if isinstance(error, BackendError) else Outcome(status=session.upstream.status)
-            self._executor.note(failed, verb=TransactionVerb.ROLLBACK if alone else None)
+            self._executor.database.note(failed, verb=TransactionVerb.ROLLBACK if alone else None)
             raise
         if alone:
-            self._executor.note(unit.now(Outcome()), verb=TransactionVerb.COMMIT)
+            self._executor.database.note(unit.now(Outcome()), verb=TransactionVerb.COMMIT)
         return outcomes
 
 

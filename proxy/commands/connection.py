@@ -161,8 +161,8 @@ class ClientConnection:
                     self.client.quit_received = True
                     return
                 await self._dispatch(payload)
-                if self.executor.excess is not None:
-                    self._end_with(self.executor.excess)
+                if self.executor.database.excess is not None:
+                    self._end_with(self.executor.database.excess)
                     return
                 del payload  # until the next command, which may be in hours, a large one must not be stored
         except (LoginFailed, *_ENDS_WITH_CONNECTION):
@@ -216,7 +216,7 @@ class ClientConnection:
         elif command in STATEMENT_COMMANDS:
             await self._statements.command(payload)
         else:
-            self.executor.note(await self.session.upstream.command(payload))
+            self.executor.database.note(await self.session.upstream.command(payload))
 
     async def _large(self, large: LargeCommand) -> None:
         """Passed on while it comes, where its beginning shows that the database may have it; else as any other."""
@@ -236,10 +236,10 @@ class ClientConnection:
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         fast = self._fast
         effects, fast.effects = fast.effects, NO_EFFECTS
-        self.executor.note(outcome, effects, sent_at=fast.sent_at)
-        if self.executor.excess is not None:
+        self.executor.database.note(outcome, effects, sent_at=fast.sent_at)
+        if self.executor.database.excess is not None:
             self._killed = True
-            self._end_with(self.executor.excess)
+            self._end_with(self.executor.database.excess)
 
     def _end_with(self, error: ProxyError) -> None:
         """Disconnect an idle client; its next read gets the reason."""
@@ -253,7 +253,7 @@ class ClientConnection:
 
     async def _set_option(self, payload: bytes) -> None:
         """Switches multi-statements on (0) or off (1)."""
-        outcome = await self.executor.forward(payload)
+        outcome = await self.executor.database.forward(payload)
         if outcome.ok and payload[1:2] == b"\x00":
             self.session.writer.capabilities |= replies.MULTI_STATEMENTS
         elif outcome.ok:
@@ -265,12 +265,12 @@ class ClientConnection:
             await self._change_user(payload)
         except RefusedByServer:
             pass  # it has its error. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
-        self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
+        self.executor.database.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
         await self.session.release_retained()
 
     async def _reset_connection(self, payload: bytes) -> None:
         await self._statements.forget()
-        await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
+        await self.executor.database.forward(payload, verb=TransactionVerb.ROLLBACK)
         await self.session.release_retained()
         self.session.reset()
 
@@ -285,6 +285,6 @@ class ClientConnection:
     async def _binlog_dump(self, payload: bytes) -> None:
         self._dumping = True
         try:
-            self.executor.note(await self.session.upstream.command(payload))
+            self.executor.database.note(await self.session.upstream.command(payload))
         finally:
             self._dumping = False

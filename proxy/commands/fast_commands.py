@@ -39,7 +39,7 @@ class FastCommands:
         session = self._session
         if not session.scope.empty or session.notes:
             return FastPath.REFUSE
-        if command == _QUERY and not session.admin and self._executor.transactions.full(session.identity.user):
+        if command == _QUERY and not session.admin and self._executor.database.transactions.full(session.identity.user):
             return FastPath.REFUSE  # it may be a BEGIN
         if command == _QUERY:
             text = requests.query_text(packet[5:], session.identity.capabilities)
@@ -72,7 +72,7 @@ class FastCommands:
         if plan is None:
             return FastPath.REFUSE
         self.effects, self.sent_at = plan.effects, self._session.sending(plan.effects)
-        return frame(self._executor.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
+        return frame(self._executor.database.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered:

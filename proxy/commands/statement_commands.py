@@ -71,7 +71,7 @@ class StatementCommands:
 
     async def _prepared(self, payload: bytes) -> int | None:
         """Have the database prepare a statement; its number, or None where the client was sent an error."""
-        outcome = await self._executor.forward(payload)
+        outcome = await self._executor.database.forward(payload)
         return outcome.statement_id if outcome.ok else None
 
     async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
@@ -88,7 +88,7 @@ class StatementCommands:
             await self._local.command(payload, number)
             return
         effects = upstream.effects_of(command, number)
-        outcome = await self._executor.forward(payload, effects, effects.transaction)
+        outcome = await self._executor.database.forward(payload, effects, effects.transaction)
         if not outcome.ok or command not in EXECUTIONS:
             return
         if (database := upstream.database_after(number)) is not None:
@@ -102,8 +102,8 @@ class StatementCommands:
         if number >= FIRST_LOCAL_ID:
             return False
         effects = self.upstream.effects_of(large.head[0], number)
-        outcome = await self._executor.pass_on(large, effects)
-        self._executor.note(outcome, effects, effects.transaction)
+        outcome = await self._executor.database.pass_on(large, effects)
+        self._executor.database.note(outcome, effects, effects.transaction)
         return True
 
     async def forget(self) -> None:

@@ -41,7 +41,7 @@ class TextCommands:
             return
         verb = self._verb(text) if classification.kind is StatementClass.NONE else None
         del text  # it may be many megabytes, and the database may take its time
-        await self._executor.forward(payload, classification.effects, verb)
+        await self._executor.database.forward(payload, classification.effects, verb)
 
     async def pass_on(self, large: LargeCommand) -> bool:
         """A query that the client is still sending, passed on meanwhile, where its beginning shows that the database
@@ -61,8 +61,8 @@ class TextCommands:
 
     async def _pass_on(self, large: LargeCommand, text: LargeText) -> None:
         self._session.notes = ()
-        outcome = await self._executor.pass_on(large)
-        self._executor.note(outcome, text.effects, text.verb)
+        outcome = await self._executor.database.pass_on(large)
+        self._executor.database.note(outcome, text.effects, text.verb)
         if not outcome.ok or large.rest is None:
             return
         if large.too_large:
@@ -93,7 +93,7 @@ class TextCommands:
                 return
 
     def _check_begin(self, text: bytes) -> None:
-        session, transactions = self._session, self._executor.transactions
+        session, transactions = self._session, self._executor.database.transactions
         user = session.identity.user
         if not session.admin and transactions.full(user) and verb_of(text) is TransactionVerb.BEGIN:
             transactions.check(user)
@@ -107,6 +107,6 @@ class TextCommands:
         database = payload[1:].decode(self._session.identity.codec, "replace")
         if is_system(database) and await self._executor.enter_system_database() is not None:
             return
-        outcome = await self._executor.forward(payload)
+        outcome = await self._executor.database.forward(payload)
         if outcome.ok:
             self._session.set_database(database)

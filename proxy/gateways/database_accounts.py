@@ -19,7 +19,7 @@ from proxy.login.backend_tls import backend_tls
 from proxy.login.carried_login import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
 from proxy.session.backend_traits import BackendTraits
-from proxy.session.session import ClientSession, Identity
+from proxy.session.session import BackendConnection, ClientSession, Identity
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.backend_socket import BackendSocket
@@ -117,8 +117,9 @@ class RelayGateway:
             backend.abort()
             raise
         writer = AnswerWriter(client, login.capabilities)
-        session = ClientSession(identity_of(login, client), upstream, writer, self._clock, login.database)
-        session.pins = self._pins
+        session = ClientSession(
+            identity_of(login, client), upstream, writer, self._clock, login.database, BackendConnection(self._pins)
+        )
         _begin(session, login)
 
         async def change_user(payload: bytes) -> None:

@@ -44,7 +44,7 @@ from proxy.login.own_accounts import (
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import GuardedUpstream, check_charset, limit
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendConnection, ClientSession
 from proxy.statements.stream_condition import check_sql, filter_sql, group_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
@@ -256,7 +256,8 @@ class EmbeddedGateway:
         writer = AnswerWriter(client, login.capabilities)
         embedded = self._session(login, client)
         upstream = EmbeddedUpstream(embedded, writer)
-        session = ClientSession(identity_of(login, client), upstream, writer, self._clock, EMBEDDED_DATABASE)
+        own = BackendConnection()
+        session = ClientSession(identity_of(login, client), upstream, writer, self._clock, EMBEDDED_DATABASE, own)
         await _enter(session, embedded, login)
         await self._prepare(session, upstream)
         engine: Engine | None = None

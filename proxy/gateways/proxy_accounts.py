@@ -37,7 +37,7 @@ from proxy.login.rights import AccountRights
 from proxy.login.system_database import is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_charset, limit
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendConnection, ClientSession
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
@@ -149,11 +149,10 @@ class ProxyAccountsGateway:
             return UpstreamOpener(self._server, owner, self._registry, lambda: _current_database(session))
 
         lazy = LazyUpstream(client, writer, opener(login, account), self._memory(login, account))
-        session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database)
+        backend = BackendConnection(self._server.pins, lambda: lazy.backend_id)
+        session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database, backend)
         if substituted:
             session.enter_substituted()
-        session.pins = self._server.pins
-        session.backend_id = lambda: lazy.backend_id
         engine: Engine | None = None
 
         async def change_user(payload: bytes) -> None:

@@ -402,7 +402,7 @@ class GuardedUpstream:
 
     async def _judge(self, text: bytes) -> _Judged:
         """What the database may have in place of a statement; raises where the account may not run it."""
-        plain = self._session.pins().unpinned(text)
+        plain = self._session.backend.pins().unpinned(text)
         statement = _read(plain) if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, plain)
         self._check(statement)
         if isinstance(statement, QueueStatement):

@@ -57,11 +57,43 @@ class Identity:
         return f"{self.user}@{self.host.rsplit(':', 1)[0]}"
 
 
+@dataclass(frozen=True, slots=True)
+class BackendConnection:
+    """What is to be known of a client's connection to the database. `pins`: how statements of the proxy's own are
+    written on it. `backend_id`: its id there, if it has one, for a client that the database does not know."""
+
+    pins: Callable[[], StatementPins] = StatementPins
+    backend_id: Callable[[], int | None] | None = None
+
+
+@dataclass(slots=True)
+class StatementSettings:
+    """What the client has set, as far as its next statement depends on it; COM_RESET_CONNECTION undoes all of it.
+
+    `unsettled`: whether a statement may have changed the character set, the modes, or the default database unnoticed:
+    they are read when something depends on them. `sql_modes`: as far as the status flags do not have them. `may_use`: a
+    prepared text may contain USE. `consumer`: the name that its last receiver gave itself. `lease`: of what it
+    receives, where a statement has none; None: its variable is to be read.
+    """
+
+    unsettled: bool = False
+    sql_modes: frozenset[str] = frozenset()
+    may_use: bool = False
+    consumer: str = ""
+    lease: str | None = "time"
+
+
 class ClientSession:
     """One logged-in client. `notes` are the warnings of a statement that the proxy answered itself."""
 
     def __init__(
-        self, identity: Identity, upstream: Upstream, writer: AnswerWriter, clock: Clock, database: str | None
+        self,
+        identity: Identity,
+        upstream: Upstream,
+        writer: AnswerWriter,
+        clock: Clock,
+        database: str | None,
+        backend: BackendConnection,
     ) -> None:
         self.identity = identity
         self.upstream = upstream
@@ -72,27 +104,16 @@ class ClientSession:
         self.scope = TransactionScope()
         self.subscription: OpenStream | None = None
         self._retained: list[Subscription] = []
-        self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not have them
-        self.unsettled = False
-        """Whether a statement may have changed the character set, the modes, or the default database unnoticed: they
-        are read when something depends on them."""
-        self.consumer = ""
-        """The name that its last receiver gave itself."""
-        self.lease: str | None = "time"
-        """The lease of what it receives, where a statement has none; None: its variable is to be read."""
-        self.may_use = False  # a prepared text may contain USE
+        self.settings = StatementSettings()
+        self.backend = backend
         self.notes: tuple[tuple[str, int, str], ...] = ()
         self.rights: SessionRights | None = None
         """What the proxy's own account may do to queues and topics, and nothing else; None: it is not limited here."""
         self.admin = False
         """Whether it may end other users' connections, where that is the proxy's decision."""
-        self.pins: Callable[[], StatementPins] = StatementPins
-        """How statements of the proxy's own are written on its connection to the database."""
-        self.backend_id: Callable[[], int | None] | None = None
-        """For a client that the database does not know: the id of its backend connection, if any."""
         self._clock = clock
-        self._since = clock.monotonic()
-        self._statement: str | None = None
+        self._activity: tuple[float, str | None] = clock.monotonic(), None
+        """Since when it runs a statement, or, with None, has ended the last."""
 
     def __repr__(self) -> str:
         info = self.process_info()
@@ -116,12 +137,12 @@ class ClientSession:
     def reporter(self) -> str:
         """Who reports that a message has failed, as it is stored in the message's attempts."""
         identity = self.identity
-        return receiver_members(self.consumer or identity.program, identity.account, identity.connection_id)
+        return receiver_members(self.settings.consumer or identity.program, identity.account, identity.connection_id)
 
     def reading_modes(self) -> frozenset[str]:
         """The sql_modes that affect the parser."""
         reported = _MODES_REPORTED[self.no_backslash_escapes, self.ansi_quotes]
-        return reported | _ANSI if "ANSI_QUOTES" in self.sql_modes else reported
+        return reported | _ANSI if "ANSI_QUOTES" in self.settings.sql_modes else reported
 
     @property
     def database_at_server(self) -> str | None:
@@ -132,7 +153,7 @@ class ClientSession:
         """COM_CHANGE_USER: another account on the same connection."""
         self.reset()
         self.set_database(database)
-        self.identity, self.unsettled = identity, False
+        self.identity, self.settings.unsettled = identity, False
         self.writer.capabilities = identity.capabilities
 
     def set_database(self, database: str | None) -> None:
@@ -164,17 +185,15 @@ class ClientSession:
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION: the state after the login, but for the default database, which stays."""
-        self.notes, self.may_use, self.unsettled = (), False, True
-        self.sql_modes, self.consumer, self.lease = frozenset(), "", "time"
+        self.notes, self.settings = (), StatementSettings(unsettled=True)
 
     def busy(self, statement: str | None) -> None:
         """A command begins (or, with None, has ended)."""
-        self._since = self._clock.monotonic()
-        self._statement = statement and statement[:_INFO_MAX_CHARS]
+        self._activity = self._clock.monotonic(), statement and statement[:_INFO_MAX_CHARS]
 
     def pinned(self, sql: str, pins: Pins) -> str:
         """A statement of the proxy's own, as it does not depend on these settings of this session."""
-        return sql if pins is Pins.NOTHING else self.pins().pinned(sql, pins)
+        return sql if pins is Pins.NOTHING else self.backend.pins().pinned(sql, pins)
 
     def sending(self, effects: Effects) -> float | None:
         """A statement goes to the database: the moment, where the report of its commit needs it."""
@@ -183,7 +202,7 @@ class ClientSession:
     @property
     def running(self) -> bool:
         """Whether a command is being answered."""
-        return self._statement is not None
+        return self._activity[1] is not None
 
     def abandon(self) -> CommitReport | None:
         """The session is over; the report on its open transaction for the engine."""
@@ -195,18 +214,18 @@ class ClientSession:
 
     def process_info(self) -> ProcessInfo:
         """This session's row in SHOW PROCESSLIST."""
-        queue = self.streaming_queue()
+        queue, (since, statement), backend_id = self.streaming_queue(), self._activity, self.backend.backend_id
         return ProcessInfo(
             connection_id=self.identity.connection_id,
             user=self.identity.user,
             host=self.identity.host,
             database=self.database,
-            command="Sleep" if self._statement is None else "Query",
-            seconds=int(self._clock.monotonic() - self._since),
+            command="Sleep" if statement is None else "Query",
+            seconds=int(self._clock.monotonic() - since),
             state="" if queue is None else f"Streaming messages of {queue}",
-            info=self._statement,
+            info=statement,
             streaming=queue is not None,
             detached=not self.upstream.alive,
-            proxied=self.backend_id is not None,
-            backend_id=self.backend_id() if self.backend_id is not None else None,
+            proxied=backend_id is not None,
+            backend_id=None if backend_id is None else backend_id(),
         )

@@ -9,49 +9,42 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
-from engine.model.marked_name import renamed
-from engine.model.queue import ColumnMeta, QueueCatalog, QueueSpec, TopicSpec
+from engine.model.queue import ColumnMeta
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped, judged_as_plan
-from proxy.session.open_transactions import OpenTransactions, SessionTransactions
+from proxy.session.open_transactions import OpenTransactions
 from proxy.session.session import ClientSession
-from proxy.session.transaction_scope import report_single
 from proxy.show.columns import CREATE_SCHEDULE_COLUMNS, QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
 from proxy.show.queue_status import QueueViews
+from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.dead_letters import RedriveStatement
-from proxy.statements.enqueued import enqueued
 from proxy.statements.event_groups import Done, GroupedStatements
 from proxy.statements.kill import KillStatement
-from proxy.statements.partitions import check_partitions
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
-from proxy.statements.topics import TopicStatements
+from proxy.statements.topics import TopicStatements, check_partitions
 from proxy.upstream.base import collected
-from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.redaction import redacted_text, redacted_warning
-from proxy.wire import requests
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
-    NO_EFFECTS,
     AlterSchedulePlan,
     CreateConsumerGroup,
     CreateSchedulePlan,
     DropSchedulePlan,
-    Effects,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -81,10 +74,8 @@ from rewriter.plan import (
     Subscribe,
     Trace,
     TraceInQueue,
-    TransactionVerb,
     UseDatabase,
 )
-from rewriter.plans.alter_queue import own_mark_sql
 from rewriter.plans.schedules import create_schedule_text
 
 log = logging.getLogger(__name__)
@@ -112,15 +103,12 @@ class Executor:
         allow_drop_table: bool = False,
         transactions: OpenTransactions | None = None,
     ) -> None:
-        self.transactions = SessionTransactions(transactions or OpenTransactions(0))
-        self.excess: ProxyError | None = None
-        """Why the session must end: it has begun one transaction too many."""
+        self.database = DatabaseCommands(session, engine, transactions)
         self.session = session
         self.engine = engine
         self.peers = peers
         self.traits = traits
         self._views = QueueViews(session, engine, peers, traits)
-        self._renamed: list[QueueSpec | TopicSpec] = []
         self.reader = StatementReader(session, engine, planning, self._views, traits, allow_drop_table=allow_drop_table)
 
     @property
@@ -131,7 +119,7 @@ class Executor:
     @property
     def kills(self) -> KillStatement:
         """What carries out KILL for this session."""
-        return KillStatement(self.session, self.peers, self.traits, self._forward_text)
+        return KillStatement(self.session, self.peers, self.traits, self.database)
 
     # --- statements
 
@@ -147,9 +135,10 @@ class Executor:
             self.session.writer.more = False
 
     async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
+        database = self.database
         match plan:
             case Passthrough(effects):
-                outcome = await self.forward(self.query(text), effects, effects.transaction, more=more)
+                outcome = await database.forward(database.query(text), effects, effects.transaction, more=more)
                 if outcome.ok:
                     self.reader.learn(text)
                 return outcome
@@ -169,16 +158,18 @@ class Executor:
                 return outcome
             case Rebind():
                 raise SqlSyntaxError("You have an error in your SQL syntax: a ? has a value only where it is prepared")
-            case UseDatabase(database):
-                return await self._use(text, database, more)
+            case UseDatabase(name):
+                return await self._use(text, name, more)
             case Kill():
                 return await self.kills.run(plan, text, more=more)
             case Subscribe():
                 return await self.streams.run(plan)
             case ReadSystem(pieces):
-                return await self.forward(self.query(self.reader.encode(await self._views.rendered(pieces))), more=more)
+                return await database.forward(
+                    database.query(self.reader.encode(await self._views.rendered(pieces))), more=more
+                )
             case ShowSystem() if await self._views.real_database():
-                return await self.forward(self.query(text), more=more)
+                return await database.forward(database.query(text), more=more)
             case (
                 NoOperation()
                 | ShowSystem()
@@ -204,60 +195,13 @@ class Executor:
                 return Outcome()
         assert_never(plan)
 
-    def query(self, text: bytes) -> bytes:
-        """COM_QUERY with this text, in the form that was agreed with the database."""
-        return requests.query_payload(text, self.session.identity.capabilities)
-
-    async def forward(
-        self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
-    ) -> Outcome:
-        """Have the database answer a command, and take note of what it did."""
-        sent_at, before = self.session.sending(effects), self.engine.catalog
-        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog)
-        outcome = await self._answered(answering, effects)
-        self.note(outcome, effects, verb, sent_at)
-        if effects.catalog:
-            await self._follow_renames(before, more=more)
-        return outcome
-
-    async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
-        """As `forward`, for a command that the client is still sending. The caller records the effects: they may
-        be known only now."""
-        return await self._answered(self.session.upstream.pass_on(large, buffered=effects.catalog), effects)
-
-    async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
-        outcome = await answering
-        if effects.names is not None and outcome.ok:
-            await self.engine.dead_letter_names.add(*effects.names)
-        if effects.catalog and (outcome.ok or effects.several):
-            await self._refresh_catalog()
-        for dropped in effects.drops if outcome.ok else ():
-            await self.engine.schedules.queue_dropped(dropped)
-            await self.engine.dead_letter_names.forget(dropped)
-        if effects.catalog:
-            await self.session.upstream.deliver()
-        return outcome
-
-    async def _follow_renames(self, before: QueueCatalog, *, more: bool) -> None:
-        """Where the client has renamed a queue, its mark follows, as far as the client may write it; behind the last
-        answer to what the client sent as one, whose packets are counted through."""
-        self._renamed += renamed(before, self.engine.catalog)
-        if more or not self._renamed:
-            return
-        specs, self._renamed = self._renamed, []
-        for spec in specs:
-            outcome = await self.session.upstream.collect(own_mark_sql(spec))
-            if isinstance(outcome, Outcome) and not outcome.ok:
-                log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
-        await self._refresh_catalog()
-
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
         await self._accepted(plan)
         if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         sql = self.session.pinned(plan.sql, plan.pins)
-        return await self.forward(self.query(self.reader.encode(sql)), plan.effects, more=more)
+        return await self.database.forward(self.database.query(self.reader.encode(sql)), plan.effects, more=more)
 
     async def carry_out(self, plan: Plan) -> Outcome:
         """Run a statement that changes messages, and answer nothing: it is one of several that the client sent as one.
@@ -300,7 +244,7 @@ class Executor:
         if plan.effects.names is not None:
             await self.engine.dead_letter_names.add(*plan.effects.names)
         if plan.effects.catalog:
-            await self._refresh_catalog()
+            await self.database.refresh_catalog()
         self.session.notes = tuple(("Warning", _STORED_ONLY, text) for text in plan.warnings)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
         return outcome
@@ -309,7 +253,7 @@ class Executor:
         """Have the database run what we answer. Raises BackendError."""
         result = await self.session.upstream.collect(self.session.pinned(plan.sql, plan.pins))
         outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
-        self.note(outcome, plan.effects)
+        self.database.note(outcome, plan.effects)
         if not outcome.ok:
             raise outcome.failure()
         return outcome
@@ -319,9 +263,9 @@ class Executor:
         try:
             outcome = await RedriveStatement(self.session).run(plan)
         except BackendError as error:
-            self.note(Outcome.of(error), plan.effects)
+            self.database.note(Outcome.of(error), plan.effects)
             raise
-        self.note(outcome, plan.effects)
+        self.database.note(outcome, plan.effects)
         await self.session.writer.ok(affected_rows=outcome.affected_rows)
         return outcome
 
@@ -335,9 +279,9 @@ class Executor:
                 outcome, note = await topics.seek(plan)
                 self.session.notes = (("Note", _NOTE_ERRNO, note),)
         except BackendError as error:
-            self.note(Outcome.of(error))
+            self.database.note(Outcome.of(error))
             raise
-        self.note(outcome)
+        self.database.note(outcome)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(self.session.notes))
         return outcome
 
@@ -346,12 +290,12 @@ class Executor:
         try:
             done = await ScheduleStatements(self.session, self.engine, self.traits).run(plan)
         except BackendError as error:
-            self.note(Outcome.of(error))
+            self.database.note(Outcome.of(error))
             raise
         except ClientFault:
-            self.note(Outcome(status=self.session.upstream.status))
+            self.database.note(Outcome(status=self.session.upstream.status))
             raise
-        self.note(done.outcome, done.effects)
+        self.database.note(done.outcome, done.effects)
         self.session.notes = done.notes
         await self.session.writer.ok(
             affected_rows=done.outcome.affected_rows,
@@ -381,45 +325,10 @@ class Executor:
         except BackendError as error:
             if error.errno in DENIED and not (await self._views.can_see())(plan.group.queue):
                 await self.reader.check_denied(plan.group.queue)
-            self.note(Outcome.of(error), plan.effects)
+            self.database.note(Outcome.of(error), plan.effects)
             raise
-        self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
+        self.database.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
         return done
-
-    def note(
-        self,
-        outcome: Outcome,
-        effects: Effects = NO_EFFECTS,
-        verb: TransactionVerb | None = None,
-        sent_at: float | None = None,
-    ) -> None:
-        """After an answer: store the status flags and report an ended transaction to the engine."""
-        session = self.session
-        session.writer.status = session.upstream.status
-        in_transaction, user = session.in_transaction, session.identity.user
-        self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
-        alone = outcome.ok and not (in_transaction or verb) and session.scope.empty
-        if alone and report_single(self.engine, effects, outcome.affected_rows, outcome.last_insert_id):
-            return
-        report = session.scope.record(
-            effects,
-            verb,
-            ok=outcome.ok,
-            in_transaction=in_transaction,
-            affected=outcome.affected_rows,
-            first_id=outcome.last_insert_id,
-            enqueued=enqueued(outcome, effects, session.identity, self.engine.traces) if effects.numbered else None,
-            sent_at=sent_at,
-        )
-        if report:
-            self.engine.committed(report)
-
-    async def _refresh_catalog(self) -> None:
-        try:
-            await self.engine.catalog_changed()
-        except BackendError as error:
-            # The statement itself succeeded; the safety scan will find the change.
-            log.warning("catalog not refreshed after DDL: %s", error)
 
     # --- the proxy's own answers
 
@@ -472,13 +381,10 @@ class Executor:
     async def _collect(self, sql: str) -> Collected:
         return await collected(self.session.upstream, sql)
 
-    async def _forward_text(self, text: bytes, more: bool) -> Outcome:
-        return await self.forward(self.query(text), more=more)
-
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
         if is_system(database) and (set_database := await self.enter_system_database()) is not None:
             return set_database
-        outcome = await self._forward_text(text, more)
+        outcome = await self.database.forward(self.database.query(text), more=more)
         if outcome.ok:
             self.session.set_database(database)
         return outcome
@@ -492,7 +398,7 @@ class Executor:
         assert isinstance(outcome, Outcome)
         if not outcome.ok:
             raise outcome.failure()
-        self.note(outcome)
+        self.database.note(outcome)
         session.enter_substituted()
         await session.writer.ok()
         return outcome

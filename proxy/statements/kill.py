@@ -6,8 +6,6 @@ connections that only the proxy knows, and with the proxy's own accounts, the pr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from mysql_mimic.constants import KillKind
 
 from engine.model.errors import StreamKilled
@@ -16,21 +14,19 @@ from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession
+from proxy.statements.database_commands import DatabaseCommands
 from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill
 
-Forward = Callable[[bytes, bool], Awaitable[Outcome]]
-"""A statement's text, and whether more results follow its own."""
-
 
 class KillStatement:
-    """See the module. `forward` has the database answer a statement of the client."""
+    """See the module."""
 
-    def __init__(self, session: ClientSession, peers: Peers, traits: BackendTraits, forward: Forward) -> None:
+    def __init__(self, session: ClientSession, peers: Peers, traits: BackendTraits, database: DatabaseCommands) -> None:
         self._session = session
         self._peers = peers
         self._traits = traits
-        self._forward = forward
+        self._database = database
 
     async def run_prepared(self, plan: Kill) -> Outcome:
         """A KILL that was prepared."""
@@ -42,7 +38,7 @@ class KillStatement:
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
         owner = await self._own(plan.connection_id)
         if owner is None and (self._traits.accounts or self._may_kill_foreign()):
-            outcome = await self._forward(text, more)
+            outcome = await self._database.forward(self._database.query(text), more=more)
             if outcome.ok:
                 await self._peers.kill(plan.connection_id, kind)
             return outcome

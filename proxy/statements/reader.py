@@ -254,18 +254,18 @@ class StatementReader:
         session = self._session
         verb, _ = leading_verb(text)
         if verb == b"SET" and _LEASE in text.lower():
-            session.lease = None
+            session.settings.lease = None
         if verb == b"PREPARE":
-            session.may_use = True
-        elif verb == b"EXECUTE" and (session.may_use or b"immediate" in text[:64].lower()):
-            session.database, session.unsettled = UNKNOWN_DATABASE, True
+            session.settings.may_use = True
+        elif verb == b"EXECUTE" and (session.settings.may_use or b"immediate" in text[:64].lower()):
+            session.database, session.settings.unsettled = UNKNOWN_DATABASE, True
         elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
             self._recode(named[1].decode().lower())
         elif verb == b"USE":
             session.set_database(UNKNOWN_DATABASE)  # in a form that only the server reads
-            session.unsettled = True
+            session.settings.unsettled = True
         elif verb == b"SET":
-            session.unsettled = True
+            session.settings.unsettled = True
 
     def _recode(self, charset: str) -> None:
         codec = encoding_named(charset)
@@ -278,14 +278,14 @@ class StatementReader:
         change: that would destroy the client's warnings and counts."""
         session = self._session
         plain = text.isascii() and b'"' not in text and b"\\" not in text
-        if not session.unsettled or (plain and session.database != UNKNOWN_DATABASE):
+        if not session.settings.unsettled or (plain and session.database != UNKNOWN_DATABASE):
             return
         listed = await collected(self._session.upstream, "SELECT @@character_set_client, @@sql_mode, DATABASE()")
         charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
         self._recode(charset)
-        session.sql_modes = frozenset(modes.split(","))
+        session.settings.sql_modes = frozenset(modes.split(","))
         session.on_database_reported(database)
-        session.unsettled = False
+        session.settings.unsettled = False
 
     async def _table_exists(self, name: str) -> bool:
         return isinstance(await self._session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)

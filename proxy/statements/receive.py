@@ -91,24 +91,24 @@ class StreamStatement:
         if request.wait_mode is WaitMode.WAIT and waited >= _LOCK_NOTICED_SECONDS:
             request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))
         subscription = await self._engine.subscribe(request)
-        self._session.consumer = request.consumer
+        self._session.settings.consumer = request.consumer
         if request.by_connection and isinstance(subscription, Subscription):
             self._session.retain(subscription)
         return subscription
 
     async def _leased_by_connection(self) -> bool:
         """The session's variable. It is read where a SET has named it. Raises InvalidOption."""
-        if self._session.lease is None:
+        if self._session.settings.lease is None:
             (value,) = (await collected(self._session.upstream, "SELECT @queuegate_lease")).row(1)
-            self._session.lease = "time" if value is None else value.decode("utf-8", "replace")
-        return by_connection(self._session.lease)
+            self._session.settings.lease = "time" if value is None else value.decode("utf-8", "replace")
+        return by_connection(self._session.settings.lease)
 
     async def _check_rights(self, request: SubscribeRequest, lock_seconds: int | None) -> None:
         """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
         spec = self._engine.catalog.get(request.queue)
         names = request.columns or (() if spec is None else spec.message_columns)
         sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE {reading(names)}"
-        await accepted(self._session.upstream, self._session.pins().waiting(sql, lock_seconds))
+        await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
 
     async def send(self, subscription: OpenStream, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""

@@ -61,7 +61,7 @@ async def server_condition(
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
     check_native(filter_sql(chosen.parts, values), version)
-    await collected(session.upstream, session.pins().waiting(check_sql(queue, chosen, values), lock_seconds))
+    await collected(session.upstream, session.backend.pins().waiting(check_sql(queue, chosen, values), lock_seconds))
     settings = tuple(zip(SETTINGS, (without_parsing_modes(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 

@@ -1,4 +1,4 @@
-"""CREATE GROUP and ALTER GROUP ... SEEK TO, carried out for one client.
+"""CREATE GROUP and ALTER GROUP ... SEEK TO, carried out for one client; whether a topic can have partitions.
 
 The group's queue is made by the client's own account, in its session; where the group begins, and how far it has read,
 is written by the engine's. A group is made paused, so that nothing is fed before its beginning is known: a
@@ -16,15 +16,17 @@ from engine.model.errors import BackendError, EngineError, QueueNotFound
 from engine.model.options import to_comment
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt, quoted
+from engine.model.topic_partitions import by_hand
 from proxy.errors import ProxyError
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession
 from proxy.upstream.base import accepted, collected
 from proxy.wire.outcome import Outcome, number
 from rewriter.errors import UnsupportedSql
-from rewriter.plan import CreateConsumerGroup, PlanContext, SeekConsumerGroup
+from rewriter.plan import CreateConsumerGroup, Partitioned, PlanContext, SeekConsumerGroup
 from rewriter.plans.queue_table import comment_literal
 from rewriter.plans.topics import group_queue
-from rewriter.text.literals import plain_literal
+from rewriter.text.literals import hex_literal, plain_literal
 
 _NOW = PlanContext().now_sql
 
@@ -121,10 +123,41 @@ async def check_may_read(
     """Raises BackendError unless the session's account may read these columns of a topic; the database is asked.
     `lock_seconds`: see StatementPins.waiting."""
     sql = f"SELECT 1 FROM {topic.sql} WHERE {reading(columns)}"
-    await accepted(session.upstream, session.pins().waiting(sql, lock_seconds))
+    await accepted(session.upstream, session.backend.pins().waiting(sql, lock_seconds))
 
 
 def reading(columns: Iterable[str]) -> str:
     """A condition that no row fits, and that takes the right to read each of these columns."""
     read = " OR ".join(f"{quoted(name)} IS NULL" for name in columns) or "1 = 1"
     return f"1 = 0 AND ({read})"
+
+
+async def check_partitions(session: ClientSession, traits: BackendTraits, plan: Partitioned) -> None:
+    """CREATE TOPIC and ALTER TOPIC with the option `partition`: ask the database, as the client, whether it and this
+    table can have partitions.
+
+    Raises:
+        UnsupportedSql: the backend has no partitions, or the table is not partitioned.
+        BackendError: the database refused the query.
+    """
+    if not traits.partitions:
+        raise UnsupportedSql("partition: the embedded database has no partitions; leave the option out")
+    upstream = session.upstream
+    cluster = await collected(upstream, "SHOW VARIABLES LIKE 'wsrep_on'")
+    if any((value or b"").upper() in (b"ON", b"1") for _, value in cluster.rows):
+        raise UnsupportedSql("partition: not supported on a Galera cluster; leave the option out")
+    if plan.create:
+        return
+    topic = plan.topic
+    of_table = f"TABLE_SCHEMA = {hex_literal(topic.database)} AND TABLE_NAME = {hex_literal(topic.table)}"
+    by_id = (
+        "SELECT COUNT(*) FROM information_schema.PARTITIONS WHERE PARTITION_METHOD IN ('RANGE', 'RANGE COLUMNS')"
+        " AND SUBPARTITION_METHOD IS NULL AND LOWER(REPLACE(PARTITION_EXPRESSION, '`', '')) = 'id'"
+    )
+    (count,) = (await collected(upstream, f"{by_id} AND {of_table}")).row(1)
+    if number(count) == 0:
+        (last,) = (await collected(upstream, f"SELECT MAX(id) FROM {topic.sql}")).row(1)
+        statement = by_hand(topic, 1 if last is None else number(last) + 1)
+        raise UnsupportedSql(
+            f"partition: the table has no partitions by its id; this makes them, and copies it: {statement}"
+        )

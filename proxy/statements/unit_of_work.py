@@ -54,7 +54,7 @@ class UnitOfWork:
     @property
     def _backend_id(self) -> int | None:
         """Which connection to the database the session is on, where it can outlive one; None without a connection."""
-        return None if self._session.backend_id is None else self._session.backend_id()
+        return None if self._session.backend.backend_id is None else self._session.backend.backend_id()
 
     async def _commit(self) -> None:
         """Independent of completion_type. Vitess has neither the syntax nor the variable; a statement that it cannot

@@ -62,7 +62,7 @@ class ClientTimers:
 
     def cancel(self) -> None:
         """The connection is lost."""
-        for timer in (self._stall, self._close, self._quiet):
+        self.cancel_stall()
+        for timer in (self._close, self._quiet):
             if timer is not None:
                 timer.cancel()
-        self._stall = None

@@ -47,7 +47,7 @@ class EmbeddedAnswers:
 
     async def write(self, result: OkResult | RowsResult, *, buffered: bool, binary: bool = False) -> Outcome:
         """Answer a statement. `buffered`: without rows it waits until `deliver`."""
-        self.writer.status = self.status
+        status = self.writer.status = self.status
         if isinstance(result, RowsResult):
             await self.deliver()  # results keep their order
             await self._write_rows(result, binary=binary)
@@ -56,12 +56,14 @@ class EmbeddedAnswers:
             self._buffered.append((result, self.writer.more))
         else:
             await self._write_ok(result)
-        return Outcome(status=self.status, affected_rows=result.affected_rows, last_insert_id=result.last_insert_id)
+        return Outcome(status=status, affected_rows=result.affected_rows, last_insert_id=result.last_insert_id)
 
     async def deliver(self) -> None:
         """Write what is buffered."""
+        if not self._buffered:
+            return
         buffered, self._buffered = self._buffered, []
-        more = self.writer.more
+        more, self.writer.status = self.writer.more, self.status
         for result, self.writer.more in buffered:
             await self._write_ok(result)
         self.writer.more = more
@@ -85,7 +87,6 @@ class EmbeddedAnswers:
         self.writer.header(text.described(columns), flags=flags, encoding=text.writes)
 
     async def _write_ok(self, result: OkResult) -> None:
-        self.writer.status = self.status
         await self.writer.ok(
             affected_rows=result.affected_rows,
             last_insert_id=result.last_insert_id,

@@ -53,7 +53,7 @@ from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import Count, SharedCounts
 from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
-from proxy.transport.client_socket import ClientSocket
+from proxy.transport.client_timers import ClientTimers
 from queuegate import app
 
 MAX_PACKET = 17 << 20  # one more than a physical packet holds, so that both edges are near
@@ -261,7 +261,7 @@ class World:
                 found.append(f"still counted: {what!r} {self.tally.total(what)}")
         for timer in self.loop._scheduled:  # type: ignore[attr-defined]
             owner = getattr(timer._callback, "__self__", None)
-            if not timer._cancelled and isinstance(owner, ClientSocket):
+            if not timer._cancelled and isinstance(owner, ClientTimers):
                 found.append(f"a timer is left: {timer!r}")
         return found
 

@@ -16,9 +16,10 @@ from fuzz_run import Fuzzer
 from fuzz_small import smallest
 
 import proxy.login.own_accounts
-from proxy.commands.connection import ClientConnection
+from proxy.commands.text_commands import TextCommands
 from proxy.login.exchange import AuthExchange
-from proxy.transport.client_socket import ClientSocket
+from proxy.transport.client_socket import ReadFlow
+from proxy.transport.client_timers import ClientTimers
 from proxy.upstream.embedded import EmbeddedUpstream
 from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies
@@ -124,23 +125,23 @@ def test_an_answer_that_never_comes(open_world: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_a_defect(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def defect(self: ClientConnection, payload: bytes) -> None:
+    async def defect(self: TextCommands, payload: bytes) -> None:
         raise ZeroDivisionError
 
     world = open_world(EmbeddedWorld)
-    monkeypatch.setattr(ClientConnection, "_query", defect)
+    monkeypatch.setattr(TextCommands, "query", defect)
     assert "ZeroDivisionError" in complaints(world, EMBEDDED["embedded-pymysql-1"])
 
 
 def test_a_timer_that_outlives_its_line(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClientSocket, "_cancel_stall", lambda self: None)
+    monkeypatch.setattr(ClientTimers, "cancel_stall", lambda self: None)
     world, conversation = open_world(EmbeddedWorld), EMBEDDED["embedded-pymysql-1"]
     half = Input("embedded", conversation.name, (("send", b"\xff\x00\x00\x01"), ("pump", 0)))
     assert "a timer is left" in " | ".join(fuzz_drive.play(world, conversation, half))
 
 
 def test_memory_without_a_bound(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClientSocket, "_pause_reading", lambda self: None)
+    monkeypatch.setattr(ReadFlow, "pause", lambda self, transport: None)
     monkeypatch.setattr(fuzz_drive, "HELD_MAX", 1 << 20)
     world, conversation = open_world(EmbeddedWorld), EMBEDDED["embedded-pymysql-1"]
     recorded = as_recorded(conversation, "embedded").steps[:4]

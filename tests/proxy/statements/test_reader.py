@@ -12,6 +12,7 @@ from rewriter_catalog import CATALOG
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
 from proxy.login.rights import Right, SessionRights, queue_rights
+from proxy.session.session import StatementSettings
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
@@ -39,7 +40,7 @@ def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
     session: Any = SimpleNamespace(
         rights=None,
         database="shop",
-        unsettled=False,
+        settings=StatementSettings(),
         identity=SimpleNamespace(codec=codec),
         reporter=lambda: "",
         reading_modes=frozenset,

@@ -12,6 +12,7 @@ from mysql_mimic.types import ColumnType
 from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from proxy.errors import ProxyError
+from proxy.session.session import StatementSettings
 from proxy.statements.receive import StreamStatement
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import Subscribe
@@ -50,7 +51,7 @@ def stream_statement(
 
     identity = SimpleNamespace(connection_id=7, user="u", host="h", program="", pid="")
     upstream = SimpleNamespace(collect=collect)
-    session: Any = SimpleNamespace(identity=identity, rights=None, upstream=upstream, lease="time", consumer="")
+    session: Any = SimpleNamespace(identity=identity, rights=None, upstream=upstream, settings=StatementSettings())
     engine: Any = SimpleNamespace(subscribe=subscribe)
     traits: Any = SimpleNamespace(accounts=False, check_stream=None)
     return StreamStatement(session, engine, traits), asked
@@ -107,7 +108,7 @@ async def test_short_fetches_do_not_outlive_the_right_to_receive(monkeypatch):
     subject._traits.accounts = True
     subject._engine.catalog = {}
     subject._session.database = None
-    subject._session.pins = lambda: SimpleNamespace(waiting=lambda sql, seconds: sql)
+    subject._session.backend = SimpleNamespace(pins=lambda: SimpleNamespace(waiting=lambda sql, seconds: sql))
     subject._session.writer = SimpleNamespace(client=None)
     subject._session.upstream = SimpleNamespace(collect=collect, alive=True, connection_required=False)
     may: Collected | Outcome = Outcome()

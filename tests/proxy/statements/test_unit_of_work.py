@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from engine.model.errors import BackendError
@@ -29,7 +31,8 @@ class Line:
 
 class Session:
     def __init__(self, upstream, backend_id=None, *, in_transaction=False):
-        self.upstream, self.backend_id, self.in_transaction = upstream, backend_id, in_transaction
+        self.upstream, self.in_transaction = upstream, in_transaction
+        self.backend = SimpleNamespace(backend_id=backend_id)
 
     def pinned(self, sql, pins):
         return sql

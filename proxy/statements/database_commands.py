@@ -1,0 +1,149 @@
+"""DatabaseCommands: what goes to a client's database for it, and what the engine is told of the answers.
+
+Invariant: of every answer the status flags and the effects are noted once, and an ended transaction is reported to the
+engine before the client's next statement.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+
+from engine.engine import Engine
+from engine.model.commit_report import Settlement
+from engine.model.errors import BackendError
+from engine.model.marked_name import renamed
+from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec
+from engine.model.trace_event import ENQUEUED
+from engine.traces import Traces
+from proxy.errors import ProxyError
+from proxy.session.open_transactions import OpenTransactions, SessionTransactions
+from proxy.session.session import ClientSession, Identity
+from proxy.session.transaction_scope import report_single
+from proxy.upstream.large_command import LargeCommand
+from proxy.wire import requests
+from proxy.wire.outcome import Outcome
+from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
+from rewriter.plans.alter_queue import own_mark_sql
+
+log = logging.getLogger("proxy.statements.executor")  # under which operators know it
+
+ENQUEUED_MAX = 10_000
+"""Messages of one statement that are reported."""
+
+
+class DatabaseCommands:
+    """See the module. For one session."""
+
+    def __init__(self, session: ClientSession, engine: Engine, transactions: OpenTransactions | None) -> None:
+        self.transactions = SessionTransactions(transactions or OpenTransactions(0))
+        self.excess: ProxyError | None = None
+        """Why the session must end: it has begun one transaction too many."""
+        self.session = session
+        self.engine = engine
+        self._renamed: list[QueueSpec | TopicSpec] = []
+
+    def query(self, text: bytes) -> bytes:
+        """COM_QUERY with this text, in the form that was agreed with the database."""
+        return requests.query_payload(text, self.session.identity.capabilities)
+
+    async def forward(
+        self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
+    ) -> Outcome:
+        """Have the database answer a command, and take note of what it did."""
+        sent_at, before = self.session.sending(effects), self.engine.catalog
+        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog)
+        outcome = await self._answered(answering, effects)
+        self.note(outcome, effects, verb, sent_at)
+        if effects.catalog:
+            await self._follow_renames(before, more=more)
+        return outcome
+
+    async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
+        """As `forward`, for a command that the client is still sending. The caller records the effects: they may
+        be known only now."""
+        return await self._answered(self.session.upstream.pass_on(large, buffered=effects.catalog), effects)
+
+    async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
+        outcome = await answering
+        if effects.names is not None and outcome.ok:
+            await self.engine.dead_letter_names.add(*effects.names)
+        if effects.catalog and (outcome.ok or effects.several):
+            await self.refresh_catalog()
+        for dropped in effects.drops if outcome.ok else ():
+            await self.engine.schedules.queue_dropped(dropped)
+            await self.engine.dead_letter_names.forget(dropped)
+        if effects.catalog:
+            await self.session.upstream.deliver()
+        return outcome
+
+    def note(
+        self,
+        outcome: Outcome,
+        effects: Effects = NO_EFFECTS,
+        verb: TransactionVerb | None = None,
+        sent_at: float | None = None,
+    ) -> None:
+        """After an answer: store the status flags and report an ended transaction to the engine."""
+        session = self.session
+        session.writer.status = session.upstream.status
+        in_transaction, user = session.in_transaction, session.identity.user
+        self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
+        alone = outcome.ok and not (in_transaction or verb) and session.scope.empty
+        if alone and report_single(self.engine, effects, outcome.affected_rows, outcome.last_insert_id):
+            return
+        report = session.scope.record(
+            effects,
+            verb,
+            ok=outcome.ok,
+            in_transaction=in_transaction,
+            affected=outcome.affected_rows,
+            first_id=outcome.last_insert_id,
+            enqueued=enqueued(outcome, effects, session.identity, self.engine.traces) if effects.numbered else None,
+            sent_at=sent_at,
+        )
+        if report:
+            self.engine.committed(report)
+
+    async def _follow_renames(self, before: QueueCatalog, *, more: bool) -> None:
+        """Where the client has renamed a queue, its mark follows, as far as the client may write it; behind the last
+        answer to what the client sent as one, whose packets are counted through."""
+        self._renamed += renamed(before, self.engine.catalog)
+        if more or not self._renamed:
+            return
+        specs, self._renamed = self._renamed, []
+        for spec in specs:
+            outcome = await self.session.upstream.collect(own_mark_sql(spec))
+            if isinstance(outcome, Outcome) and not outcome.ok:
+                log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
+        await self.refresh_catalog()
+
+    async def refresh_catalog(self) -> None:
+        """The client has changed which tables are queues."""
+        try:
+            await self.engine.catalog_changed()
+        except BackendError as error:
+            # The statement itself succeeded; the safety scan will find the change.
+            log.warning("catalog not refreshed after DDL: %s", error)
+
+
+def enqueued(outcome: Outcome, effects: Effects, identity: Identity, traces: Traces) -> Settlement | None:
+    """What a statement has added to a topic, to be reported once it is committed; None where nothing is.
+
+    Only of topics whose history is stored, and of an INSERT of rows that the database numbers in one go. Of INSERT ...
+    SELECT, LOAD DATA, REPLACE, IGNORE, ON DUPLICATE KEY and RETURNING the answer does not contain the ids.
+    """
+    first, rows = outcome.last_insert_id, outcome.affected_rows
+    if effects.tally is None or not outcome.ok or not first or not rows or not traces.persists(effects.tally[0]):
+        return None
+    topic = effects.tally[0]
+    by = SubscribeRequest(
+        topic,
+        connection_id=identity.connection_id,
+        user=identity.user,
+        host=identity.host,
+        consumer=identity.program,
+        pid=identity.pid,
+    )
+    count = min(rows, ENQUEUED_MAX) if traces.ids_follow else 1
+    return Settlement(topic, ENQUEUED, tuple(range(first, first + count)), True, by=by)
