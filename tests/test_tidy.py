@@ -266,6 +266,103 @@ def test_no_possessive_groups_in_regular_expressions(path):
             assert found is None, f"line {node.lineno}: {text[found.start() :][:20]}" if found else ""
 
 
+CLASS_METHODS_MAX, CLASS_ATTRIBUTES_MAX, PARAMETERS_MAX = 25, 15, 7
+STILL_LARGE = {
+    "console.pages.figures.Figures": (2, 17, 0),
+    "console.pages.topic.Group": (1, 16, 0),
+    "embedded.session.session.EmbeddedSession": (40, 9, 6),
+    "embedded.session.transaction.Transaction": (31, 19, 0),
+    "engine.backend.mysql.MySQLStoreConnection": (27, 10, 2),
+    "engine.delivery.filtered_poller.FilteredPoller": (14, 26, 5),
+    "engine.delivery.in_flight.InFlight": (26, 7, 1),
+    "engine.delivery.message_manager.MessageManager": (48, 26, 7),
+    "engine.delivery.metrics.QueueMetrics": (2, 20, 0),
+    "engine.delivery.receivers.ReceiverSet": (53, 20, 3),
+    "engine.delivery.sender.Sender": (22, 22, 4),
+    "engine.delivery.subscription.Subscription": (24, 21, 4),
+    "engine.engine.Engine": (34, 27, 6),
+    "engine.model.options.QueueOptions": (7, 26, 0),
+    "engine.store.base.MessageStore": (26, 0, 0),
+    "engine.store.sql_store.SqlMessageStore": (41, 14, 6),
+    "engine.store.statements.dialect.Dialect": (1, 17, 0),
+    "engine.store.statements.queue.QueueStatements": (16, 22, 2),
+    "engine.store.statements.topics.FeedStatements": (5, 16, 4),
+    "engine.store.topic_log.TopicLog": (33, 16, 6),
+    "engine.topics.broadcast.BroadcastReader": (21, 19, 4),
+    "proxy.cluster.mesh.Mesh": (31, 18, 3),
+    "proxy.cluster.peer_link.PeerLink": (20, 22, 4),
+    "proxy.cluster.peers.Peers": (30, 8, 2),
+    "proxy.cluster.supervisor.Supervisor": (18, 21, 11),
+    "proxy.config.Limits": (0, 16, 0),
+    "proxy.config.Config": (3, 16, 0),
+    "proxy.show.queue_status.QueueViews": (39, 4, 4),
+    "proxy.transport.backend_socket.BackendSocket": (31, 20, 0),
+    "queuegate_celery.channel.Channel": (30, 6, 1),
+    "queuegate_celery.link.Link": (37, 16, 3),
+    "queuegate_worker.receiver.Receiver": (10, 19, 13),
+    "queuegate_worker.slot.Slot": (5, 10, 10),
+    "queuegate_worker.worker.Worker": (7, 8, 9),
+    "rewriter.plan.Effects": (3, 16, 0),
+    "rewriter.plans.plan_statement.PlanBuilder": (30, 3, 3),
+    "rewriter.scan.scanner.StatementScanner": (35, 8, 1),
+    "spark_connector.options.StreamReadOptions": (0, 20, 0),
+    "spark_connector.streaming.consumer.Consumer": (28, 25, 7),
+}
+"""Classes above a bound, with their methods, attributes and the parameters of their constructor. None may grow, and one
+that is within the bounds leaves the list: it only gets shorter."""
+SMALL_MODULE_LINES, SMALL_MODULES_MAX = 60, 120
+"""Modules so small that they are seldom one subject. Their number only goes down."""
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for path in SOURCES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                yield f"{module_name(path)}.{node.name}", node
+
+
+def attributes_set(method: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """What it sets on its first parameter."""
+    parameters = [*method.args.posonlyargs, *method.args.args]
+    return {
+        node.attr
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and parameters
+        and node.value.id == parameters[0].arg
+    }
+
+
+def size_of(node: ast.ClassDef) -> tuple[int, int, int]:
+    """Methods, properties included; attributes, fields of a dataclass included; parameters of the constructor."""
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    annotated = [each for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+    fields = {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
+    attributes = fields.union(*map(attributes_set, methods))
+    arguments = next((each.args for each in methods if each.name == "__init__"), None)
+    parameters = 0 if arguments is None else len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]) - 1
+    return len({each.name for each in methods}), len(attributes), parameters
+
+
+def test_classes_stay_small():
+    bounds, large = (CLASS_METHODS_MAX, CLASS_ATTRIBUTES_MAX, PARAMETERS_MAX), set[str]()
+    for name, node in classes():
+        size, allowed = size_of(node), STILL_LARGE.get(name, bounds)
+        if any(number > bound for number, bound in zip(size, bounds, strict=True)):
+            large.add(name)
+            most = tuple(map(max, allowed, bounds))
+            assert all(number <= bound for number, bound in zip(size, most, strict=True)), f"{name}: {size}, {allowed}"
+    assert not STILL_LARGE.keys() - large, f"within the bounds now: {STILL_LARGE.keys() - large}"
+
+
+def test_small_modules_become_fewer():
+    small = [path for path in SOURCES if not path.stem.startswith("__")]
+    small = [path for path in small if path.read_text().count("\n") < SMALL_MODULE_LINES]
+    assert len(small) <= SMALL_MODULES_MAX, f"{len(small)} modules have less than {SMALL_MODULE_LINES} lines"
+
+
 PRIVATE_WORDS = {
     *("given", "told", "tell", "tells", "kept", "asked", "said", "heard", "hear", "glance", "glances", "found", "look"),
     *("looked", "way", "lapse", "lapses", "duty", "duties", "bury", "buried", "ear", "farewell", "crowd", "strangers"),
