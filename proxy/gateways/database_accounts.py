@@ -18,8 +18,7 @@ from proxy.commands.connection import ClientConnection
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried_login import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
-from proxy.session.backend_traits import BackendTraits
-from proxy.session.session import BackendConnection, ClientSession, Identity
+from proxy.session.session import BackendConnection, BackendTraits, ClientSession, Identity
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.backend_socket import BackendSocket

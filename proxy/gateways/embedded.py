@@ -42,9 +42,8 @@ from proxy.login.own_accounts import (
     only_database,
 )
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
-from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import GuardedUpstream, check_charset, limit
-from proxy.session.session import BackendConnection, ClientSession
+from proxy.session.session import BackendConnection, BackendTraits, ClientSession
 from proxy.statements.stream_condition import check_sql, filter_sql, group_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
@@ -171,7 +170,7 @@ async def _enter(session: ClientSession, embedded: EmbeddedSession, login: Login
 async def embedded_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object], _: int | None = None
 ) -> Condition:
-    """See proxy.session.backend_traits.MakeCondition."""
+    """See proxy.session.session.MakeCondition."""
     upstream = _upstream(session)
     checked = await upstream.collect(check_sql(queue, chosen, values))
     if isinstance(checked, Outcome):

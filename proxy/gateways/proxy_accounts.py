@@ -35,9 +35,8 @@ from proxy.login.own_accounts import (
 )
 from proxy.login.rights import AccountRights
 from proxy.login.system_database import is_system
-from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_charset, limit
-from proxy.session.session import BackendConnection, ClientSession
+from proxy.session.session import BackendConnection, BackendTraits, ClientSession
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket

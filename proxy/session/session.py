@@ -6,7 +6,7 @@ The current one is in `process_info`, which is the row of SHOW PROCESSLIST.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from engine.backend.environment import StatementPins
@@ -16,7 +16,7 @@ from engine.engine import OpenStream
 from engine.model.attempts import receiver_members
 from engine.model.commit_report import CommitReport
 from engine.model.pins import Pins
-from engine.model.queue import QueueName
+from engine.model.queue import Condition, QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
 from proxy.login.system_database import SUBSTITUTE_DATABASE
@@ -24,7 +24,7 @@ from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
 from proxy.wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
-from rewriter.plan import Effects
+from rewriter.plan import Effects, StreamFilter
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST shows of a statement (MySQL without FULL: 100)
@@ -229,3 +229,28 @@ class ClientSession:
             proxied=backend_id is not None,
             backend_id=None if backend_id is None else backend_id(),
         )
+
+
+MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object], int | None], Awaitable[Condition]]
+"""From a filter and its values to the engine's condition; the last: see StatementPins.waiting.
+
+Raises ClientFault kinds: the database or the account does not allow it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTraits:
+    """What differs between backends for the executor.
+
+    `accounts`: the database knows the client and its rights. `one_account`: a server, all of whose connections have the
+    backend's own account. `condition`: makes a stream's WHERE. `check_stream`: refuses a stream in a state of the
+    session in which nothing could be delivered. `partitions`: whether its tables can have them.
+    `holds_writer`: whether the session's transaction blocks all other writers, where one can.
+    """
+
+    accounts: bool
+    condition: MakeCondition
+    one_account: bool = False
+    check_stream: Callable[[ClientSession], None] | None = None
+    partitions: bool = True
+    holds_writer: Callable[[ClientSession], bool] | None = None

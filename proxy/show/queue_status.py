@@ -30,9 +30,8 @@ from engine.model.trace_event import in_order
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
-from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import denied
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.log_rows import log_values
 from proxy.show.schedule_status import fair_share, schedule_values

@@ -19,10 +19,9 @@ from engine.model.queue import ColumnMeta
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
-from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import CREATE_SCHEDULE_COLUMNS, QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list

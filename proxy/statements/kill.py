@@ -12,8 +12,7 @@ from engine.model.errors import StreamKilled
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
-from proxy.session.backend_traits import BackendTraits
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from engine.engine import Engine
@@ -16,11 +17,10 @@ from engine.model.errors import EngineError, NotAQueue
 from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from engine.model.sequence import Sequencing
-from proxy.session.backend_traits import BackendTraits
+from proxy.errors import ProxyError
 from proxy.session.guard import check_can_see, check_plan
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.queue_status import QueueViews
-from proxy.statements.drop_table import check_removal
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
@@ -42,6 +42,9 @@ _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\
 _LEASE = b"queuegate_lease"
 _DEFINING = (b"CREATE", b"ALTER")
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
+_ALLOW_DROP = "@queuegate_allow_drop_table"
+_ALLOWED = (b"1", b"on", b"true", b"yes")
+_NO_TABLE = 1347  # ER_WRONG_OBJECT: 'x' is not BASE TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +292,38 @@ class StatementReader:
 
     async def _table_exists(self, name: str) -> bool:
         return isinstance(await self._session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)
+
+
+async def check_removal(session: ClientSession, plan: Plan, topics: Container[QueueName]) -> None:
+    """Nothing where what the plan drops or empties may go: DROP TABLE and TRUNCATE TABLE of a queue are refused, unless
+    the configuration or the session allows it.
+
+    Programs without knowledge of queues send them routinely: an overwrite from Spark, a test suite that tidies up, a
+    dump that is read in. DROP QUEUE and TRUNCATE QUEUE show that deleting the messages is intended.
+
+    The user variable is read when it matters: so it applies however it was set, and ends with the session.
+
+    Raises:
+        ProxyError: 1347, with what to do instead.
+    """
+    queues = plan.effects.removes if isinstance(plan, Passthrough) else frozenset()
+    if not queues or await _is_allowed(session):
+        return
+    queue = min(queues)
+    if queue in topics:
+        raise ProxyError(
+            _NO_TABLE,
+            f"'{queue}' is not an ordinary table but a topic; use DROP TOPIC {queue.table}, or DELETE FROM"
+            f" {queue.table}. TRUNCATE would begin its offsets anew, and groups would miss what comes then",
+        )
+    raise ProxyError(
+        _NO_TABLE,
+        f"'{queue}' is not an ordinary table but a queue; use DROP QUEUE {queue.table} or TRUNCATE QUEUE {queue.table}."
+        f" DROP TABLE and TRUNCATE TABLE work after SET {_ALLOW_DROP} = 1, or with queues.allow_drop_table in the"
+        " proxy's configuration",
+    )
+
+
+async def _is_allowed(session: ClientSession) -> bool:
+    (value,) = (await collected(session.upstream, f"SELECT {_ALLOW_DROP}")).row(1)
+    return value is not None and value.lower() in _ALLOWED

@@ -19,9 +19,8 @@ from engine.model.errors import BackendError, InvalidOption
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
-from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read, reading

@@ -30,8 +30,7 @@ from engine.model.schedules import (
 from engine.schedules.messages import check_columns, insertion, own_columns
 from engine.schedules.ticks import check_rule, next_tick
 from proxy.errors import ProxyError
-from proxy.session.backend_traits import BackendTraits
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.unit_of_work import UnitOfWork
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Outcome, number, unhex

@@ -18,8 +18,7 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt, quoted
 from engine.model.topic_partitions import by_hand
 from proxy.errors import ProxyError
-from proxy.session.backend_traits import BackendTraits
-from proxy.session.session import ClientSession
+from proxy.session.session import BackendTraits, ClientSession
 from proxy.upstream.base import accepted, collected
 from proxy.wire.outcome import Outcome, number
 from rewriter.errors import UnsupportedSql
