@@ -11,10 +11,11 @@ import logging
 import os
 import re
 import shutil
+import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
 from dataclasses import replace
 from functools import cache
 from hashlib import sha1
@@ -41,6 +42,7 @@ from embedded.database.connection import SqliteConnection
 from embedded.session.parser_threads import ParserThreads
 from embedded.session.session import EmbeddedSession
 from engine.backend.environment import StatementPins
+from engine.background import alarm_watch, watchdog
 from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
 from engine.model.groups import GroupKey, GroupPage
@@ -58,6 +60,9 @@ from queuegate import app
 
 MAX_PACKET = 17 << 20  # one more than a physical packet holds, so that both edges are near
 LEFT_OUT = w.CONNECT_WITH_DB | w.CONNECT_ATTRS | w.SSL | w.COMPRESS | w.QUERY_ATTRIBUTES
+WATCH_SECONDS = (
+    5.0  # between two looks of the engine at itself: each second, it is most of what a wait of minutes costs
+)
 LIMITS = {"max_packet_size": MAX_PACKET, "login_failures": 0}  # addresses are made up, one for each client
 USERS = (
     {"name": "root", "password": ""},
@@ -186,6 +191,8 @@ class World:
             (proxy.login.own_accounts, "new_nonce", nonce),
             (proxy.login.plugins, "new_nonce", nonce),
             (__import__("mysql_mimic.utils").utils, "nonce", nonce),
+            (watchdog, "PERIOD_SECONDS", WATCH_SECONDS),
+            (alarm_watch, "PERIOD_SECONDS", WATCH_SECONDS),
         ):
             self._patches.enter_context(patch.object(target, name, value))
 
@@ -221,14 +228,10 @@ class World:
             await serving
 
         self._resources.push_async_callback(stop)
-        await self._prepare()
 
     def _config(self) -> dict[str, Any]:
         """The keys that make the world what it is."""
         raise NotImplementedError
-
-    async def _prepare(self) -> None:
-        """What clients find."""
 
     def enter(self, conversation: Conversation, spoil: Spoiler | None = None) -> FuzzTransport:
         """A client connects; greeting, nonces and answers will be those of the conversation."""
@@ -307,10 +310,26 @@ FURTHER = (
 consumer group, and one with two."""
 
 
+@cache
+def filled_database() -> bytes:
+    """What clients find. A world of its own makes it, once for a process: that takes as long as a hundred inputs."""
+    world = EmbeddedWorld(database=b"")
+    try:
+        with world.loop.running():
+            made: bytes = world.loop.complete(world.fill())
+    finally:
+        world.close()
+    return made
+
+
 class EmbeddedWorld(World):
     """SQLite behind. `executed` are (statement, bytes that the client had been shown by then)."""
 
     kind = "embedded"
+
+    def __init__(self, *, tls: bool = False, database: bytes | None = None) -> None:
+        self._database = filled_database() if database is None else database
+        super().__init__(tls=tls)
 
     def _patch(self) -> None:
         super()._patch()
@@ -331,13 +350,18 @@ class EmbeddedWorld(World):
         return call
 
     def _config(self) -> dict[str, Any]:
-        return {"backend": f"sqlite:///{self._folder}/queue.db", "users": USERS}
+        path = self._folder / "queue.db"
+        path.write_bytes(self._database)
+        return {"backend": f"sqlite:///{path}", "users": USERS}
 
-    async def _prepare(self) -> None:
+    async def fill(self) -> bytes:
+        """The file of a database that holds what clients find."""
         owner = SimpleClient(self)
         for statement in (*PRELUDE, *FURTHER):
             await owner.ask(statement)
         owner.leave()
+        with closing(sqlite3.connect(self._folder / "queue.db")) as database:
+            return database.serialize()
 
     def enter(self, conversation: Conversation, spoil: Spoiler | None = None) -> FuzzTransport:
         transport = super().enter(conversation)

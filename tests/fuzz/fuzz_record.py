@@ -12,24 +12,17 @@ import argparse
 import contextlib
 import select
 import socket
-import tempfile
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import sha1
 from pathlib import Path
 
 import fuzz_paths  # noqa: F401
 from fuzz_corpus import FOLDER, PRELUDE, Conversation, save
+from fuzz_gates import gates
 from fuzz_tours import TOURS, Missing
-from servers import Gate, MariaDb, Sql
+from servers import Gate, Sql
 
 SEGMENTS_MAX = 400  # of one connection: a client that asks more says the same again
-USERS = (
-    {"name": "root", "password": ""},
-    {"name": "app", "password": "secret"},
-    {"name": "old", "password_hash": "*" + sha1(sha1(b"geheim").digest()).hexdigest().upper()},
-)
 
 
 @dataclass
@@ -77,28 +70,6 @@ def _anywhere(data: bytes) -> bytes:
     """The same without the name of the machine; a length in front of it stays right."""
     name = socket.gethostname().encode()
     return data.replace(bytes((len(name),)) + name, bytes((len(name),)) + b"h" * len(name))
-
-
-@contextlib.contextmanager
-def gates() -> Iterator[dict[str, Gate]]:
-    """A running gate on each backend, with the same accounts."""
-    mariadb = MariaDb()
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        stack.callback(mariadb.remove)
-        mariadb.install()
-        mariadb.start()
-        mariadb.prepare()
-        with mariadb.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
-            cursor.execute("GRANT ALL ON main.* TO app@'127.0.0.1'")
-        found = {}
-        for name, url in (("embedded", f"sqlite:///{folder}/queue.db"), ("mariadb", mariadb.url())):
-            directory = Path(folder) / name
-            directory.mkdir()
-            users = {"users": list(USERS)} if name == "embedded" else {}
-            found[name] = Gate(url, directory, limits={"login_failures": 0}, **users).start()
-            stack.callback(found[name].stop)
-        yield found
 
 
 def record(backend: str, gate: Gate, client: str, folder: Path) -> None:

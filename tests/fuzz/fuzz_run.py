@@ -228,7 +228,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=None, help="of the run; a fresh one otherwise")
     parser.add_argument("--world", choices=sorted(CORPORA), action="append")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--folder", type=Path, default=Path("fuzz-failures"), help="where failing inputs are kept")
     parser.add_argument("--replay", type=Path, help="a file of inputs, to be played again")
     given = parser.parse_args()
@@ -238,7 +238,7 @@ def main() -> int:
         return 1 if complaints else 0
     seed = SystemRandom().getrandbits(32) if given.seed is None else given.seed
     kinds = sorted(given.world or CORPORA, reverse=True)
-    return 1 if Run(seed, given.inputs, kinds, given.folder).go(given.processes) else 0
+    return 1 if Run(seed, given.inputs, kinds, given.folder).go(given.jobs) else 0
 
 
 if __name__ == "__main__":
