@@ -19,67 +19,6 @@ _PLACES = {
     "mariadb-next": ["mariadb", "proxy_accounts"],
     "galera": ["mariadb"],
 }[SERVER]
-_ON_MYSQL_TOO = [
-    "test_define",
-    "test_settle",
-    "test_transactions",
-    "test_dead_letters",
-    "test_vitess_tables",
-    "test_ordering_and_limits",
-    "test_failed_attempts",
-    "test_forms_and_mappers",
-    "test_topic_partitions",
-    "test_sequenced_topics",
-    "test_hostile_rows",
-    "test_kinds_of_ids",
-    "test_time_zones",
-    "test_invisible_columns",
-    "test_locked_tables",
-    "test_copied_tables",
-]
-"""What `make test-long` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
-
-_NOT_WITH_PROXY_ACCOUNTS = [
-    "test_adopted_tables",
-    "test_alarms",
-    "test_alter_queue",
-    "test_archive",
-    "test_bytes",
-    "test_compaction",
-    "test_dead_letters",
-    "test_define",
-    "test_due",
-    "test_event_groups",
-    "test_failed_attempts",
-    "test_filters",
-    "test_filters_under_limits",
-    "test_forms_and_mappers",
-    "test_group_filters",
-    "test_hostile_rows",
-    "test_kinds_of_ids",
-    "test_numbers",
-    "test_ordering_and_limits",
-    "test_reasons",
-    "test_redelivery",
-    "test_removal",
-    "test_retention",
-    "test_schedules_and_queues",
-    "test_sequenced_topics",
-    "test_times",
-    "test_topic_partitions",
-    "test_topic_tables",
-    "test_topics",
-    "test_trace",
-    "test_trace_keep",
-    "test_unique",
-    "test_verbs",
-    "test_vitess_counters",
-    "test_vitess_promises",
-    "test_vitess_tables",
-]
-"""What is left out there: whose account it is makes no difference to what a table says. `make test-mysql` has all of
-it."""
-
 _ANOTHER_NODE = "connections of another node are neither listed nor killed here"
 _CLOCKS = "what two proxies record has the order of their clocks"
 _NOT_THROUGH_TWO_NODES = {
@@ -117,10 +56,11 @@ def _place_of(item: pytest.Item) -> str | None:
 
 
 def _left_out(item: pytest.Item) -> bool:
+    """By the markers of its module: `make test-mysql` has all of what is left out here."""
     place = _place_of(item)
     if place == "proxy_accounts" and SERVER == "mariadb":
-        return item.path.stem in _NOT_WITH_PROXY_ACCOUNTS
-    return place == "mysql" and item.path.stem not in _ON_MYSQL_TOO
+        return item.get_closest_marker("no_proxy_accounts") is not None
+    return place == "mysql" and item.get_closest_marker("on_mysql") is None
 
 
 @pytest.fixture(scope="session", params=_PLACES)

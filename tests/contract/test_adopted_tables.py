@@ -7,6 +7,8 @@ import time
 import pytest
 from servers import NS, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 KEYS = "vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=30"
 
 CURRENT = """CREATE TABLE {name} (

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from servers import wait_until
+
+pytestmark = pytest.mark.no_proxy_accounts
 
 HELD_LONG = "ack_wait = '1h', max_backoff = '2h', alarm_after = '1s'"
 OPERATIONS = Path(__file__).resolve().parent.parent.parent / "docs" / "operations.md"

@@ -9,6 +9,8 @@ import pytest
 from servers import Sql, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 def problem(sql, q):
     """The last column of SHOW QUEUES."""

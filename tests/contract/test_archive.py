@@ -8,6 +8,8 @@ import pytest
 from servers import wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 TABLE = """CREATE TABLE IF NOT EXISTS queuegate_archive
            (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"""
 

@@ -6,6 +6,8 @@ import pytest
 from pymysql.constants import COMMAND
 from pymysql.err import MySQLError
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 STATEMENTS = [
     b"ACK {q} \xff\xfe",
     b"ACK {q} '\xff\xfe'",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import NS, NUMBERED, Sql, topic_options, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 SECONDS = 90
 """By when: on a server each id is settled only once all transactions that were open beside it have ended."""
 

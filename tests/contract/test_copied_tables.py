@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import Sql, wait_until
 
+pytestmark = pytest.mark.on_mysql
+
 
 def problem(sql: Sql, name: str) -> str:
     """What SHOW QUEUES says is wrong with a table."""

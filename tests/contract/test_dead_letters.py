@@ -8,6 +8,8 @@ import mysql.connector
 import pytest
 from servers import NS, wait_until
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 QUICK = {"ack_wait": "'50ms'", "min_backoff": "'10ms'", "max_backoff": "'50ms'"}
 
 

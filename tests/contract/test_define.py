@@ -7,6 +7,8 @@ import time
 import pytest
 from servers import NS
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 SYSTEM = ["id", "priority", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state"]
 SYSTEM += ["first_error", "last_error", "failed_attempts", "lease_token"]
 

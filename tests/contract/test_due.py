@@ -10,6 +10,8 @@ import mysql.connector
 import pytest
 from servers import NS
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 MS = 1_000_000
 
 

@@ -12,6 +12,8 @@ import pytest
 from servers import NS, Sql, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 PARKED = (1 << 63) - 1
 
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from servers import wait_until
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 POISON = "漢字 🙂 größe \\ ' \" `,\n{}[]"
 
 

@@ -12,6 +12,8 @@ import pytest
 from servers import wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 COLUMNS = (
     "n INT, big DECIMAL(20,5), real_n DOUBLE, name VARCHAR(40), code VARCHAR(40) COLLATE utf8mb4_bin,"
     " body VARBINARY(40), born DATE, at DATETIME(3), doc JSON, `select` INT, wait INT"

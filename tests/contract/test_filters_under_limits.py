@@ -7,6 +7,8 @@ import time
 import pytest
 from slowness import scaled
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 MANY, FEW = 3000, 6
 SECONDS = 40
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 OWN = ("time_scheduled", "time_next", "time_created")
 
 

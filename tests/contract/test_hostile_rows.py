@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 from servers import wait_until
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 BIGINT = (-(1 << 63), (1 << 63) - 1)
 PARKED = BIGINT[1]
 LIFE = {"ack_wait": "'1h'", "max_backoff": "'2h'", "min_backoff": "'10ms'"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from servers import wait_until
 
-pytestmark = pytest.mark.usefixtures("a_server")
+pytestmark = [pytest.mark.usefixtures("a_server"), pytest.mark.on_mysql]
 
 
 @pytest.fixture

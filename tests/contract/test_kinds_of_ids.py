@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import wait_until
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 NINES = "9" * 65
 IDS = {
     "TINYINT": ["-128", "127"],

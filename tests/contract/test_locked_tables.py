@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from servers import Sql, wait_until
 
+pytestmark = pytest.mark.on_mysql
+
 LOCK_WAIT = 1205
 
 

@@ -9,6 +9,8 @@ import mysql.connector
 import pytest
 from servers import NS
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 NOTATIONS = ["30", "30.0", "30.", "30.0e0", "3.0E+1", "300e-1", "'3e1s'", "'.5m'"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from servers import in_threads, wait_until
 from slowness import scaled
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 
 def fill(sql, q, count, values="{n}"):
     sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({values.format(n=n)})" for n in range(1, count + 1)))

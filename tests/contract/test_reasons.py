@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import Sql, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 REASON = "漢字 🙂 größe \\ ' \" `"
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from servers import NS, wait_until
 from slowness import scaled
+
+pytestmark = pytest.mark.no_proxy_accounts
 
 MS = 1_000_000
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 REFUSED = 1347
 STATEMENTS = (
     "DROP TABLE {q}",

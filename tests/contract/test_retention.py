@@ -8,6 +8,8 @@ import threading
 import pytest
 from servers import NS, Sql, topic_options, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 _OLD = 10 * 86400 * NS  # ten days
 
 

@@ -6,6 +6,8 @@ import mysql.connector
 import pytest
 from servers import NS, Sql, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 @pytest.fixture
 def schedule(sql, name):

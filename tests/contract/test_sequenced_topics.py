@@ -8,6 +8,8 @@ import pymysql
 import pytest
 from servers import NUMBERED, wait_until
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 
 @pytest.fixture
 def gate(shared_gate):

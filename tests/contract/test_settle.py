@@ -8,6 +8,8 @@ import pytest
 from servers import NS, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.on_mysql
+
 
 @pytest.fixture
 def received(sql, queue):

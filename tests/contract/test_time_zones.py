@@ -5,6 +5,8 @@ from __future__ import annotations
 import mysql.connector
 import pytest
 
+pytestmark = pytest.mark.on_mysql
+
 ZONES = ["+00:00", "+05:45", "-03:30", "SYSTEM", "Europe/Berlin", "America/St_Johns"]
 _COLUMNS = "n INT, at TIMESTAMP NULL, fine TIMESTAMP(3) NULL, exact TIMESTAMP(6) NULL, plain DATETIME(3)"
 _MOMENTS = [

@@ -7,6 +7,8 @@ from datetime import datetime
 
 import pytest
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 REFUSED = (3819, 4025)  # MySQL's and MariaDB's number of a failed constraint
 
 IN_AN_HOUR = {

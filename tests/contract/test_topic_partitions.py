@@ -12,7 +12,7 @@ _OLD = 8 * _DAY  # beyond seven days by less than two intervals: what a partitio
 _FIRST = ["p10000", "p20000", "p30000", "p40000"]
 _WHOLE = "WITH (retain = '30d', partition = '1d')"
 
-pytestmark = pytest.mark.usefixtures("with_partitions")
+pytestmark = [pytest.mark.usefixtures("with_partitions"), pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
 
 
 @pytest.fixture

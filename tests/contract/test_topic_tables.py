@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 def one(sql, select):
     """The one row of a SELECT, by the names of its columns."""

@@ -10,6 +10,8 @@ import mysql.connector
 import pytest
 from servers import NS, NUMBERED, topic_options, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 def groups(sql, t):
     """SHOW GROUPS, by the group's name."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from servers import NUMBERED, topic_options, wait_until
+
+pytestmark = pytest.mark.no_proxy_accounts
 
 HELD_LONG = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 

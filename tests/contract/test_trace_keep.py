@@ -6,6 +6,8 @@ import mysql.connector
 import pytest
 from servers import NS, Sql, topic_options, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 KEPT = "WITH (trace_keep = '1d')"
 ONCE = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 

@@ -7,6 +7,8 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
+pytestmark = pytest.mark.on_mysql
+
 
 def due(sql, q):
     """What is due now, without waiting: proof of absence that needs no pause."""

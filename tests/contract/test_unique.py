@@ -8,6 +8,8 @@ import pymysql
 import pytest
 from servers import ROOT, wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 TEXT = (ROOT / "docs" / "unique-messages.md").read_text()
 BLOCKS = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
 

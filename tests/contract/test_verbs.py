@@ -13,6 +13,8 @@ from servers import NS, wait_until
 
 from engine.model.states import PARKED_NS, REJECTED_NS
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 @pytest.fixture
 def held(sql, queue):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pymysql.cursors
+import pytest
 from servers import wait_until
+
+pytestmark = pytest.mark.no_proxy_accounts
 
 
 def status(sql, queue):

@@ -6,6 +6,8 @@ import pymysql.cursors
 import pytest
 from servers import wait_until
 
+pytestmark = pytest.mark.no_proxy_accounts
+
 
 def status(sql, queue, name):
     """One value of SHOW QUEUE STATUS."""

@@ -8,6 +8,8 @@ import mysql.connector
 import pytest
 from servers import NS, Sql
 
+pytestmark = [pytest.mark.no_proxy_accounts, pytest.mark.on_mysql]
+
 FIRST = """create table my_message(
   time_scheduled bigint,
   id bigint,
