@@ -124,3 +124,15 @@ def assert_same(direct: list[str], proxied: list[str]) -> None:
     assert direct[-1] == DONE, "directly at the server:\n" + "\n".join(direct)
     different = "\n".join(unified_diff(direct, proxied, "at the server", "through the proxy", lineterm="", n=1))
     assert not different, different
+
+
+def assert_same_sections(direct: Sections, proxied: Sections) -> None:
+    """The same of each section; names all that differ."""
+    assert direct
+    differing = []
+    for section, lines in direct.items():
+        try:
+            assert_same(lines, proxied.get(section, []))
+        except AssertionError as error:
+            differing.append(f"== {section}\n{error}")
+    assert not differing, "\n".join(differing)

@@ -19,6 +19,8 @@ from slowness import scaled
 from queuegate_celery import publishing_on, sources
 
 pytestmark = pytest.mark.long
+on_server = pytest.mark.parametrize("place", ["mariadb"], indirect=True)
+"""What the transport makes of AMQP, on one backend: that its statements mean the same on both is the contract's."""
 
 _numbers = itertools.count(1)
 
@@ -90,6 +92,7 @@ def test_a_message_comes_as_it_was_sent_and_is_acked(broker, names, sql):
     assert sql.value(f"SELECT state FROM {name}") == "acked"
 
 
+@on_server
 def test_bytes_and_compression(broker, names):
     connection, name = broker(), names()
     with connection.channel() as channel:
@@ -101,6 +104,7 @@ def test_bytes_and_compression(broker, names):
         assert second.payload == {"long": "x" * 100_000}
 
 
+@on_server
 def test_priorities_go_first_as_in_amqp(broker, names):
     connection, name = broker(), names()
     with connection.channel() as channel:
@@ -111,6 +115,7 @@ def test_priorities_go_first_as_in_amqp(broker, names):
         assert got == [9, 99, 5, 5, None, 0, -3]
 
 
+@on_server
 def test_prefetch_bounds_what_a_consumer_holds_and_may_change(broker, names):
     connection, name, got = broker(), names(), []
     with connection.channel() as channel:
@@ -209,6 +214,7 @@ def test_requeues_count(broker, names, sql):
         wait_until(lambda: not sql.rows(f"SELECT id FROM {name}"), what="the dead letter to go")
 
 
+@on_server
 def test_requeues_do_not_count_where_the_options_say_so(broker, names):
     connection, name = broker(count_requeues=False), names()
     with connection.channel() as channel:
@@ -252,6 +258,7 @@ def test_an_ack_after_the_connection_was_lost_is_sent_by_the_next_one(broker, na
     assert sql.value(f"SELECT state FROM {name}") == "acked"
 
 
+@on_server
 def test_get_and_no_ack(broker, names, sql):
     connection, name = broker(), names()
     with connection.channel() as channel:
@@ -332,6 +339,7 @@ def test_declare_passive_count_purge_delete(broker, names, sql):
         assert sql.rows("SHOW TABLES LIKE %s", name) == []
 
 
+@on_server
 @pytest.mark.parametrize("stem", ["a`b", "per%cent %s", 'it\'s "here"', "größe.x@y", "celery@host.pidbox"])
 def test_names_of_any_characters(broker, names, stem):
     connection, name = broker(), names(stem)
@@ -348,6 +356,7 @@ def test_names_of_any_characters(broker, names, stem):
         assert (name, f"x{name}", f"{stem}.*") not in set(channel.list_bindings())
 
 
+@on_server
 def test_processes_agree_on_bindings(broker, names):
     receiver, sender, name = broker(), broker(), names()
     exchange = f"x{name}"
@@ -369,6 +378,7 @@ def test_processes_agree_on_bindings(broker, names):
             declared(other, names(), exchange, "fanout")
 
 
+@on_server
 def test_a_fanout_reaches_queues_that_stay_and_those_that_do_not(broker, names):
     connections = [broker(), broker(), broker()]
     exchange = kombu.Exchange(names("fan"), "fanout")
@@ -387,6 +397,7 @@ def test_a_fanout_reaches_queues_that_stay_and_those_that_do_not(broker, names):
     assert [message.payload for message in received(connections[0], stays, 3)] == [0, 1, 2]
 
 
+@on_server
 def test_a_transient_queue_has_what_was_sent_since_it_was_bound(broker, names):
     """As a client of remote control relies on: it declares where replies go, asks, and only then consumes."""
     asker, answerer, name = broker(), broker(), names("reply")
@@ -442,6 +453,7 @@ def test_a_wrong_password_is_told(broker, gate, place):
         broker(url=url_of(gate, user="nobody", password="x")).connect()
 
 
+@on_server
 def test_over_tls(new_gate, tmp_path):
     """Rows come in records of TLS, of which the kernel tells an event loop only in part."""
     authority = Authority(tmp_path)

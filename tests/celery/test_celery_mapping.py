@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import amqp.exceptions
 import pymysql
 import pytest
+from over import over
 
 from queuegate_celery.errors import to_amqp_error
 from queuegate_celery.messages import (
@@ -31,28 +32,28 @@ NOW_NS = int(NOW.timestamp()) * NS
 ADDRESS = Address("host", 3307, "app", "secret", "shop")
 
 
-@pytest.mark.parametrize(
-    ("priority", "column"),
+@over(
     [(None, 50), (0, 50), (1, 49), (9, 41), (10, 41), (255, 41), (-1, 50), ("5", 45), ("high", 50)],
 )
-def test_a_higher_priority_is_a_lower_number(priority, column):
+def test_a_higher_priority_is_a_lower_number(case):
+    priority, column = case
     assert queue_priority(priority) == column
 
 
-@pytest.mark.parametrize(
-    ("eta", "after_seconds"),
+@over(
     [
         (NOW + timedelta(seconds=1.5), 1.5),
         ((NOW + timedelta(hours=1)).astimezone(timezone(timedelta(hours=5, minutes=30))), 3600),
         (NOW + timedelta(microseconds=1), 0.000001),
     ],
 )
-def test_an_eta_is_a_time_of_the_queue(eta, after_seconds):
+def test_an_eta_is_a_time_of_the_queue(case):
+    eta, after_seconds = case
     assert scheduled_ns(eta.isoformat(), NOW_NS) == NOW_NS + round(after_seconds * 1_000_000) * 1000
 
 
-@pytest.mark.parametrize(
-    "eta", [None, "", "soon", 17, NOW.isoformat(), "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00", "2026-13-01"]
+@over(
+    [None, "", "soon", 17, NOW.isoformat(), "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00", "2026-13-01"],
 )
 def test_what_is_no_eta_or_has_no_offset_or_is_past_begins_now(eta):
     assert scheduled_ns(eta, NOW_NS) is None
@@ -88,8 +89,7 @@ def test_a_row_holds_all_of_a_message():
     assert given.delivery_tag == 3
 
 
-@pytest.mark.parametrize(
-    ("kind", "binding", "key", "fits"),
+@over(
     [
         ("direct", "a", "a", True), ("direct", "a", "a.b", False), ("direct", "*", "a", False),
         ("fanout", "a", "b", True),
@@ -102,7 +102,8 @@ def test_a_row_holds_all_of_a_message():
         ("topic", "a.b", "axb", False), ("topic", "a+.(b)", "a+.(b)", True),
     ],
 )  # fmt: skip
-def test_routing_is_that_of_amqp(kind, binding, key, fits):
+def test_routing_is_that_of_amqp(case):
+    kind, binding, key, fits = case
     assert matches(kind, binding, key) is fits
 
 
@@ -140,8 +141,7 @@ def test_an_address_is_what_the_url_says():
             address_of(client(virtual_host=nothing))
 
 
-@pytest.mark.parametrize(
-    ("options", "word"),
+@over(
     [
         ({"lease": 1}, "lease"),
         ({"lease": "1m"}, "lease"),
@@ -149,7 +149,8 @@ def test_an_address_is_what_the_url_says():
         ({"queue_options": "x"}, "queue_options"),
     ],
 )
-def test_options_that_cannot_be_are_named(options, word):
+def test_options_that_cannot_be_are_named(case):
+    options, word = case
     with pytest.raises(SettingError, match=word):
         Settings.of(options)
 
@@ -163,8 +164,7 @@ def test_a_queue_is_made_with_what_its_arguments_and_the_options_say():
             queues.options("q", {name: 1})
 
 
-@pytest.mark.parametrize(
-    ("number", "kind", "words"),
+@over(
     [
         (2013, amqp.exceptions.RecoverableConnectionError, "the connection to host:3307/shop"),
         (1053, amqp.exceptions.RecoverableConnectionError, "1053"),
@@ -177,7 +177,8 @@ def test_a_queue_is_made_with_what_its_arguments_and_the_options_say():
         (1064, amqp.exceptions.ChannelError, "1064"),
     ],
 )
-def test_errors_are_those_that_kombu_knows(number, kind, words):
+def test_errors_are_those_that_kombu_knows(case):
+    number, kind, words = case
     error = to_amqp_error(pymysql.err.OperationalError(number, "said"), ADDRESS)
     assert isinstance(error, kind) and words in str(error) and "secret" not in str(error)
 

@@ -17,6 +17,8 @@ from servers import Gate, wait_until
 from slowness import scaled
 
 pytestmark = pytest.mark.long
+on_server = pytest.mark.parametrize("place", ["mariadb"], indirect=True)
+"""What a worker does, on one backend: what the backends do when a worker, a proxy or a connection ends is on both."""
 
 
 @pytest.fixture
@@ -60,6 +62,7 @@ def test_tasks_run_once_and_are_acked(shop):
     assert shop.sql.value("SELECT MAX(epoch) FROM celery WHERE task = 'celery_shop.say'") == 1
 
 
+@on_server
 def test_countdown_and_eta_wait_in_the_queue_and_not_in_a_worker(shop):
     late = shop.send("say", "in two seconds", countdown=2)
     far = shop.send("say", "tomorrow", countdown=86_400)
@@ -75,12 +78,14 @@ def test_countdown_and_eta_wait_in_the_queue_and_not_in_a_worker(shop):
     assert now.id != late.id
 
 
+@on_server
 def test_retries_with_a_countdown(shop):
     shop.send("fail_twice", "retry")
     shop.wait("retry done")
     assert shop.notes("retry %") == ["retry try 0", "retry try 1", "retry try 2", "retry done"]
 
 
+@on_server
 def test_rejected_tasks_are_dead_letters_and_requeued_ones_come_again(shop):
     dead, again = shop.send("refuse", "refused"), shop.send("refuse_once", "again")
     shop.wait("again done")
@@ -92,6 +97,7 @@ def test_rejected_tasks_are_dead_letters_and_requeued_ones_come_again(shop):
     assert again.id
 
 
+@on_server
 def test_chain_group_and_chord_with_results_in_the_database(shop):
     from celery import chain, chord, group
 
@@ -106,6 +112,7 @@ def test_chain_group_and_chord_with_results_in_the_database(shop):
     assert chorded.get(timeout=60) == 6
 
 
+@on_server
 def test_remote_control_and_events(shop):
     seen: list[str] = []
     with shop.app.connection_for_read() as connection:
@@ -168,6 +175,7 @@ signal.pause()
 """
 
 
+@on_server
 def test_children_that_outlive_a_killed_program_hold_nothing(gate_here, shops):
     """A child of fork has closed its copies of the sockets. Celery's own children end with their worker, on Linux."""
     shop = shops(gate_here)
@@ -188,6 +196,7 @@ def test_children_that_outlive_a_killed_program_hold_nothing(gate_here, shops):
     shop.wait("a child ends")
 
 
+@on_server
 def test_a_warm_shutdown_ends_what_runs_and_gives_back_what_waits(gate_here, shops, worker):
     shop = shops(gate_here)
     first = worker(gate_here, "-c", "1", "-Q", "warm").ready()
@@ -217,6 +226,7 @@ def test_a_warm_shutdown_ends_what_runs_and_gives_back_what_waits(gate_here, sho
     assert shop.notes("warm %") == ["warm begins", "warm ends"]
 
 
+@on_server
 def test_one_process_alone_keeps_its_lease_and_takes_what_goes_first(gate_here, shops, worker):
     """The pool `solo` runs tasks in the event loop: a thread prolongs the lease of one that takes longer than it."""
     shop = shops(gate_here)
@@ -239,6 +249,7 @@ def test_one_process_alone_keeps_its_lease_and_takes_what_goes_first(gate_here, 
     assert shop.notes("priority %") == [f"priority {n}" for n in (9, 5, 3, 0)]
 
 
+@on_server
 def test_threads(gate_here, shops, worker):
     shop = shops(gate_here)
     worker(gate_here, "-P", "threads", "-c", "4", "-Q", "threads").ready()

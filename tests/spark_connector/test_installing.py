@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 
-import pytest
+from over import over
 from servers import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@over(DOCUMENTS)
 def test_no_document_replaces_an_install_in_place_by_a_copy(path):
     found = re.findall(r"pip install ([^`\n#]*)", path.read_text())
     for arguments in found:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from over import over
 from servers import SERVER
 from store_benches import INDEX, SYSTEM, MySQLBench
 
@@ -292,7 +293,7 @@ NAMED = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO|LOCK TABLES|ALTER TABLE|USING) (
 SERVERS = ("information_schema.", "sqlite_master", "pragma_", "queuegate_meta_")
 
 
-@pytest.mark.parametrize("path", STORE, ids=str)
+@over(STORE)
 def test_no_statement_of_the_engine_goes_round_the_gate(path: Path) -> None:
     """Each table in an SQL text is a value that the gate has made, and no written name or `QueueName.sql`."""
     text = path.read_text()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mysql.connector.protocol import MySQLProtocol
 from mysql_mimic.types import ColumnType
+from over import over
 from pymysql import err as pymysql_err
 from pymysql.protocol import EOFPacketWrapper, FieldDescriptorPacket, MysqlPacket, OKPacketWrapper
 from wire_peers import packet
@@ -63,7 +64,7 @@ def test_err_text_is_cut_between_characters() -> None:
     assert len(text) == 512 and text.decode() == "ä" * 256
 
 
-@pytest.mark.parametrize("errno", SQLSTATES)
+@over(SQLSTATES)
 def test_every_own_error_has_a_well_formed_sqlstate(errno: int) -> None:
     error = ProxyError(errno, "x")
     assert replies.err_packet(0, errno, error.sqlstate, "x")[3:9] == b"#" + SQLSTATES[errno].encode()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_topics import make_topic
+from over import over
 
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topic_options import TopicOptions
@@ -103,7 +104,7 @@ NOT_READ = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", NOT_READ)
+@over(NOT_READ)
 def test_everything_else_is_not_read(sql: str) -> None:
     assert read_lookup(sql.encode()) is None
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_store import make_spec
+from over import over
 
 from engine.model.queue import QueueCatalog
 from rewriter.plan import Execute, PlanContext
@@ -366,7 +367,7 @@ NOT_READ = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", NOT_READ)
+@over(NOT_READ)
 def test_everything_else_is_not_read(sql: str) -> None:
     assert read(sql.encode("latin-1")) is None
 
