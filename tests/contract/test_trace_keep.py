@@ -168,6 +168,7 @@ def test_a_topic_with_a_hostile_name(sql, topic):
     assert sql.column(f"SELECT id FROM STREAM {t} WITH (group = 'g', consumer = 'o''x\\\\') LIMIT 1 WAIT 20") == [1]
     sql(f"NACK {t} 1 GROUP g REASON '\\' OR 1 = 1 -- \U0001f600'")
     written = "SELECT COUNT(*) FROM queuegate_traces WHERE queue_name IN (%s, %s)"
+    wait_until(lambda: sql.rows("SHOW TABLES LIKE 'queuegate_traces'"), what="the table of histories")
     wait_until(lambda: sql.value(written, name, f"{name}_group_g") == 3, what="it to be written")
     assert history(sql, t, 1)[-1] == "nacked: ' OR 1 = 1 -- \U0001f600"
     assert sql.column("SELECT event FROM queuegate.traces WHERE topic = %s ORDER BY at, event", name)[:2] == [
