@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-long test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-long test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate planted clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -144,6 +144,9 @@ differential: $(STAMP) mariadb ## generated SQL on the embedded backend and on M
 SEEDS ?= 10000
 simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its claims checked (SEEDS=1000 FIRST=7 KIND=topics)
 	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(KIND),--kind $(KIND))
+
+planted: $(STAMP) mariadb ## defects of docs/defects.md planted again: a test of their row, of those in make test, has to find each (DEFECTS="D16 P1")
+	$(BIN)/python tests/planted/planted_run.py $(DEFECTS)
 
 clean: ## remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .superset build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
