@@ -17,7 +17,6 @@ from embedded.compile.changes.insert import compile_insert
 from embedded.compile.changes.update_delete import compile_delete, compile_update
 from embedded.compile.compilation import Compilation, ValueNeeded
 from embedded.compile.errors import unsupported
-from embedded.compile.expressions.calls import known
 from embedded.compile.functions import registry
 from embedded.compile.plan import Compiled, Insert, Modify, Query
 from embedded.compile.queries.select import compile_select
@@ -25,7 +24,6 @@ from embedded.compile.schema import Schema
 from embedded.compile.text.literal_lifting import LexicalModes, Lifted, slot_kinds
 from embedded.compile.text.modes import Modes
 from embedded.compile.text.parse import parse
-from embedded.compile.text.pipes import with_concat_operator
 
 _FUNCTIONS = registry  # imported so that every function is known by what it makes
 Plan = Query | Insert | Modify
@@ -167,7 +165,7 @@ def compile_statement(
 def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, budget: CompileBudget) -> Compiled:
     verb = first_word(shape)
     compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), budget=budget)
-    parsed = parse(with_concat_operator(shape, modes), values, known(), verb)
+    parsed = parse(shape, values, verb, pipes_as_concat=modes.pipes_as_concat)
     plan: Plan
     match verb:
         case "INSERT" | "REPLACE":

@@ -23,7 +23,7 @@ from embedded.compile.queries.stream_condition import compile_condition
 from embedded.compile.schema import DATABASE
 from embedded.compile.statement import first_word, is_planned, query_columns
 from embedded.compile.text.literal_lifting import LexicalModes, Lifted, lift, slot_kinds, syntax_error
-from embedded.compile.text.pipes import check_modes
+from embedded.compile.text.modes import check_modes
 from embedded.compile.text.rows import split_rows
 from embedded.compile.text.tokens import Tokens
 from embedded.database.connection import SqliteConnection

@@ -114,7 +114,7 @@ def default_value(x: Expressions, table: Table, column: Column, assigned: dict[s
     assert default.text is not None
     lifted = lift(default.text)
     first = x.compilation.extend(lifted.kinds, lifted.values)
-    tree = parse_expression(lifted.shape, lifted.values, x.queries.known_functions, first)
+    tree = parse_expression(lifted.shape, lifted.values, first)
     scope = DefaultScope(x, table, column, assigned)
     return x.compile(tree, scope)
 

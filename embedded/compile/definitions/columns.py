@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from embedded.compile.definitions.types import check_collation, read_type
 from embedded.compile.errors import SqlError, unsupported
-from embedded.compile.expressions.calls import known
 from embedded.compile.schema import Check, Column, Default, ForeignKey, Index, IndexPart
 from embedded.compile.text.literal_lifting import literal_text
 from embedded.compile.text.parse import mysql_text, parse_expression
@@ -79,7 +78,7 @@ class DefinitionReader:
         return self.text_of(shape, first)
 
     def text_of(self, shape: str, first: int) -> str:
-        tree = parse_expression(shape, self.tokens.values, known(), first)
+        tree = parse_expression(shape, self.tokens.values, first)
         return mysql_text(tree, self.tokens.values)
 
     def default(self, sql_type: SqlType, name: str) -> Default | None:

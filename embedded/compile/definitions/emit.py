@@ -13,7 +13,6 @@ from sqlglot import exp
 from embedded.compile.changes.update_delete import row_id
 from embedded.compile.compilation import Compilation, key_part, quote, sql_literal
 from embedded.compile.errors import SqlError, unknown_column
-from embedded.compile.expressions.calls import known
 from embedded.compile.expressions.scope import Scope, Source
 from embedded.compile.expressions.typed import Typed
 from embedded.compile.queries.query import Queries
@@ -160,22 +159,15 @@ def _check(table: Table, check: Check) -> str:
 def _column_names(default: Default) -> list[str]:
     """The columns that a default expression names."""
     lifted = lift(str(default.text))
-    tree = parse_expression(lifted.shape, lifted.values, known())
-    calls = {
-        id(argument) for call in tree.find_all(exp.Anonymous) for argument in call.expressions[:1] if _takes_unit(call)
-    }
-    return [column.name for column in tree.find_all(exp.Column) if id(column) not in calls]
-
-
-def _takes_unit(call: exp.Anonymous) -> bool:
-    return str(call.this).lower().endswith(("timestampdiff", "timestampadd"))
+    tree = parse_expression(lifted.shape, lifted.values)
+    return [column.name for column in tree.find_all(exp.Column)]
 
 
 def _expression(table: Table, text: str, qualifier: str = "") -> Typed:
     """An expression of the table's definition, in SQLite's own functions only."""
     lifted = lift(text)
     compilation = Compilation(Schema(), Modes(), list(lifted.kinds), list(lifted.values), inline=True)
-    tree = parse_expression(lifted.shape, lifted.values, known())
+    tree = parse_expression(lifted.shape, lifted.values)
     scope = Scope(sources=[_source(table, qualifier)])
     scope.clause = "generated column function"
     value = Queries(compilation).expressions.compile(tree, scope)

@@ -49,7 +49,7 @@ def _distinct(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
 @handles(exp.Count, parts="this expressions")
 def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     distinct, arguments = _distinct(node)
-    if isinstance(arguments[0], exp.Star):
+    if isinstance(node.this, exp.Star) and not node.expressions:
         return Typed("COUNT(*)", BIGINT, nullable=False, aggregate=True)
     values = [x.compile(argument, scope) for argument in arguments]
     if len(values) == 1:

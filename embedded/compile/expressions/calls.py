@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 from sqlglot import exp
 
@@ -25,7 +24,6 @@ from embedded.compile.expressions.typed import (
 )
 from embedded.compile.functions.numbers import signed
 from embedded.compile.text.literal_lifting import slot_of
-from embedded.compile.text.parse import PREFIX
 from embedded.compile.values.types import (
     BIGINT,
     BITS,
@@ -50,13 +48,6 @@ from embedded.compile.values.types import (
 
 _MODULES = (dates, functions_json, functions_number, functions_text)  # imported for the functions they define
 _WITH_UNIT = {"timestampdiff": dates.timestamp_difference, "timestampadd": dates.timestamp_add}
-SPECIAL = frozenset(("date_add", "date_sub", *_WITH_UNIT))
-
-
-@cache
-def known() -> frozenset[str]:
-    """Names that the parser must leave as plain calls: all functions but those with a syntax of their own."""
-    return frozenset(FUNCTIONS) | SPECIAL
 
 
 @handles(exp.Anonymous, parts="this expressions")
@@ -72,8 +63,8 @@ def _anonymous(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         return _inserted(x, arguments, scope)
     if any(isinstance(argument, exp.Distinct) for argument in arguments):
         raise unsupported(f"DISTINCT in {name.upper()}()")
-    if name not in FUNCTIONS and not str(node.this).lower().startswith(PREFIX):
-        raise SqlError(1305, f"FUNCTION main.{node.this} does not exist")
+    if name not in FUNCTIONS:
+        raise SqlError(1305, f"FUNCTION main.{node.name} does not exist")
     if name in ("adddate", "subdate") and len(arguments) == 2 and isinstance(arguments[1], exp.Interval):
         return _shift(x, "date_add" if name == "adddate" else "date_sub", arguments, scope)
     return call(x, name, [x.compile(argument, scope) for argument in arguments])
@@ -255,11 +246,6 @@ _CASTS = {
 }
 
 
-@handles(exp.TsOrDsToDate, parts="this")
-def _ts_to_date(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return call(x, "date", [x.compile(node.this, scope)])
-
-
 @handles(exp.Collate, parts="this expression")
 def _collate(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
@@ -307,11 +293,11 @@ def _chr(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     return value if not node.args.get("charset") else Typed(f"CAST({value.sql} AS TEXT)", varchar(255))
 
 
-@handles(exp.Distance, parts="this expression")
+@handles(exp.DPipe, parts="this expression")
 def _joined(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    """|| with PIPES_AS_CONCAT: see pipes."""
+    """|| with PIPES_AS_CONCAT: see the dialect."""
     sides = (node.this, node.args["expression"])
-    if any(isinstance(side, (exp.Mul, exp.Div, exp.Mod, exp.IntDiv)) for side in sides):
+    if any(isinstance(side, (exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.BitwiseXor)) for side in sides):
         raise unsupported("|| after * or / with PIPES_AS_CONCAT", "put it in parentheses")
     return call(x, "concat", [x.compile(side, scope) for side in sides])
 

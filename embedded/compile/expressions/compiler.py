@@ -19,7 +19,6 @@ from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.subqueries import Subqueries
 from embedded.compile.expressions.typed import NULL, Typed, slot_value, to_number, truth
 from embedded.compile.text.literal_lifting import slot_of
-from embedded.compile.text.parse import PREFIX
 from embedded.compile.values.types import BOOLEAN, DOUBLE, NUMERIC, Kind
 
 Handler = Callable[["Expressions", exp.Expression, Scope], Typed]
@@ -134,6 +133,5 @@ def _assignment(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 
 def call_name(node: exp.Expression) -> str:
-    """The name of a function call, without our prefix."""
-    name = str(node.this).lower()
-    return name.removeprefix(PREFIX)
+    """The name of a function call."""
+    return str(node.this).lower()

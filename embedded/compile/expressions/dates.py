@@ -11,11 +11,11 @@ import re
 from sqlglot import exp
 
 from embedded.compile.errors import SqlError, unsupported
-from embedded.compile.expressions.compiler import Expressions, handles
+from embedded.compile.expressions.compiler import Expressions, call_name
 from embedded.compile.expressions.functions import define, simple
 from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.typed import NULL, Typed, slot_value, to_number, to_text
-from embedded.compile.text.keywords import keywords
+from embedded.compile.text.keywords import INTERVAL_UNITS
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.values.types import (
     BIGINT,
@@ -32,22 +32,15 @@ from embedded.compile.values.types import (
 EPOCH_MICROSECONDS = "(CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)*1000)"
 """TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) as SQLite alone computes it."""
 
-_UNITS = keywords(
-    "MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR SECOND_MICROSECOND MINUTE_MICROSECOND "
-    "MINUTE_SECOND HOUR_MICROSECOND HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR "
-    "YEAR_MONTH"
-)
 _MOMENTS = frozenset((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME))
 _DAY_UNITS = frozenset(("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "YEAR_MONTH"))
 _EPOCH = re.compile(r"1970-0?1-0?1(?:[ T]0?0:0?0(?::0?0(?:\.0*)?)?)?")
 
 
 def unit_name(text: str) -> str:
-    """A unit's name in capitals, without the plural that sqlglot may add."""
+    """A unit's name in capitals."""
     unit = text.upper()
-    if unit not in _UNITS and unit.removesuffix("S") in _UNITS:
-        return unit.removesuffix("S")
-    if unit not in _UNITS:
+    if unit not in INTERVAL_UNITS:
         raise SqlError(1064, f"You have an error in your SQL syntax near '{text}'")
     return unit
 
@@ -107,45 +100,9 @@ def _date_add(subtract: bool) -> None:
     define("adddate" if not subtract else "subdate", 2, 2, build)
 
 
-@handles(exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp, parts="this")
-def _current_timestamp(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return moment(x, "now", _decimals(x, node.args.get("this")))
-
-
-@handles(exp.CurrentDate)
-def _current_date(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return Typed(x.compilation.dynamic("today"), DATE, nullable=False)
-
-
-@handles(exp.CurrentTime, parts="this")
-def _current_time(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    decimals = _decimals(x, node.args.get("this"))
-    return Typed(x.compilation.dynamic("time", decimals), time_type(decimals), nullable=False)
-
-
-@handles(exp.UtcTimestamp, parts="this")
-def _utc_timestamp(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return moment(x, "utc", _decimals(x, node.args.get("this")))
-
-
-@handles(exp.UtcDate)
-def _utc_date(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return Typed(x.compilation.dynamic("utc_today"), DATE, nullable=False)
-
-
-@handles(exp.CurrentUser)
-def _current_user(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return Typed(x.compilation.dynamic("current_user"), varchar(288), nullable=False)
-
-
 def moment(x: Expressions, name: str, decimals: int) -> Typed:
     """The current time, of the session or in UTC."""
     return Typed(x.compilation.dynamic(name, decimals), datetime_type(decimals), nullable=False)
-
-
-def _decimals(x: Expressions, node: exp.Expression | None) -> int:
-    slot = slot_of(node.name) if node is not None else None
-    return 0 if slot is None else _checked(x.compilation.pin(slot))
 
 
 def _checked(decimals: object) -> int:
@@ -190,8 +147,7 @@ def _is_epoch(x: Expressions, node: exp.Expression) -> bool:
 
 
 def _is_utc_now(node: exp.Expression) -> bool:
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    return isinstance(node, exp.UtcTimestamp) or name.endswith("__utc_timestamp")
+    return isinstance(node, exp.Anonymous) and call_name(node) == "utc_timestamp"
 
 
 def timestamp_add(x: Expressions, unit: str, nodes: list[exp.Expression], scope: Scope) -> Typed:

@@ -161,10 +161,6 @@ def _rand(x: Expressions, values: list[Typed]) -> Typed:
     return Typed(x.compilation.function("qg_rand()"), DOUBLE, nullable=False)
 
 
-def _interval(x: Expressions, values: list[Typed]) -> Typed:
-    raise unsupported("INTERVAL()", "use CASE")
-
-
 def _default(x: Expressions, values: list[Typed]) -> Typed:
     raise unsupported("DEFAULT(column)", "write the default's value")
 

@@ -112,9 +112,7 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(right, exp.Interval) and right.args.get("unit") is not None:
         return add_interval(x, x.compile(left, scope), right, scope, subtract=isinstance(node, exp.Sub))
     if isinstance(left, exp.Interval):
-        # sqlglot takes the literal after INTERVAL ... + for another interval.
-        moment = right.this if isinstance(right, exp.Interval) else right
-        return add_interval(x, x.compile(moment, scope), left, scope, subtract=False)
+        return add_interval(x, x.compile(right, scope), left, scope, subtract=False)
     return _arithmetic(x, "+" if isinstance(node, exp.Add) else "-", node, scope)
 
 

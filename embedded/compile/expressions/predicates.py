@@ -165,7 +165,7 @@ def _refuse_mixed(left: Sequence[Typed], right: Sequence[Typed]) -> None:
             raise unsupported("IN with rows of different types", "add a CAST")
 
 
-@handles(exp.Between, parts="this low high symmetric")
+@handles(exp.Between, parts="this low high")
 def _between(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
     low, high = x.compile(node.args["low"], scope), x.compile(node.args["high"], scope)

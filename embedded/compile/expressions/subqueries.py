@@ -30,11 +30,6 @@ class Subqueries(Protocol):
 
     recursive: bool
 
-    @property
-    def known_functions(self) -> frozenset[str]:
-        """Names that the parser must leave as plain calls."""
-        ...
-
     def query(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText] = ()) -> Selected:
         """Any query expression."""
         ...

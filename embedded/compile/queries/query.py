@@ -55,11 +55,6 @@ class Queries:
         self.expressions = Expressions(self.compilation, self)
         self.sources = Sources(self.compilation, self.expressions, self)
 
-    @property
-    def known_functions(self) -> frozenset[str]:
-        """Names that the parser must leave as plain calls."""
-        return calls.known()
-
     def subquery(self, node: exp.Expression, scope: Scope | None) -> Selected:
         """A query inside another, which may refer to the outer one's columns."""
         while isinstance(node, (exp.Subquery, exp.Paren)) and not node.args.get("alias"):
@@ -269,9 +264,12 @@ class Queries:
         """LIMIT and OFFSET."""
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None:
+            if offset is not None:
+                raise syntax_error("OFFSET")
             return ""
         if not isinstance(limit, exp.Limit):
             raise unsupported("FETCH", "use LIMIT")
+        refuse_parts(limit, frozenset(("expression", "offset")))
         empty = Scope()
         text = f" LIMIT {limit_value(self.expressions, self.expressions.compile(limit.args['expression'], empty))}"
         inner = limit.args.get("offset") or (offset.args["expression"] if offset is not None else None)

@@ -176,7 +176,7 @@ class Sources:
         assert table.view is not None
         lifted = lift(table.view)
         first = self.compilation.extend(lifted.kinds, lifted.values)
-        tree = parse(lifted.shape, lifted.values, self.queries.known_functions, "SELECT", first).tree
+        tree = parse(lifted.shape, lifted.values, "SELECT", first).tree
         self._views.append(table.name)
         outer, self._common = self._common, []
         try:

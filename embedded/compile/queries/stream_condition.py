@@ -10,14 +10,12 @@ from dataclasses import replace
 from embedded.compile.budget import check_tokens
 from embedded.compile.compilation import Compilation
 from embedded.compile.errors import unknown_table, unsupported
-from embedded.compile.expressions.calls import known
 from embedded.compile.expressions.scope import Scope, table_source
 from embedded.compile.queries.query import Queries
 from embedded.compile.schema import Schema
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
 from embedded.compile.text.parse import parse_expression
-from embedded.compile.text.pipes import with_concat_operator
 
 
 def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -> str:
@@ -34,7 +32,7 @@ def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -
     plain = replace(modes, ansi_quotes=False, no_backslash_escapes=False)
     compilation = Compilation(schema, plain, list(lifted.kinds), list(lifted.values))
     try:
-        tree = parse_expression(with_concat_operator(lifted.shape, modes), lifted.values, known())
+        tree = parse_expression(lifted.shape, lifted.values, pipes_as_concat=modes.pipes_as_concat)
         scope = Scope(sources=[table_source(table, "", modes.utc)])
         text = Queries(compilation).expressions.condition(tree, scope, "where clause")
     except RecursionError:

@@ -16,7 +16,6 @@ from sqlglot import exp
 from embedded.compile.errors import unsupported
 from embedded.compile.text.keywords import keywords
 from embedded.compile.text.literal_lifting import slot_notes, slot_of
-from embedded.compile.text.parse import PREFIX
 from rewriter.errors import UnsupportedSql
 
 _MAX_NODES = 20_000  # of the select list with values in the place of variables: each may hold the one before it twice
@@ -74,7 +73,7 @@ class _Resolver:
         if set(names) != self.assigned:
             raise _refusal("in only one branch")
         for name in names:
-            items.append(exp.alias_(self._read(name, values), f"{PREFIX}{name}", quoted=True))
+            items.append(exp.alias_(self._read(name, values), f"qg__{name}", quoted=True))
         tree.set("expressions", items)
         return Assigned(names)
 
@@ -198,5 +197,5 @@ def _case(
 def _word(node: exp.Expr) -> str:
     """The name of a function that is called."""
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower().removeprefix(PREFIX).upper()
+        return str(node.this).upper()
     return node.sql_name() if isinstance(node, exp.Func) else ""

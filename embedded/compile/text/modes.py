@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from embedded.compile.errors import unsupported
+
+_PIPES = re.compile(r"(`(?:[^`]|``)*`)|\|\|")
+_REAL = re.compile(r"`(?:[^`]|``)*`|\b(REAL)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +24,15 @@ class Modes:
     found_rows: bool = False
     database: str | None = "main"
     strict: bool = True
+
+
+def check_modes(shape: str, modes: Modes) -> None:
+    """What a definition stores is parsed again in sessions with other modes.
+
+    Raises:
+        UnsupportedSql: it contains `||` or REAL, to which this session's modes give another meaning.
+    """
+    if modes.pipes_as_concat and any(match[1] is None for match in _PIPES.finditer(shape)):
+        raise unsupported("|| in a definition with PIPES_AS_CONCAT", "use CONCAT() or OR")
+    if modes.real_as_float and any(match[1] is not None for match in _REAL.finditer(shape)):
+        raise unsupported("REAL with REAL_AS_FLOAT", "write FLOAT or DOUBLE")
