@@ -16,3 +16,31 @@ alter table o change status key int
 insert into o (`order`) values (1)
 select `order` from o
 drop table o
+create table w (a int, b varchar(20), filter int, text varchar(9), format int, number int)
+insert into w (a, b, filter, text, format, number) values (1, 'x', 2, 't', 3, 4)
+insert w (w.format, comment) values (5, 6)
+insert into w (format, number) values (5, 6)
+select a isnull, b notnull, number, filter, text, format from w
+select text 'x', number 'y', filter from w
+select char(65) 'x', date('2020-01-02 03:04:05') 'day', time '10:11:12'
+select w.a, c from w tablesample left join (select 2 as c) u on 1
+select tablesample.a, c from w tablesample left join (select 2 as c) u on a = c
+select qualify.a, c from w qualify left join (select 2 as c) u on a = c
+with year (a) as (select 1) select a from year
+select '2020-01-01' + interval isnull(null) day, date_add('2020-01-01', interval coalesce(null, 2) day)
+select interval 1 day + '2020-01-01', '2020-01-31' + interval 1 month - interval 2 hour
+select '2020-01-01' + interval 1 days
+select '2020-01-01' + interval 1 d
+select timestampdiff(days, '2020-01-01', '2020-01-03')
+select a::char from w
+select a == 1 from w
+select a from w limit 1 percent
+select a from w offset 1
+select a from w order by a nulls first
+select case when a 1 end from w
+select a, from w
+insert into w (a int) values (1)
+insert into w (a) values (1) on conflict do nothing
+select utc_date = utc_date(), current_user = current_user(), char_length(utc_timestamp), char_length(localtime)
+select binary(b), binary (b) 'x' from w
+drop table w
