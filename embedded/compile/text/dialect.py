@@ -7,7 +7,6 @@ own, and a word that MySQL does not reserve is a name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,18 +24,11 @@ _NOT_RESERVED = keywords(
 )
 """Words with a meaning of their own to the parser that may also be names."""
 
-_NOW = {
-    TokenType.CURRENT_DATE: "CURRENT_DATE",
-    TokenType.CURRENT_TIME: "CURRENT_TIME",
-    TokenType.CURRENT_TIMESTAMP: "CURRENT_TIMESTAMP",
-    TokenType.CURRENT_USER: "CURRENT_USER",
-    TokenType.LOCALTIME: "LOCALTIME",
-    TokenType.LOCALTIMESTAMP: "LOCALTIMESTAMP",
-    TokenType.UTC_DATE: "UTC_DATE",
-    TokenType.UTC_TIME: "UTC_TIME",
-    TokenType.UTC_TIMESTAMP: "UTC_TIMESTAMP",
-}
-"""Functions that may be called without parentheses."""
+_WITHOUT_PARENTHESES = (
+    *("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP"),
+    *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
+)
+"""Functions that may be called so."""
 
 _WITH_SYNTAX = keywords(
     "CAST CHAR CONVERT EXTRACT GROUP_CONCAT JSON_TABLE MATCH POSITION SUBSTR SUBSTRING TRIM WEIGHT_STRING"
@@ -54,18 +46,6 @@ def _is_read(word: str, token: TokenType) -> bool:
     )
 
 
-def _arrow(name: str, token: TokenType) -> Callable[[MySQLParser, Any, Any], Any]:
-    """column -> path, as the call of a function."""
-    otherwise: Any = MySQLParser.COLUMN_OPERATORS[token]
-
-    def build(parser: MySQLParser, this: Any, path: Any) -> Any:
-        if isinstance(this, exp.Column) and isinstance(path, exp.Literal) and path.is_string:
-            return parser.expression(exp.Anonymous(this=name, expressions=[this, path]))
-        return otherwise(parser, this, path)
-
-    return build
-
-
 class _Parser(MySQLParser):
     FUNCTIONS: ClassVar = {name: MySQLParser.FUNCTIONS[name] for name in ("COUNT", "SUM", "AVG", "MIN", "MAX")}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -75,7 +55,7 @@ class _Parser(MySQLParser):
         "TIMESTAMPDIFF": lambda self: self._parse_with_unit(),
     }
     FUNC_TOKENS: ClassVar = MySQLParser.FUNC_TOKENS | {TokenType.DEFAULT}
-    NO_PAREN_FUNCTIONS: ClassVar = {token: partial(exp.Anonymous, this=name) for token, name in _NOW.items()}
+    NO_PAREN_FUNCTIONS: ClassVar = {TokenType[name]: partial(exp.Anonymous, this=name) for name in _WITHOUT_PARENTHESES}
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         "ANY": lambda self: self._parse_any(),
         "CASE": lambda self: self._parse_case(),
@@ -83,10 +63,16 @@ class _Parser(MySQLParser):
     LAMBDAS: ClassVar[dict[TokenType, Any]] = {}
     COLUMN_OPERATORS: ClassVar = {
         TokenType.DOT: None,
-        TokenType.ARROW: _arrow("JSON_ARROW", TokenType.ARROW),
-        TokenType.DARROW: _arrow("JSON_UNQUOTE_ARROW", TokenType.DARROW),
+        TokenType.ARROW: lambda self, *sides: self._parse_arrow("JSON_ARROW", exp.JSONExtract, *sides),
+        TokenType.DARROW: lambda self, *sides: self._parse_arrow("JSON_UNQUOTE_ARROW", exp.JSONExtractScalar, *sides),
     }
     CAST_COLUMN_OPERATORS: ClassVar[set[TokenType]] = set()
+
+    def _parse_arrow(self, name: str, otherwise: type[exp.Func], this: exp.Expr, path: exp.Expr) -> exp.Expr:
+        """column -> path, as the call of a function; MySQL has nothing else there."""
+        if isinstance(this, exp.Column) and isinstance(path, exp.Literal) and path.is_string:
+            return self.expression(exp.Anonymous(this=name, expressions=[this, path]))
+        return self.expression(otherwise(this=this, expression=path))
 
     def _parse_row_constructor(self) -> exp.Expr:
         parts = self._parse_csv(self._parse_assignment)
@@ -191,9 +177,7 @@ class EmbeddedMySQL(MySQL):
     class Tokenizer(MySQL.Tokenizer):
         KEYWORDS: ClassVar = {
             **{word: token for word, token in MySQL.Tokenizer.KEYWORDS.items() if _is_read(word, token)},
-            "UTC_DATE": TokenType.UTC_DATE,
-            "UTC_TIME": TokenType.UTC_TIME,
-            "UTC_TIMESTAMP": TokenType.UTC_TIMESTAMP,
+            **{name: TokenType[name] for name in _WITHOUT_PARENTHESES},
         }
         COMMANDS: ClassVar[set[TokenType]] = set()
 
