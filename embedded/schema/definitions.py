@@ -38,7 +38,7 @@ from embedded.compile.errors import SqlError, unknown_table, unsupported
 from embedded.compile.functions.context import CallContext
 from embedded.compile.plan import Insert, Query
 from embedded.compile.queries.sources import table_name
-from embedded.compile.schema import DATABASE, Column, Schema, Table
+from embedded.compile.schema import DATABASE, Column, Schema, Table, to_json
 from embedded.compile.statement import compile_statement
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
@@ -46,7 +46,6 @@ from embedded.compile.values.types import Kind, collation_name, meta, text_type,
 from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteFault
 from embedded.schema.alter_table import Rebuild, set_next_number
-from embedded.schema.dictionary import delete_definition, store_definition
 from engine.model.queue import QUEUE_MARK
 from engine.store.statements.sqlite import unfit_id
 
@@ -379,3 +378,28 @@ def _copied(source: Table, target: Table) -> Table:
 def _no_variables(plan: Query) -> None:
     if plan.assigned:
         raise unsupported("assigning variables in the query of a definition", "use SET")
+
+
+def store_definition(connection: SqliteConnection, table: Table, old_name: str | None = None) -> None:
+    """Write a table's definition, in place of the one under its old name."""
+    delete_definition(connection, old_name or table.name)
+    delete_definition(connection, table.name)
+    kind = "table" if table.view is None else "view"
+    connection.execute(
+        "INSERT INTO queuegate_meta_tables (name, comment, kind, definition) VALUES (?, ?, ?, ?)",
+        (table.name, table.comment, kind, to_json(table)),
+    ).close()
+    for ordinal, column in enumerate(table.columns, 1):
+        described = meta(column.type, column.name, table.flags(column))
+        values = (described.type, described.charset, described.length, described.flags, described.decimals)
+        connection.execute(
+            "INSERT INTO queuegate_meta_columns (table_name, ordinal, name, type, charset, length, flags, decimals)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (table.name, ordinal, column.name, *values),
+        ).close()
+
+
+def delete_definition(connection: SqliteConnection, name: str) -> None:
+    """Remove a table's definition."""
+    connection.execute("DELETE FROM queuegate_meta_tables WHERE name = ?", (name,)).close()
+    connection.execute("DELETE FROM queuegate_meta_columns WHERE table_name = ?", (name,)).close()
