@@ -118,6 +118,7 @@ def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_ne
     """Serve with several processes."""
     from console.process import console_of
     from proxy.cluster.supervisor import Supervisor
+    from proxy.listen.listener import WorkerSlot
     from queuegate import app
 
     sockets, admin = app.listening(config, handed)
@@ -130,17 +131,15 @@ def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_ne
         if console is not None:
             console.serve(address)
 
+    tallies = app.tallies(config)
+    private = [] if console is None else [console.counters]
     supervisor = Supervisor(
-        config.workers,
-        sockets,
-        app.tallies(config),
-        work=lambda place: guarded(lambda: _work(config, place)),
-        ready=ready,
-        stopping=notifier.stopping,
-        beat=notifier.beat,
-        beat_seconds=notifier.beat_seconds,
+        tallies,
+        WorkerSlot(sockets, tallies.of(0), admin=[*admin, *private]),
+        lambda slot: guarded(lambda: _work(config, slot)),
+        ready,
+        notifier,
         grace_seconds=config.shutdown_grace,
-        admin=admin if console is None else [*admin, console.counters],
         side_process=console,
     )
     try:

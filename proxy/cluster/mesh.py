@@ -1,11 +1,10 @@
-"""Mesh: this process's links to the other proxies of its database, over TCP, and the messages on them.
+"""Mesh: this process's links to the other proxies of its database, over TCP.
 
 They find each other in the table `queuegate_proxies` (engine.store.proxy_directory). The later one dials, so there is
-one link between two processes, and a newcomer is linked at once. Workers of one proxy have their bus, and no links
-among them.
+one link between two processes, and a newcomer is linked at once. Workers of one proxy are linked otherwise
+(proxy.cluster.worker_links).
 
-No message has to arrive. When a link begins or ends messages may be lost, so both ends then poll everything once; where
-there is no link, or no table, the safety scans find what is committed elsewhere, as without a mesh.
+Where there is no link, or no table, the safety scans find what is committed elsewhere, as without a mesh.
 """
 
 from __future__ import annotations
@@ -14,20 +13,16 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from engine.model.backoff import DoublingDelay
-from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.service import Service
 from engine.shared_future import wait_shared
 from engine.store.proxy_directory import BEAT_SECONDS, ProxyDirectory, ProxyEntry
-from proxy.cluster.messages import Frame, MessageKind, report_of
-from proxy.cluster.outbox import CommitBatcher
-from proxy.cluster.peer_link import LOGIN_SECONDS, PeerLink
-from proxy.cluster.questions import Answer, Item, Questions, answer
+from proxy.cluster.peer_handshake import HANDSHAKE_SECONDS, PeerHandshake
+from proxy.cluster.peer_links import PeerEvents, PeerLinks
+from proxy.cluster.questions import Item
 from proxy.listen.admission import source_of
 from proxy.listen.bounded_connections import BoundedConnections
 from proxy.listen.listener import bind
@@ -60,46 +55,30 @@ class MeshAddress:
     shared: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerEvents:
-    """The handlers of received messages."""
-
-    commits: Callable[[CommitReport], None]
-    lost: Callable[[], None]
-    kill: Callable[[int, bool], None]
-    answer: Answer
-
-
 class Mesh(Service):
     """See the module."""
 
     def __init__(self, directory: ProxyDirectory, address: MeshAddress, events: PeerEvents) -> None:
         super().__init__("mesh", log)
-        self._directory, self._address, self._events = directory, address, events
+        self.links = PeerLinks("another proxy", "other proxies", events, logging.INFO, ANSWERS_MAX)
+        self._directory, self._address = directory, address
         self._loop = asyncio.get_running_loop()
         self._me: ProxyEntry | None = None
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self._entries: dict[int, ProxyEntry] = {}
-        self._live_numbers: frozenset[int] = (
-            frozenset()
-        )  # those that had renewed their rows when the table was last read
-        self._links: dict[int, PeerLink] = {}
-        self._unauthenticated: BoundedConnections[PeerLink] = BoundedConnections(
+        self._live_numbers: frozenset[int] = frozenset()
+        """Those that had renewed their rows when the table was last read."""
+        self._unauthenticated: BoundedConnections[PeerHandshake] = BoundedConnections(
             UNAUTHENTICATED_MAX, OF_ADDRESS_MAX, self._rank
         )
         self._dialing: dict[int, asyncio.Task[None]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
         self._read_at = float("-inf")
         self._failing = False
-        self._commit_batcher = CommitBatcher(self._broadcast)
-        self._questions = Questions("other proxies")
 
     def __repr__(self) -> str:
-        return f"<Mesh {self._me and self._me.number} links={sorted(self._links)} dialing={sorted(self._dialing)}>"
-
-    # --- sending
+        return f"<Mesh {self._me and self._me.number} {self.links} dialing={sorted(self._dialing)}>"
 
     @property
     def leads(self) -> bool:
@@ -107,51 +86,23 @@ class Mesh(Service):
         linked but cannot reach the database would do nothing."""
         me = self._me
         return me is None or not any(
-            link.number < me.number and link.number in self._live_numbers
-            for link in self._members()
-            if link.worker == 0
+            number < me.number and number in self._live_numbers
+            for number, link in self.links.by_number.items()
+            if link.peer.worker == 0
         )
 
     @property
-    def others(self) -> int:
-        """How many processes of other proxies there are, linked or not."""
-        return len(self._entries.keys() | self._links.keys())
-
-    def committed(self, report: CommitReport) -> None:
-        """Report to the others."""
-        if self._links:
-            self._commit_batcher.add(report)
-
-    def kill(self, connection_id: int, query_only: bool) -> None:
-        """The peer that has that connection of the same server ends it, or its statement."""
-        for number in self._same_server_peers():
-            self._links[number].send(MessageKind.KILL, [connection_id, query_only])
+    def others(self) -> frozenset[int]:
+        """The processes of other proxies that there are, linked or not."""
+        return frozenset(self._entries.keys() | self.links.by_number.keys())
 
     async def query(self, question: str, value: object = None, *, same_server: bool = False) -> list[Item]:
-        """What the others answer, or those at the same server. Those that do not answer in time are left out."""
-        members: Collection[int] = self._same_server_peers() if same_server else tuple(self._links)
-
-        def send(body: object) -> None:
-            for number in members:
-                self._links[number].send(MessageKind.ASK, body)
-
-        return await self._questions.query(question, value, members, send)
-
-    def _broadcast(self, kind: MessageKind, body: object) -> None:
-        for link in self._links.values():
-            link.send(kind, body)
-
-    def _members(self) -> Iterator[ProxyEntry]:
-        return (link.peer for link in self._links.values() if link.peer is not None)
-
-    def _same_server_peers(self) -> tuple[int, ...]:
-        """Those for whom a connection's id means the same connection."""
-        me = self._me
-        return tuple(peer.number for peer in self._members() if me is not None and peer.server == me.server)
-
-    # --- receiving (peer_link.Owner)
+        """What all that are linked answer, or those at the same server."""
+        members = self.links.at_same_server() if same_server else tuple(self.links.by_number)
+        return await self.links.query(question, value, members)
 
     async def entry_of(self, number: int) -> ProxyEntry | None:
+        """See PeerHandshake."""
         # One look for all that ask: numbers that no one has must not keep one waiting that someone has. A look that
         # had begun may have been too early.
         began = False
@@ -171,59 +122,6 @@ class Mesh(Service):
             if not isinstance(error, BackendUnavailable):
                 log.warning("the table of proxies cannot be read: %s", error)
 
-    def linked(self, link: PeerLink) -> bool:
-        assert link.peer is not None
-        self._unauthenticated.discard(link)
-        if self._stopping.is_set():
-            return False
-        earlier = self._links.get(link.peer.number)
-        self._links[link.peer.number] = link
-        if earlier is not None:
-            earlier.abort()
-        log.info("linked to another proxy", extra={"peer": link.peer.address, "number": link.peer.number})
-        self._events.lost()
-        return True
-
-    def unlinked(self, link: PeerLink) -> None:
-        assert link.peer is not None
-        if self._links.get(link.peer.number) is not link:
-            return
-        del self._links[link.peer.number]
-        self._questions.on_members_left((link.peer.number,))
-        if not self._stopping.is_set():
-            log.info("link to another proxy is gone", extra={"peer": link.peer.address, "number": link.peer.number})
-            self._events.lost()
-
-    def on_frame(self, link: PeerLink, frame: Frame) -> None:
-        assert link.peer is not None
-        match frame.kind:
-            case MessageKind.COMMITS:
-                self._events.commits(report_of(frame.body))
-            case MessageKind.LOST:
-                self._events.lost()
-            case MessageKind.KILL:
-                connection_id, query_only = frame.body
-                if link.peer.number in self._same_server_peers():
-                    self._events.kill(int(connection_id), bool(query_only))
-            case MessageKind.ASK:
-                self._answer(link, *frame.body)
-            case MessageKind.ANSWER:
-                number, items, more = frame.body
-                self._questions.on_answer(link.peer.number, number, list(items), bool(more))
-            case _:
-                pass  # PING, and kinds of a later version
-
-    def _answer(self, link: PeerLink, number: int, question: str, value: Any) -> None:
-        if len(self._answering) >= ANSWERS_MAX:
-            return
-
-        def reply(body: object) -> None:
-            link.send(MessageKind.ANSWER, body)
-
-        task = self._loop.create_task(answer(reply, self._events.answer, number, question, value))
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
     # --- membership
 
     async def open(self) -> None:
@@ -237,19 +135,11 @@ class Mesh(Service):
         await super().close(grace_seconds=grace_seconds)
         self._stop_listening()
         reading = () if self._reading is None else (self._reading,)
-        for task in (*self._dialing.values(), *self._answering, *reading):
+        for task in (*self._dialing.values(), *reading):
             task.cancel()
-        self._commit_batcher.close()
-        self._questions.close()
         for unauthenticated in self._unauthenticated:
             unauthenticated.abort()
-        links = list(self._links.values())
-        for link in links:
-            link.close()
-        if links:
-            await asyncio.wait([link.ended for link in links], timeout=grace_seconds)
-        for link in links:
-            link.abort()
+        await self.links.close(grace_seconds)
         await self._leave(grace_seconds)
 
     def _stop_listening(self) -> None:
@@ -285,7 +175,7 @@ class Mesh(Service):
             log.debug("listening for other proxies", extra={"at": self._me.address, "number": self._me.number})
         self._me, others = await self._directory.beat(self._me)
         self._update_peers(others)
-        for address in await self._directory.fence(self._me, tuple(self._links)):
+        for address in await self._directory.fence(self._me, tuple(self.links.by_number)):
             log.warning("another proxy is not seen, its sessions at the database were ended", extra={"peer": address})
 
     def _entry(self) -> ProxyEntry:
@@ -299,22 +189,22 @@ class Mesh(Service):
 
     def _accept_link(self) -> asyncio.Protocol:
         assert self._me is not None
-        link = PeerLink(self, self._me, self._address.shared)
-        link.on_connected = self._on_link_connected
-        link.ended.add_done_callback(lambda _: self._unauthenticated.discard(link))
-        return link
+        handshake = PeerHandshake(self.links, self._me, self._address.shared, find=self.entry_of)
+        handshake.on_connected = self._on_connected
+        handshake.done.add_done_callback(lambda _: self._unauthenticated.discard(handshake))
+        return handshake
 
-    def _on_link_connected(self, link: PeerLink, host: str) -> None:
-        evicted = self._unauthenticated.add(link, source_of(host))
+    def _on_connected(self, handshake: PeerHandshake, host: str) -> None:
+        evicted = self._unauthenticated.add(handshake, source_of(host))
         if evicted is not None:
             self._unauthenticated.discard(evicted)
             evicted.abort()
 
-    def _rank(self, link: PeerLink) -> int:
-        """The order of eviction: links that have sent nothing, links with a number that is not in the table, others."""
-        if link.claims is None:
+    def _rank(self, handshake: PeerHandshake) -> int:
+        """The order of eviction: those that have sent nothing, those with a number that is not in the table, others."""
+        if handshake.claims is None:
             return 0
-        return 2 if link.claims in self._entries else 1
+        return 2 if handshake.claims in self._entries else 1
 
     def _failed(self, error: BackendError) -> None:
         if self._failing:
@@ -335,11 +225,11 @@ class Mesh(Service):
             return
         # An open link is a better sign of life than a renewed row: the database may be slow.
         self._live_numbers = frozenset(entry.number for entry in others)
-        linked = {number: entry for number, entry in self._entries.items() if number in self._links}
+        linked = {number: entry for number, entry in self._entries.items() if number in self.links.by_number}
         self._entries = linked | {entry.number: entry for entry in others if entry.proxy != me.proxy}
-        for number, link in self._links.items():
-            if link.peer is not None:
-                link.peer = replace(link.peer, server=self._entries[number].server)
+        self.links.server = me.server
+        for number, link in self.links.by_number.items():
+            link.peer = replace(link.peer, server=self._entries[number].server)
         for number in [number for number in self._dialing if number not in self._entries]:
             self._dialing.pop(number).cancel()
         for number in self._entries:
@@ -362,17 +252,18 @@ class Mesh(Service):
     async def _dial(self, entry: ProxyEntry) -> bool:
         """Link to it, until the link ends. Returns whether it was ever linked."""
         assert self._me is not None
-        me, host_port = self._me, entry.address.rpartition(":")
+        handshake = PeerHandshake(self.links, self._me, self._address.shared, peer=entry)
+        host, _, port = entry.address.rpartition(":")
         try:
-            async with asyncio.timeout(LOGIN_SECONDS):
-                _, link = await self._loop.create_connection(
-                    lambda: PeerLink(self, me, self._address.shared, entry), host_port[0].strip("[]"), int(host_port[2])
-                )
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await self._loop.create_connection(lambda: handshake, host.strip("[]"), int(port))
         except (OSError, TimeoutError, ValueError) as error:
             log.debug("another proxy cannot be reached: %s", error, extra={"peer": entry.address})
             return False
         try:
-            await asyncio.shield(link.ended)
+            link = await asyncio.shield(handshake.done)
+            if link is not None:
+                await asyncio.shield(link.ended)
         finally:
-            link.close()
-        return link.was_linked
+            handshake.close()
+        return link is not None

@@ -1,10 +1,8 @@
-"""The messages between workers and between proxies, as frames of bytes. Pure; proxy.cluster.bus and proxy.cluster.mesh
-send them.
+"""The messages between workers and between proxies, as frames of bytes. Pure; proxy.cluster.peer_link sends them.
 
-A frame is a header of 10 bytes (length of the body, version, kind, sender, target) and a body in JSON. A process
-that forwards frames reads only the header. A frame of another version is dropped, so old and new versions can run side
-by side. No message has to arrive: the engine's safety scan finds what a lost one would have reported, and LOST requests
-that scan.
+A frame is a header of 10 bytes (length of the body, version, kind, and four bytes that mean nothing any more) and a
+body in JSON. A frame of another version is dropped, so old and new versions can run side by side. No message has to
+arrive: the engine's safety scan finds what a lost one would have reported, and LOST requests that scan.
 
 Nothing in a message depends on the machine: queues go by database and table, messages by id, connections by the id that
 the database gave them, addresses as text. So the same frames can travel between machines.
@@ -26,20 +24,14 @@ VERSION = 1
 BODY_MAX_BYTES = 64 * 1024
 """Some thousand ids, or some hundred streams. More is sent in several messages, or less precisely."""
 
-BROADCAST = 0xFFFF
-SUPERVISOR = 0xFFFE
-
 _HEADER = struct.Struct("<IBBHH")
+_UNUSED = 0, 0xFFFF  # sender and target, when frames were still passed on
 _CONTENTS_MAX_BYTES = BODY_MAX_BYTES - 8192  # ids or items; the rest is for names and brackets
 
 
 class MessageKind(IntEnum):
-    """The kind of a message."""
+    """The kind of a message. 1 and 2 are of an earlier version."""
 
-    READY = 1
-    """To the supervisor: this worker accepts clients."""
-    MEMBERS = 2
-    """From the supervisor: these workers are there."""
     LOST = 3
     """Messages were lost: poll the table."""
     COMMITS = 4
@@ -58,29 +50,27 @@ class MessageKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message on its way. `data` is all of it, header included."""
+    """A message on its way."""
 
     kind: int
-    sender: int
-    target: int
-    data: bytes
+    text: bytes
 
     @property
     def body(self) -> Any:
         """The body's value. Raises ValueError where it is none."""
-        return json.loads(self.data[_HEADER.size :])
+        return json.loads(self.text)
 
 
 class FrameError(Exception):
     """The received bytes are no frame: the sender is defective."""
 
 
-def encode(kind: MessageKind, sender: int, target: int, body: object = None) -> bytes:
+def encode(kind: MessageKind, body: object = None) -> bytes:
     """A frame. Raises ValueError where the body is too large for one."""
     text = json.dumps(body, separators=(",", ":")).encode()
     if len(text) > BODY_MAX_BYTES:
         raise ValueError(f"a word of {len(text)} bytes")
-    return _HEADER.pack(len(text), VERSION, kind, sender, target) + text
+    return _HEADER.pack(len(text), VERSION, kind, *_UNUSED) + text
 
 
 class Framer:
@@ -96,13 +86,13 @@ class Framer:
         at = 0
         try:
             while len(buffer) - at >= _HEADER.size:
-                size, version, kind, sender, target = _HEADER.unpack_from(buffer, at)
+                size, version, kind, *_ = _HEADER.unpack_from(buffer, at)
                 if size > BODY_MAX_BYTES:
                     raise FrameError(f"a frame of {size} bytes")
                 end = at + _HEADER.size + size
                 if len(buffer) < end:
                     break
-                frame = Frame(kind, sender, target, bytes(buffer[at:end]))
+                frame = Frame(kind, bytes(buffer[at + _HEADER.size : end]))
                 at = end
                 if version == VERSION:
                     yield frame

@@ -23,6 +23,7 @@ Answer = Callable[[str, Any], Awaitable[Iterable[Item]]]
 
 @dataclass(eq=False, slots=True)
 class _Question:
+    body: object
     waiting: set[int]
     done: asyncio.Future[None]
     items: list[Item] = field(default_factory=list)
@@ -46,8 +47,9 @@ class Questions:
         if not members:
             return []
         number = next(self._numbers)
-        pending = self._open[number] = _Question(set(members), asyncio.get_running_loop().create_future())
-        send([number, question, value])
+        pending = _Question([number, question, value], set(members), asyncio.get_running_loop().create_future())
+        self._open[number] = pending
+        send(pending.body)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await pending.done
@@ -67,6 +69,10 @@ class Questions:
         if not more or len(question.items) > ANSWER_ITEMS_MAX:
             question.waiting.discard(sender)
             self._finish_if_complete(question)
+
+    def waiting_for(self, member: int) -> list[object]:
+        """The bodies of those that it has yet to answer."""
+        return [question.body for question in self._open.values() if member in question.waiting]
 
     def on_members_left(self, members: Collection[int]) -> None:
         """These are gone and will not answer."""

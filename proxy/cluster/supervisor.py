@@ -1,17 +1,18 @@
 """Supervisor: the parent of the workers. Starts them, restarts those that die, passes signals on, and ends last.
 
-It serves no client and opens no database. It was one process until the first worker was forked, and stays one thread,
-so that it can fork again at any time. Rules:
+It serves no client, opens no database, and sees no message between workers. It was one process until the first worker
+was forked, and stays one thread, so that it can fork again at any time. Rules:
 
-- the listening sockets are bound once, here, and inherited: a worker that dies takes no port and no waiting client
-  along;
+- the listening sockets, also those at which workers link to each other (proxy.cluster.worker_links), are bound once,
+  here, and inherited: a worker that dies takes no port and no waiting client along;
 - the first worker starts alone: what is wrong with the database or the configuration is reported once, and ends
   everything;
 - later a worker that dies is started again, at once and then ever more slowly (`BACKOFF_SECONDS_MAX`);
 - SIGTERM and SIGINT end the workers in order, SIGHUP is passed on as it is; a worker that exceeds the grace time is
   killed;
 - another child (`side_process`) is restarted, too, and the workers do not depend on it;
-- the workers end when the supervisor does, however it ends: they see the end of their connection to it.
+- the workers end when the supervisor does, however it ends: they see the end of their connection to it, on
+  which each has sent a byte when it was ready.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import secrets
 import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from proxy.cluster.hub import Hub
+from proxy.cluster.worker_links import listening
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
 from proxy.signals import ENDING
+from proxy.systemd import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class _Worker:
 
     number: int
     pid: int = 0
+    connection: socket.socket | None = None
     ready: bool = False
     started_at: float = 0.0
     deaths: int = field(default=0)
@@ -62,43 +64,33 @@ class _Worker:
 
 
 class Supervisor:
-    """See the module. `work` serves as one worker and returns its exit code; `ready` is called once all accept,
-    `stopping` when the end begins, `beat` every `beat_seconds`, if there are any, as long as this loop turns."""
+    """See the module. `work` serves as one worker and returns its exit code; a worker's slot is `slot`, with what is
+    its own. `ready` is called once all accept; `notifier` shows that this loop turns, and when the end begins."""
 
     def __init__(
         self,
-        workers: int,
-        sockets: Sequence[socket.socket],
         tallies: SharedCounts,
+        slot: WorkerSlot,
         work: Callable[[WorkerSlot], int],
         ready: Callable[[], None],
+        notifier: Notifier,
         *,
         grace_seconds: float,
-        admin: Sequence[socket.socket] = (),
-        stopping: Callable[[], None] = lambda: None,
-        beat: Callable[[], None] = lambda: None,
-        beat_seconds: float | None = None,
         side_process: SideProcess | None = None,
     ) -> None:
-        self._workers = [_Worker(number) for number in range(workers)]
-        self._sockets = tuple(sockets)
-        self._admin = tuple(admin)
+        self._workers = [_Worker(number) for number in range(slot.tally.workers)]
+        self._slot = replace(slot, links=listening(len(self._workers)))
         self._side_process = side_process
         self._tallies = tallies
         self._work = work
         self._announce = ready
-        self._on_stopping = stopping
-        self._beat = beat
-        self._beat_seconds = beat_seconds
+        self._notifier = notifier
         self._beat_at = 0.0
         self._grace_seconds = grace_seconds
-        self._proxy = secrets.token_hex(16)
         self._selector = selectors.DefaultSelector()
-        self._hub = Hub(self._selector, self._ready)
         self._wakeup, self._wakeup_end = socket.socketpair()
         self._serving = False
         self._exit_code = 0
-        self._side_process_due: float | None = None
         self._kill_at: float | None = None
 
     def run(self) -> int:
@@ -110,14 +102,12 @@ class Supervisor:
             while self._due() or any(worker.pid for worker in self._workers):
                 self._start_due()
                 self._beat_due()
-                self._side_process_due = (
-                    None if self._side_process is None or self._stopping else self._side_process.poll()
-                )
-                for key, events in self._selector.select(self._timeout()):
+                side_process_due = None if self._side_process is None or self._stopping else self._side_process.poll()
+                for key, _ in self._selector.select(self._timeout(side_process_due)):
                     if key.fileobj is self._wakeup:
                         self._signalled()
                     else:
-                        self._hub.handle(key.data, events)
+                        self._read_from(key.data)
                 self._kill_late()
         finally:
             signal.set_wakeup_fd(-1)
@@ -145,29 +135,31 @@ class Supervisor:
                 self._start(worker)
 
     def _start(self, worker: _Worker) -> None:
-        bus_socket = self._hub.add(worker.number)
+        connection, worker_end = socket.socketpair()
         tally = self._tallies.of(worker.number)
-        place = WorkerSlot(self._sockets, tally, worker.number, bus_socket, self._proxy, self._admin)
+        slot = replace(self._slot, tally=tally, worker=worker.number, supervisor=worker_end)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED_SIGNALS)
         try:
             worker.pid = os.fork()
             if worker.pid == 0:
-                self._be_worker(place)
+                connection.close()
+                self._be_worker(slot)
         except OSError as error:
+            connection.close()
             if not self._serving:
                 raise
-            self._hub.remove(worker.number)
             worker.start_at = time.monotonic() + BACKOFF_SECONDS_MAX
             log.error("worker cannot be started: %s", error.strerror, extra={"worker": worker.number})
             return
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED_SIGNALS)
-            bus_socket.close()
+            worker_end.close()
         worker.started_at, worker.start_at = time.monotonic(), None
-        self._hub.announce_members()
+        worker.connection = connection
+        self._selector.register(connection, selectors.EVENT_READ, worker)
 
-    def _be_worker(self, place: WorkerSlot) -> None:
+    def _be_worker(self, slot: WorkerSlot) -> None:
         """The rest of a worker's life. Never returns: nothing of the supervisor may run in here."""
         code = 1
         try:
@@ -177,23 +169,36 @@ class Supervisor:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED_SIGNALS)
             self._selector.close()
-            self._hub.forget()
             self._wakeup.close()
             self._wakeup_end.close()
-            code = self._work(place)
+            for worker in self._workers:
+                if worker.connection is not None:
+                    worker.connection.close()  # else that worker would not see our parent's death
+            slot.tally.set_process(os.getpid())
+            code = self._work(slot)
         except BaseException:
             log.exception("worker failed")
         finally:
             logging.shutdown()
             os._exit(code)
 
-    def _ready(self, number: int) -> None:
-        self._workers[number].ready = True
+    def _read_from(self, worker: _Worker) -> None:
+        """A worker is ready, or ends; then its exit status has the reason."""
+        if worker.connection is None or not worker.connection.recv(1):
+            self._disconnect(worker)
+            return
+        worker.ready = True
         if not self._serving and all(worker.ready for worker in self._workers):
             self._serving = True
             self._announce()
         elif self._serving:
-            log.info("worker is back", extra={"worker": number})
+            log.info("worker is back", extra={"worker": worker.number})
+
+    def _disconnect(self, worker: _Worker) -> None:
+        if worker.connection is not None:
+            self._selector.unregister(worker.connection)
+            worker.connection.close()
+            worker.connection = None
 
     # --- signals
 
@@ -216,10 +221,10 @@ class Supervisor:
                 self._stop(0)
 
     def _beat_due(self) -> None:
-        now = time.monotonic()
-        if self._beat_seconds is not None and now >= self._beat_at:
-            self._beat_at = now + self._beat_seconds
-            self._beat()
+        now, seconds = time.monotonic(), self._notifier.beat_seconds
+        if seconds is not None and now >= self._beat_at:
+            self._beat_at = now + seconds
+            self._notifier.beat()
 
     def _send(self, number: signal.Signals) -> None:
         for worker in self._workers:
@@ -231,10 +236,10 @@ class Supervisor:
         if self._stopping:
             return
         self._exit_code = exit_code
-        self._on_stopping()
+        self._notifier.stopping()
         self._kill_at = time.monotonic() + self._grace_seconds + KILL_SLACK_SECONDS
-        for listening in (*self._sockets, *self._admin):
-            listening.close()
+        for sock in (*self._slot.sockets, *self._slot.admin):
+            sock.close()
         if self._side_process is not None:
             self._side_process.request_stop()
         self._send(signal.SIGTERM)
@@ -259,7 +264,7 @@ class Supervisor:
     def _died(self, worker: _Worker, code: int) -> None:
         pid, worker.pid, worker.ready = worker.pid, 0, False
         self._tallies.clear(worker.number)
-        self._hub.remove(worker.number)
+        self._disconnect(worker)
         if self._stopping:
             if code not in (0, -signal.SIGTERM):  # a worker that has no handler yet ends by the signal itself
                 self._exit_code = 1
@@ -279,15 +284,13 @@ class Supervisor:
             "worker died (%s), its clients are cut off; starting another", how,
             extra={"worker": worker.number, "pid": pid, "in": f"{pause:.1f}s"},
         )  # fmt: skip
-        self._hub.announce_members()
-        self._hub.announce_lost()
 
-    def _timeout(self) -> float | None:
+    def _timeout(self, side_process_due: float | None) -> float | None:
         times = [worker.start_at for worker in self._due() if worker.start_at is not None]
         if self._kill_at is not None and self._kill_at != float("inf"):
             times.append(self._kill_at)
-        if self._beat_seconds is not None:
+        if self._notifier.beat_seconds is not None:
             times.append(self._beat_at)
-        if self._side_process_due is not None and not self._stopping:
-            times.append(time.monotonic() + self._side_process_due)
+        if side_process_due is not None:
+            times.append(time.monotonic() + side_process_due)
         return max(0.0, min(times) - time.monotonic()) if times else None

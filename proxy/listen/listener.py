@@ -36,12 +36,15 @@ _EXHAUSTED_SECONDS = 1.0  # as asyncio does: others may close something meanwhil
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """The role of a process: alone, or one of several workers with a connection to the others."""
+    """The role of a process: alone, or one of several workers that are linked to each other."""
 
     sockets: Sequence[socket.socket]
     tally: WorkerCounts
     worker: int = 0
-    bus_socket: socket.socket | None = None
+    links: Sequence[socket.socket] = ()
+    """Where each of the workers listens for the others."""
+    supervisor: socket.socket | None = None
+    """This worker's end of its connection to the supervisor: it writes a byte when it is ready, and never reads one."""
     proxy: str = field(default_factory=lambda: secrets.token_hex(16))
     """The same for all workers of one proxy, and for no one else."""
     admin: Sequence[socket.socket] = ()

@@ -29,6 +29,8 @@ class Count(IntEnum):
     """Clients that a limit refused since the proxy started."""
     DEATHS = 5
     """How often the worker died; the supervisor's."""
+    PROCESS = 6
+    """The number of the worker's process; 0: there is none."""
 
 
 _CUMULATIVE = (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)
@@ -70,6 +72,7 @@ class WorkerCounts:
 
     def __init__(self, columns: list[memoryview], worker: int, slots: int) -> None:
         self._columns = columns
+        self._worker = worker
         self._own = columns[worker]
         self._others = [column for number, column in enumerate(columns) if number != worker]
         self._slots = slots
@@ -102,6 +105,15 @@ class WorkerCounts:
     def connections(self) -> int:
         """This worker's."""
         return int(self._own[Count.CONNECTIONS])
+
+    def set_process(self, pid: int) -> None:
+        """This worker is there, though it may not accept clients yet."""
+        self._own[Count.PROCESS] = pid
+
+    def processes(self) -> dict[int, int]:
+        """The processes of the other workers that are there, by the workers' numbers."""
+        cells = ((number, column[Count.PROCESS]) for number, column in enumerate(self._columns))
+        return {number: pid for number, pid in cells if pid and number != self._worker}
 
     def set_present(self, present: bool) -> None:
         """Whether this worker accepts clients."""

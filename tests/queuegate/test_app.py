@@ -10,11 +10,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from proxy.cluster.bus import Bus, Handlers
 from proxy.config import Config
 from proxy.listen.listener import WorkerSlot, bind
 from queuegate import app
@@ -46,18 +44,8 @@ async def test_the_end_begins_with_a_signal(config: Config) -> None:
     assert await ends(config, lambda _: os.kill(os.getpid(), signal.SIGTERM)) == 1
 
 
-async def test_the_end_begins_when_the_supervisor_is_gone(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Handlers] = []
-
-    async def connect(line: socket.socket, worker: int, handlers: Handlers) -> SimpleNamespace:
-        async def wait_for_members() -> None:
-            pass
-
-        heard.append(handlers)
-        return SimpleNamespace(wait_for_members=wait_for_members, ready=lambda: None, close=lambda: None)
-
-    monkeypatch.setattr(Bus, "connect", connect)
-    line, other = socket.socketpair()
-    with line, other:
-        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), bus_socket=line)
-        assert await ends(config, lambda _: heard[0].closed(), place) == 1
+async def test_the_end_begins_when_the_supervisor_is_gone(config: Config) -> None:
+    own, other = socket.socketpair()
+    with own, other:
+        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), supervisor=own)
+        assert await ends(config, lambda _: other.close(), place) == 1

@@ -15,10 +15,11 @@ from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName
 from engine.store.proxy_directory import ProxyEntry
-from proxy.cluster import frame_writer, peer_link
 from proxy.cluster import mesh as mesh_module
-from proxy.cluster.mesh import Mesh, MeshAddress, PeerEvents
-from proxy.cluster.messages import BROADCAST, Framer, MessageKind, encode, report_body
+from proxy.cluster import peer_handshake, peer_link
+from proxy.cluster.mesh import Mesh, MeshAddress
+from proxy.cluster.messages import Framer, MessageKind, encode, report_body
+from proxy.cluster.peer_links import PeerEvents
 from proxy.cluster.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
 from proxy.transport.addresses import Address
 
@@ -89,7 +90,7 @@ async def until(condition, what: str) -> None:
 
 
 async def linked(*ends: End) -> None:
-    await until(lambda: all(len(end.mesh._links) == len(ends) - 1 for end in ends), "all links")
+    await until(lambda: all(len(end.mesh.links.by_number) == len(ends) - 1 for end in ends), "all links")
     for end in ends:
         while not end.received.empty():
             assert end.received.get_nowait() == ("lost",)
@@ -115,9 +116,9 @@ async def three(directory) -> AsyncIterator[tuple[End, End, End]]:
 async def test_everybody_else_hears_a_word(three):
     one, two, third = three
     report = CommitReport(settled={Q: (1, "a", b"\xff")})
-    one.mesh.committed(report)
+    one.mesh.links.committed(report)
     assert await two.next() == await third.next() == ("commits", report)
-    third.mesh.kill(7, True)
+    third.mesh.links.kill(7, True)
     assert await one.next() == await two.next() == ("kill", 7, True)
     assert third.received.empty()
 
@@ -135,20 +136,20 @@ async def test_a_proxy_that_ends_is_not_waited_for_and_its_last_words_arrive(thr
     two.answers["?"] = [["two"]]
     third.answers["?"] = asyncio.Event()
     asking = asyncio.create_task(one.mesh.query("?"))
-    await until(lambda: len(one.mesh._questions), "the question")
-    third.mesh.committed(SOME)
-    third.mesh.committed(SOME)
+    await until(lambda: len(one.mesh.links.questions), "the question")
+    third.mesh.links.committed(SOME)
+    third.mesh.links.committed(SOME)
     await third.mesh.close()
     assert await asyncio.wait_for(asking, 1) == [["two"]]
     assert [await one.next() for _ in range(3)] == [("commits", SOME), ("commits", SOME), ("lost",)]
-    assert third.mesh._links == {} and len(directory.rows) == 2
+    assert third.mesh.links.by_number == {} and len(directory.rows) == 2
 
 
 async def test_a_link_that_breaks_is_made_again_and_both_look(three):
     one, two, _ = three
-    (link,) = (link for link in one.mesh._links.values() if link.peer.proxy == "b")
+    (link,) = (link for link in one.mesh.links.by_number.values() if link.peer.proxy == "b")
     link.abort()
-    await until(lambda: one.mesh._links.get(link.peer.number) not in (None, link), "another link")
+    await until(lambda: one.mesh.links.by_number.get(link.peer.number) not in (None, link), "another link")
     assert [await one.next() for _ in range(2)] == [("lost",)] * 2
     assert await two.next() == ("lost",)
 
@@ -167,7 +168,7 @@ async def test_one_that_is_linked_but_not_seen_in_the_table_does_not_lead(three,
     for end in (two, third):
         await end.mesh._read()
     assert [end.mesh.leads for end in (two, third)] == [True, False]
-    assert len(two.mesh._links) == len(third.mesh._links) == 2
+    assert len(two.mesh.links.by_number) == len(third.mesh.links.by_number) == 2
     directory.rows[row.number] = row
     for end in (two, third):
         await end.mesh._read()
@@ -183,8 +184,8 @@ async def test_ids_of_connections_count_at_the_same_server_only(directory):
     other.answers["?"] = [["b"]]
     assert await one.mesh.query("?", same_server=True) == []
     assert await one.mesh.query("?") == [["b"]]
-    one.mesh.kill(1, False)
-    one.mesh.committed(SOME)
+    one.mesh.links.kill(1, False)
+    one.mesh.links.committed(SOME)
     assert await other.next() == ("commits", SOME)
     for end in (one, other):
         await end.mesh.close()
@@ -194,8 +195,8 @@ async def test_workers_of_one_proxy_are_not_linked(directory):
     ends = [await End(directory, "a", worker).open() for worker in range(2)]
     await until(lambda: len(directory.rows) == 2, "both")
     other = await End(directory, "b").open()
-    await until(lambda: len(other.mesh._links) == 2, "links to both")
-    await until(lambda: [len(end.mesh._links) for end in ends] == [1, 1], "their ends of them")
+    await until(lambda: len(other.mesh.links.by_number) == 2, "links to both")
+    await until(lambda: [len(end.mesh.links.by_number) for end in ends] == [1, 1], "their ends of them")
     for end in (*ends, other):
         await end.mesh.close()
 
@@ -205,7 +206,7 @@ async def test_who_has_another_shared_secret_is_kept_out(directory, caplog):
     await until(lambda: one.mesh._me, "the first")
     other = await End(directory, "b", shared="wrong").open()
     await until(lambda: "does not know the secrets" in caplog.text, "the refusal")
-    assert one.mesh._links == other.mesh._links == {}
+    assert one.mesh.links.by_number == other.mesh.links.by_number == {}
     for end in (one, other):
         await end.mesh.close()
 
@@ -215,7 +216,7 @@ async def test_no_table_is_said_once_and_made_good_later(directory, caplog, monk
     directory.error = BackendError("CREATE command denied", 1142, "42000")
     one = await End(directory, "a").open()
     await until(lambda: "safety scans only" in caplog.text, "the complaint")
-    one.mesh.committed(SOME)
+    one.mesh.links.committed(SOME)
     directory.error = None
     await until(lambda: one.mesh._me, "the row")
     assert caplog.text.count("safety scans only") == 1
@@ -243,7 +244,7 @@ class Stranger:
         packet = await self.reader.readexactly(REPLY_BYTES)
         keys = Keys.derive(hello, nonce_of(packet), row.secret, me.secret, "")
         self.writer.write(keys.dialer_proof)
-        await until(lambda: row.number in end.mesh._links, "the link")
+        await until(lambda: row.number in end.mesh.links.by_number, "the link")
         return Seal(keys.to_listener), Unseal(keys.to_dialer)
 
     async def leave(self) -> bool:
@@ -275,7 +276,7 @@ async def test_who_does_not_greet_as_a_proxy_is_cut_off(alone, said):
     stranger = await Stranger.at(alone)
     stranger.writer.write(said)
     assert await stranger.is_cut_off()
-    assert not alone.mesh._unauthenticated and not alone.mesh._links
+    assert not alone.mesh._unauthenticated and not alone.mesh.links.by_number
 
 
 async def test_a_number_that_is_in_no_row_is_cut_off_and_costs_one_look_a_second(alone, directory):
@@ -297,11 +298,11 @@ async def test_a_wrong_proof_is_cut_off(alone, directory):
     await stranger.reader.readexactly(REPLY_BYTES)
     stranger.writer.write(bytes(32))
     assert await stranger.is_cut_off()
-    assert not alone.mesh._links
+    assert not alone.mesh.links.by_number
 
 
 async def test_who_says_nothing_is_cut_off(alone, monkeypatch):
-    monkeypatch.setattr(peer_link, "LOGIN_SECONDS", 0.05)
+    monkeypatch.setattr(peer_handshake, "HANDSHAKE_SECONDS", 0.05)
     assert await (await Stranger.at(alone)).is_cut_off()
 
 
@@ -319,7 +320,7 @@ async def test_strangers_are_bounded_and_the_oldest_goes(alone):
 
 async def test_no_crowd_of_strangers_keeps_a_proxy_from_linking(alone, directory, monkeypatch):
     """Half of them are silent, half name numbers that are in no row; none is ever cut off for being slow."""
-    monkeypatch.setattr(peer_link, "LOGIN_SECONDS", 3600.0)
+    monkeypatch.setattr(peer_handshake, "HANDSHAKE_SECONDS", 3600.0)
     strangers = []
     for number in range(2 * mesh_module.UNAUTHENTICATED_MAX):
         strangers.append(await Stranger.at(alone))
@@ -338,14 +339,14 @@ async def test_no_crowd_of_strangers_keeps_a_proxy_from_linking(alone, directory
 @pytest.mark.parametrize(
     "word",
     [
-        encode(MessageKind.COMMITS, 0, BROADCAST, ["no report"]),
-        encode(MessageKind.COMMITS, 0, BROADCAST, {"t": 7, "s": [], "u": []}),
-        encode(MessageKind.COMMITS, 0, BROADCAST, {"t": [], "s": [["d", "q", [True]]], "u": []}),
-        encode(MessageKind.KILL, 0, BROADCAST, [1, 2, 3]),
-        encode(MessageKind.KILL, 0, BROADCAST, [None, None]),
-        encode(MessageKind.ANSWER, 0, BROADCAST, [1, 7, False]),
-        encode(MessageKind.ASK, 0, BROADCAST, [1]),
-        encode(MessageKind.COMMITS, 0, BROADCAST)[:-4] + b"{{{{",
+        encode(MessageKind.COMMITS, ["no report"]),
+        encode(MessageKind.COMMITS, {"t": 7, "s": [], "u": []}),
+        encode(MessageKind.COMMITS, {"t": [], "s": [["d", "q", [True]]], "u": []}),
+        encode(MessageKind.KILL, [1, 2, 3]),
+        encode(MessageKind.KILL, [None, None]),
+        encode(MessageKind.ANSWER, [1, 7, False]),
+        encode(MessageKind.ASK, [1]),
+        encode(MessageKind.COMMITS)[:-4] + b"{{{{",
         b"\xff" * 100,
     ],
 )
@@ -355,20 +356,20 @@ async def test_a_word_that_is_none_ends_the_link_and_nothing_else(alone, directo
     seal, _ = await stranger.log_in(alone, row)
     stranger.writer.write(seal.close(word))
     assert await stranger.is_cut_off()
-    assert alone.mesh._links == {} and alone.mesh.running
+    assert alone.mesh.links.by_number == {} and alone.mesh.running
     assert [await alone.next() for _ in range(2)] == [("lost",)] * 2
     assert "Traceback" not in caplog.text
 
 
 async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone, directory, monkeypatch):
-    monkeypatch.setattr(frame_writer, "UNSENT_MAX_BYTES", 100_000)
+    monkeypatch.setattr(peer_link, "UNSENT_MAX_BYTES", 100_000)
     row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
     stranger = await Stranger.at(alone)
     _, unseal = await stranger.log_in(alone, row)
     stranger.writer.transport.pause_reading()
-    link = alone.mesh._links[row.number]
+    link = alone.mesh.links.by_number[row.number]
     long = QueueName("d", "q" * 1000)
-    while not link._frame_writer.dropped:
+    while not link.dropped:
         link.send(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
         await asyncio.sleep(0)
     for _ in range(1000):
@@ -388,8 +389,8 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
 
 async def test_silence_ends_a_link(three):
     one, _, _ = three
-    (link,) = (link for link in one.mesh._links.values() if link.peer.proxy == "b")
+    (link,) = (link for link in one.mesh.links.by_number.values() if link.peer.proxy == "b")
     link._last_received_at -= peer_link.SILENCE_SECONDS + 1
     link._ping()
-    await until(lambda: one.mesh._links.get(link.peer.number) not in (None, link), "another link in its place")
+    await until(lambda: one.mesh.links.by_number.get(link.peer.number) not in (None, link), "another link in its place")
     assert link.ended.done()
