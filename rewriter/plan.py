@@ -16,6 +16,7 @@ from engine.model.schedules import Every, Missed, Rule, ScheduleName, Value
 from engine.model.sequence import Sequencing
 from engine.model.topics import GroupName
 from engine.model.trace_event import ENQUEUED
+from rewriter.views import View
 
 
 class TransactionVerb(Enum):
@@ -302,68 +303,21 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowQueues:
-    """SHOW QUEUES [LIKE pattern] of one database (None: of all)."""
+class Show:
+    """A SHOW of a view: of one database (None: of all), of the names that match `like`. `name`: of the queue, topic or
+    schedule in that database that it is about."""
 
-    database: str | None
+    view: View
+    database: str | None = None
     like: str | None = None
+    name: str | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class ShowQueueStatus:
-    """SHOW QUEUE STATUS [LIKE pattern] of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowSubscriptions:
-    """SHOW SUBSCRIPTIONS [LIKE pattern] of the queues of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowTopics:
-    """SHOW TOPICS [LIKE pattern] of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowGroups:
-    """SHOW GROUPS [ON topic] [LIKE pattern] of the topics of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-    topic: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowConsumers:
-    """SHOW CONSUMERS [ON topic] [LIKE pattern] of the topics of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-    topic: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowSchedules:
-    """SHOW SCHEDULES [LIKE pattern] of one database (None: of all)."""
-
-    database: str | None
-    like: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowCreateSchedule:
-    """SHOW CREATE SCHEDULE s."""
-
-    name: ScheduleName
+    @property
+    def queue(self) -> QueueName:
+        """The table of that name, where the SHOW is about one."""
+        assert self.database is not None
+        assert self.name is not None
+        return QueueName(self.database, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,22 +349,6 @@ class TraceInQueue:
     sql: str
 
 
-class SystemTable(Enum):
-    """The tables that the proxy itself makes up (rewriter.grammar.system_tables)."""
-
-    QUEUES = "queues"
-    SUBSCRIPTIONS = "subscriptions"
-    IN_FLIGHT = "in_flight"
-    TOPICS = "topics"
-    GROUPS = "groups"
-    CONSUMERS = "consumers"
-    GROUP_IN_FLIGHT = "group_in_flight"
-    TRACES = "traces"
-    SCHEDULES = "schedules"
-    LOG = "log"
-    SETTINGS = "settings"
-
-
 class InformationTable(Enum):
     """The tables of information_schema that list the system tables to a statement that queries them by name."""
 
@@ -419,7 +357,7 @@ class InformationTable(Enum):
     COLUMNS = "COLUMNS"
 
 
-Piece = str | SystemTable | InformationTable
+Piece = str | View | InformationTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,23 +385,9 @@ class ShowSystem:
     """A statement that describes or lists system tables. `table` for what concerns one of them."""
 
     what: SystemShow
-    table: SystemTable | None = None
+    table: View | None = None
     like: str | None = None
     full: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ShowCreateQueue:
-    """SHOW CREATE QUEUE q."""
-
-    queue: QueueName
-
-
-@dataclass(frozen=True, slots=True)
-class ShowProcessList:
-    """SHOW [FULL] PROCESSLIST: the backend's list, with our streams in it."""
-
-    full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,21 +421,12 @@ Plan = (
     | RunSchedulePlan
     | NoOperation
     | Subscribe
-    | ShowQueues
-    | ShowQueueStatus
-    | ShowSubscriptions
-    | ShowTopics
-    | ShowGroups
-    | ShowConsumers
-    | ShowSchedules
-    | ShowCreateSchedule
+    | Show
     | ExplainDelivery
     | Trace
     | TraceInQueue
     | ReadSystem
     | ShowSystem
-    | ShowCreateQueue
-    | ShowProcessList
     | Kill
     | UseDatabase
 )

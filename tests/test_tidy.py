@@ -35,7 +35,7 @@ FLOORS = {
     "embedded": "session schema compile database",
     "embedded.compile": "statement commands definitions changes queries binding expressions compilation plan functions"
     " schema values text budget errors",
-    "rewriter": "planner plans rights grammar scan text plan errors",
+    "rewriter": "planner plans rights grammar scan text plan views errors",
     "engine": "engine reports queues schedules topics history background delivery leases context traces database_work"
     " service store backend shared_future clock model",
     "mysql_client": "answers driver option_files packets",

@@ -37,36 +37,14 @@ from rewriter.plan import (
     Redrive,
     SchedulePlan,
     SeekConsumerGroup,
-    ShowConsumers,
-    ShowCreateQueue,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
-    ShowTopics,
+    Show,
     Subscribe,
 )
 from rewriter.text.binding import parameter_places
+from rewriter.views import View
 
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason is stored with a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
-
-
-_PLANS_WITH_COLUMNS = (
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSubscriptions,
-    ShowTopics,
-    ShowGroups,
-    ShowConsumers,
-    ShowSchedules,
-    ShowCreateQueue,
-    ReadSystem,
-)
-"""Statements whose columns are those of their answer: it is made once more for them."""
 
 
 @dataclass(slots=True)
@@ -106,7 +84,8 @@ class LocalStatements:
     async def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
         """The columns there will be, so that clients can bind before executing; some statements have them at
         execution."""
-        if isinstance(plan, _PLANS_WITH_COLUMNS):
+        if isinstance(plan, ReadSystem) or (isinstance(plan, Show) and plan.view is not View.CREATE_SCHEDULE):
+            # Its columns are those of its answer, which is made once more for them.
             return tuple((await self._executor.local_result(plan))[0])
         if isinstance(plan, Rebind | ExecuteCounting):
             return () if plan.column is None else (number_column(plan.column),)

@@ -58,17 +58,8 @@ from rewriter.plan import (
     Redrive,
     RunSchedulePlan,
     SeekConsumerGroup,
-    ShowConsumers,
-    ShowCreateQueue,
-    ShowCreateSchedule,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     Subscribe,
     Trace,
     TraceInQueue,
@@ -91,6 +82,7 @@ from rewriter.rights.reader import SAFE_CHARSETS
 from rewriter.rights.session_queries import with_client_account, with_readable_variables
 from rewriter.rights.statements import read
 from rewriter.rights.variables import HARMLESS, HIDDEN, READABLE, changes_parsing
+from rewriter.views import Access, View
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 _LONG_IDS_MAX_BYTES = 65_536  # of ids that are sent in pieces
@@ -155,8 +147,10 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
     match plan:
         case Subscribe(request):
             check_right(session, request.queue, Right.RECEIVE)
-        case ShowCreateQueue(queue):
-            check_can_see(session, queue)
+        case Show(View(access=Access.QUEUE)):
+            check_can_see(session, plan.queue)
+        case Show(View(access=Access.UNLIMITED)):
+            raise denied(session, "SELECT", _MAY)
         case CreateConsumerGroup(topic, _, options):
             _check_manages(session, GroupName(topic, options.consumer_group or ""))
         case (
@@ -174,7 +168,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             | RunSchedulePlan()
         ):
             raise denied(session, "Statement", _MAY)
-        case ReadSystem() | ShowSystem() | ShowCreateSchedule():
+        case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)
         case Trace(topic):
             check_can_see(session, topic)
@@ -192,10 +186,8 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
         case Execute(_, effects):
             if effects.catalog:
                 raise denied(session, "Statement", _MAY)
-        case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
-            pass
-        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers() | ShowSchedules():
-            pass  # they show what the account may see
+        case Rebind() | Passthrough() | UseDatabase() | Kill() | Show():
+            pass  # a view's rows are what the account may see
         case _:
             assert_never(plan)
 

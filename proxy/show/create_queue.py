@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from engine.engine import Engine
 from engine.model.errors import QueueNotFound
-from engine.model.queue import ColumnMeta, QueueName
+from engine.model.queue import QueueName
 from proxy.session.session import ClientSession
-from proxy.show.columns import Row, text_column
+from proxy.show.status_tables import Values
 from proxy.upstream.base import collected
 from rewriter.plans.queue_table import back_quoted, show_create_queue
 
 
-async def show_create(
-    session: ClientSession, engine: Engine, queue: QueueName
-) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
-    """Columns and the one row.
+async def create_queue_values(session: ClientSession, engine: Engine, queue: QueueName) -> Values:
+    """The one row.
 
     Raises:
         QueueNotFound: there is no such queue.
@@ -30,4 +28,4 @@ async def show_create(
     if "ANSI_QUOTES" in session.reading_modes():
         text = back_quoted(text, backslash_escapes=escapes)
     shown = show_create_queue(text, spec, backslash_escapes=escapes)
-    return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), shown.encode())]
+    return (queue.table, shown)

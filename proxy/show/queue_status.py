@@ -7,13 +7,14 @@ are its own, and else by the proxy's rights. Streams are those of all workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError, QueueNotFound
 from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, moment, unknown
 from engine.model.identity import IdKind, id_kind, id_text
+from engine.model.options import QueueOptions
 from engine.model.queue import (
     QUEUE_MARK,
     ColumnMeta,
@@ -23,7 +24,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TextValue,
 )
-from engine.model.schedules import SCHEDULES_MARK
+from engine.model.schedules import SCHEDULES_MARK, ScheduleName
 from engine.model.topic_options import TOPIC_MARK
 from engine.model.topics import NO_OFFSET
 from engine.model.trace_event import in_order
@@ -33,22 +34,21 @@ from proxy.login.rights import Right
 from proxy.session.guard import denied
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
+from proxy.show.create_queue import create_queue_values
 from proxy.show.log_rows import log_values
-from proxy.show.schedule_status import fair_share, schedule_values
+from proxy.show.process_list import process_list
+from proxy.show.queue_options import option_values
+from proxy.show.schedule_status import create_schedule_values, fair_share, schedule_values
 from proxy.show.status_tables import (
-    CONSUMERS,
     EXPLANATIONS,
-    GROUPS,
-    QUEUES,
-    SCHEDULES,
-    SUBSCRIPTIONS,
-    TOPICS,
+    FIELDS,
     TRACE,
     InFlight,
     Values,
     columns,
     consumer_values,
     dead_letter_queue,
+    queue_summaries,
     queue_values,
     shown,
     subscription_values,
@@ -66,20 +66,15 @@ from rewriter.plan import (
     ExplainDelivery,
     InformationTable,
     Piece,
-    ShowConsumers,
-    ShowGroups,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     SystemShow,
-    SystemTable,
     Trace,
     TraceInQueue,
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 from rewriter.text.literals import plain_literal
+from rewriter.views import Access, View
 
 log = logging.getLogger(__name__)
 
@@ -112,41 +107,27 @@ CanSee = Callable[[QueueName], bool]
 
 
 class QueueViews:
-    """See the module. For one session."""
+    """See the module. For one session. `defaults`: the options of a new queue."""
 
-    def __init__(self, session: ClientSession, engine: Engine, peers: Peers, traits: BackendTraits) -> None:
+    def __init__(
+        self, session: ClientSession, engine: Engine, peers: Peers, traits: BackendTraits, defaults: QueueOptions
+    ) -> None:
         self._session = session
         self._engine = engine
         self._peers = peers
         self._traits = traits
+        self._defaults = defaults
 
     async def answer(
-        self,
-        plan: ShowQueueStatus
-        | ShowSubscriptions
-        | ShowTopics
-        | ShowGroups
-        | ShowConsumers
-        | ShowSchedules
-        | ExplainDelivery
-        | Trace
-        | TraceInQueue
-        | ShowSystem,
+        self, plan: Show | ExplainDelivery | Trace | TraceInQueue | ShowSystem, text: str = ""
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
-        """Columns and rows of a read-only statement."""
+        """Columns and rows of a read-only statement. `text`: as the client wrote it, if it did: so the process list
+        shows it."""
         match plan:
-            case ShowQueueStatus(database, like):
-                return columns(QUEUES), shown(await self.queues(database, like))
-            case ShowSubscriptions(database, like):
-                return columns(SUBSCRIPTIONS), shown(await self.subscriptions(database, like))
-            case ShowTopics():
-                return columns(TOPICS), shown(await (await self.topics()).topics(plan))
-            case ShowGroups():
-                return columns(GROUPS), shown(await (await self.topics()).groups(plan))
-            case ShowConsumers():
-                return columns(CONSUMERS), shown(await self.consumers(plan))
-            case ShowSchedules():
-                return columns(SCHEDULES), shown(await self.schedules(plan))
+            case Show(View.PROCESSLIST | View.FULL_PROCESSLIST as view):
+                return await process_list(self._session, self._peers, text or f"SHOW {view.words}")
+            case Show(view):
+                return columns(FIELDS[view]), shown(await _ROWS[view](self, plan))
             case Trace():
                 return columns(TRACE), shown(await self.trace(plan))
             case TraceInQueue():
@@ -161,10 +142,16 @@ class QueueViews:
                     rows = sorted([*((name,) for name in names if wanted(self._text(name))), *rows])
                 return tuple(text_column(field.name, field.length) for field in fields), rows
 
-    async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
-        """The rows of SHOW QUEUE STATUS, of one database or of all."""
+    async def queues(self, plan: Show) -> list[Values]:
+        """The rows of SHOW QUEUES."""
+        statuses, can_see, problems = await self._peers.queue_statuses(), await self.can_see(), await self.problems()
         catalog = self._engine.catalog
-        selects = await self._selects(database, like)
+        return queue_summaries(statuses, catalog, plan.database, plan.like, can_see, self.redacted, problems)
+
+    async def queue_status(self, plan: Show) -> list[Values]:
+        """The rows of SHOW QUEUE STATUS."""
+        catalog = self._engine.catalog
+        selects = await self._selects(plan.database, plan.like)
         queues = [queue for queue in catalog if selects(queue.name)]
         dead = [target for queue in queues if (target := dead_letter_queue(queue, catalog)) is not None]
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
@@ -196,26 +183,51 @@ class QueueViews:
                 counts[queue.name] = len(ids) - len(await self._peers.fitting(queue.name, ids))
         return counts
 
-    async def subscriptions(self, database: str | None = None, like: str | None = None) -> list[Values]:
+    async def queue_options(self, plan: Show) -> list[Values]:
+        """The rows of SHOW QUEUE OPTIONS. Raises ProxyError: the account may not know of the queue."""
+        if not (await self.can_see())(plan.queue):
+            identity = self._session.identity
+            raise ProxyError(
+                1142, f"SHOW command denied to user '{identity.user}'@'{identity.host}' for table '{plan.queue.table}'"
+            )
+        return option_values(self._queue(plan.queue).options, self._defaults)
+
+    async def create_queue(self, plan: Show) -> list[Values]:
+        """The row of SHOW CREATE QUEUE."""
+        return [await create_queue_values(self._session, self._engine, plan.queue)]
+
+    async def create_schedule(self, plan: Show) -> list[Values]:
+        """The row of SHOW CREATE SCHEDULE."""
+        return [await create_schedule_values(self._session, ScheduleName(plan.queue.database, plan.queue.table))]
+
+    async def subscriptions(self, plan: Show) -> list[Values]:
         """The rows of SHOW SUBSCRIPTIONS."""
-        selects = await self._selects(database, like)
+        selects = await self._selects(plan.database, plan.like)
         streams = [stream for stream in await self._peers.subscriptions() if selects(stream.queue)]
         return subscription_values(await self._visible_streams(streams))
 
-    async def consumers(self, plan: ShowConsumers) -> list[Values]:
+    async def consumers(self, plan: Show) -> list[Values]:
         """The rows of SHOW CONSUMERS."""
         named, can_see = like_pattern("%" if plan.like is None else plan.like), await self.reads()
         streams = [
             stream for stream in await self._peers.subscriptions() if can_see(stream.queue) and named(stream.consumer)
         ]
         rows = consumer_values(await self._visible_streams(streams), self._engine.catalog)
-        return [row for row in rows if plan.topic in (None, row[0]) and plan.database in (None, row[1])]
+        return [row for row in rows if plan.name in (None, row[0]) and plan.database in (None, row[1])]
 
-    async def schedules(self, plan: ShowSchedules) -> list[Values]:
+    async def schedules(self, plan: Show) -> list[Values]:
         """The rows of SHOW SCHEDULES."""
         return schedule_values(await self._engine.schedules.listed(), plan, await self.reads(), self.redacted)
 
-    async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
+    async def in_flight(self, _: Show) -> list[Values]:
+        """The rows of IN_FLIGHT."""
+        return [message.values for message in await self._leased(of_groups=False)]
+
+    async def group_in_flight(self, _: Show) -> list[Values]:
+        """The rows of GROUP_IN_FLIGHT."""
+        return [message.group_values for message in await self._leased(of_groups=True)]
+
+    async def _leased(self, *, of_groups: bool) -> list[InFlight]:
         """The leased messages of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
         more than that."""
         can_see = await self._selects(None, None)
@@ -230,7 +242,15 @@ class QueueViews:
                 rows += [InFlight(queue, message, visible_holders.get(id_text(message.id))) for message in leased]
         return rows
 
-    async def topics(self) -> TopicViews:
+    async def topics(self, plan: Show) -> list[Values]:
+        """The rows of SHOW TOPICS."""
+        return await (await self._topics()).topics(plan)
+
+    async def groups(self, plan: Show) -> list[Values]:
+        """The rows of SHOW GROUPS."""
+        return await (await self._topics()).groups(plan)
+
+    async def _topics(self) -> TopicViews:
         """Topics and consumer groups, as far as the session may know of them."""
         can_see, rights, unread = await self.reads(), self._session.rights, self._engine.catalog.unread_topics
 
@@ -307,12 +327,12 @@ class QueueViews:
             return False, unknown_group(group, enqueued, error.message)
         return True, not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
 
-    async def traces(self, most: int) -> list[Values]:
+    async def traces(self, _: Show) -> list[Values]:
         """What happened last to messages of the queues that the account may know of."""
         can_see, users = await self.reads(), await self._can_see_users()
         queues = {queue.name: queue for queue in self._engine.catalog if can_see(queue.name)}
         topics = [name for name in self._engine.catalog.topics if can_see(name)]
-        entries = await self._peers.newest_traces(most, [*queues, *topics])
+        entries = await self._peers.newest_traces(self._rows_max, [*queues, *topics])
         read = {name: await self._may_read(name) for name in {traced.queue for traced in entries if traced.reason}}
         return [
             trace_values(traced, queues.get(traced.queue), users, reasons=read.get(traced.queue, False))
@@ -337,11 +357,13 @@ class QueueViews:
             return session.admin
         return not self._traits.accounts or bool((await self._collect(_CAN_SEE_PROCESSES)).rows)
 
-    async def _of_the_proxy(self, table: SystemTable, most: int) -> list[Values]:
-        """LOG or SETTINGS. Raises ProxyError: it is not for this account."""
-        if not await self._can_see_all():
-            raise denied(self._session, "SELECT", f"{DATABASE}.{table.value} needs the privilege PROCESS")
-        return log_values(await self._peers.log(), most) if table is SystemTable.LOG else [*self._peers.settings]
+    async def log(self, _: Show) -> list[Values]:
+        """The rows of LOG."""
+        return log_values(await self._peers.log(), self._rows_max)
+
+    async def settings(self, _: Show) -> list[Values]:
+        """The rows of SETTINGS."""
+        return [*self._peers.settings]
 
     async def _question_rows(
         self, plan: ExplainDelivery, queue: QueueSpec
@@ -391,9 +413,9 @@ class QueueViews:
 
     async def _rendered_table(self, piece: Piece, *, real: bool) -> str:
         match piece:
-            case SystemTable() if real:
-                return f"`{DATABASE}`.`{piece.value}`"
-            case SystemTable():
+            case View() if real:
+                return f"`{DATABASE}`.`{piece.table}`"
+            case View():
                 return derived_table(piece, await self._values(piece))
             case InformationTable() if real:
                 return f"information_schema.`{piece.value}`"
@@ -409,34 +431,22 @@ class QueueViews:
         traits = self._traits
         return (traits.accounts or traits.one_account) and bool((await self._collect(_REAL)).rows)
 
-    async def _values(self, table: SystemTable) -> list[Values]:
+    @property
+    def _rows_max(self) -> int:
         traits = self._traits
-        most = ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
-        match table:
-            case SystemTable.TRACES:
-                rows = await self.traces(most)
-            case SystemTable.QUEUES:
-                rows = await self.queues()
-            case SystemTable.SUBSCRIPTIONS:
-                rows = await self.subscriptions()
-            case SystemTable.IN_FLIGHT:
-                rows = [message.values for message in await self.in_flight()]
-            case SystemTable.GROUP_IN_FLIGHT:
-                rows = [message.group_values for message in await self.in_flight(of_groups=True)]
-            case SystemTable.TOPICS:
-                rows = await (await self.topics()).topics(ShowTopics(None))
-            case SystemTable.CONSUMERS:
-                rows = await self.consumers(ShowConsumers(None))
-            case SystemTable.SCHEDULES:
-                rows = fair_share(await self.schedules(ShowSchedules(None)), most)
-            case SystemTable.LOG | SystemTable.SETTINGS:
-                rows = await self._of_the_proxy(table, most)
-            case SystemTable.GROUPS:
-                rows = await (await self.topics()).groups(ShowGroups(None))
+        return ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
+
+    async def _values(self, view: View) -> list[Values]:
+        """The rows of a view as a table. Raises ProxyError: it is not for this account, or has too many."""
+        if view.access is Access.PROCESS and not await self._can_see_all():
+            raise denied(self._session, "SELECT", f"{DATABASE}.{view.table} needs the privilege PROCESS")
+        rows, most = await _ROWS[view](self, Show(view)), self._rows_max
+        if view is View.SCHEDULES:
+            rows = fair_share(rows, most)
         if len(rows) > most:
             raise ProxyError(
                 1104,
-                f"{DATABASE}.{table.value} has {len(rows)} rows and more, and a statement takes {most} of them; "
+                f"{DATABASE}.{view.table} has {len(rows)} rows and more, and a statement takes {most} of them; "
                 "SHOW QUEUE STATUS and SHOW SUBSCRIPTIONS have no such limit",
             )
         return rows
@@ -546,3 +556,23 @@ class QueueViews:
 
 def _explained(explanation: Explanation) -> Values:
     return (explanation.id, explanation.state, explanation.text)
+
+
+_ROWS: Mapping[View, Callable[[QueueViews, Show], Awaitable[list[Values]]]] = {
+    View.QUEUES: QueueViews.queues,
+    View.QUEUE_OPTIONS: QueueViews.queue_options,
+    View.QUEUE_STATUS: QueueViews.queue_status,
+    View.SUBSCRIPTIONS: QueueViews.subscriptions,
+    View.IN_FLIGHT: QueueViews.in_flight,
+    View.TOPICS: QueueViews.topics,
+    View.GROUPS: QueueViews.groups,
+    View.CONSUMERS: QueueViews.consumers,
+    View.GROUP_IN_FLIGHT: QueueViews.group_in_flight,
+    View.TRACES: QueueViews.traces,
+    View.SCHEDULES: QueueViews.schedules,
+    View.LOG: QueueViews.log,
+    View.SETTINGS: QueueViews.settings,
+    View.CREATE_QUEUE: QueueViews.create_queue,
+    View.CREATE_SCHEDULE: QueueViews.create_schedule,
+}
+"""How the rows of each view are made, for a SHOW and for its table; those of a process list are the server's."""

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from engine.model.errors import BackendError
 from engine.model.explanation import moment
+from engine.model.pins import Pins
 from engine.model.queue import QueueName
-from engine.model.schedules import Cron, Schedule, Unreadable
+from engine.model.schedules import (
+    ALL_COLUMNS,
+    Cron,
+    InvalidSchedule,
+    Schedule,
+    ScheduleName,
+    Unreadable,
+    read_schedule,
+)
+from proxy.errors import ProxyError
+from proxy.session.session import ClientSession
 from proxy.show.columns import like_pattern
 from proxy.show.status_tables import SCHEDULES, Values
-from rewriter.plan import ShowSchedules
+from proxy.upstream.base import collected
+from proxy.wire.outcome import number, unhex
+from rewriter.plan import Show
+from rewriter.plans import schedules as sql
 
+UNKNOWN_SCHEDULE = 1539  # MySQL's number for events
+_NO_SUCH_TABLE = 1146
 _SHOWN_NS_MAX = 253_370_764_800 * 1_000_000_000  # the year 9999; what is beyond it is no time for people
 
 
 def schedule_values(
     schedules: Iterable[Schedule | Unreadable],
-    plan: ShowSchedules,
+    plan: Show,
     can_see: Callable[[QueueName], bool],
     redact: Callable[[str], str],
 ) -> list[Values]:
@@ -82,3 +100,35 @@ def _row(one: Schedule, redact: Callable[[str], str]) -> Values:
 
 def _moment(time_ns: int | None) -> str | None:
     return None if time_ns is None or not 0 <= time_ns < _SHOWN_NS_MAX else moment(time_ns)
+
+
+async def create_schedule_values(session: ClientSession, name: ScheduleName) -> Values:
+    """The row of SHOW CREATE SCHEDULE. Raises as stored_schedule does."""
+    schedule = await stored_schedule(session, name)
+    return (name.name, sql.create_schedule_text(schedule, backslash_escapes=not session.no_backslash_escapes))
+
+
+async def stored_schedule(session: ClientSession, name: ScheduleName, *, lock: bool = False) -> Schedule:
+    """A schedule, as the client's transaction sees it. Raises ProxyError 1539: there is none; InvalidSchedule."""
+    question = session.pinned(sql.read_sql(name, ALL_COLUMNS, lock=lock), Pins.UNIT)
+    try:
+        rows = (await collected(session.upstream, question)).each(len(ALL_COLUMNS))
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        raise unknown_schedule(name) from error
+    if not rows:
+        raise unknown_schedule(name)
+    values: list[Any] = [
+        None if value is None else unhex(value) if column in sql.TEXTS else number(value)
+        for column, value in zip(ALL_COLUMNS, rows[0], strict=True)
+    ]
+    schedule = read_schedule(name.database, tuple(values))
+    if isinstance(schedule, Unreadable):
+        raise InvalidSchedule(schedule.reason)
+    return schedule
+
+
+def unknown_schedule(name: ScheduleName) -> ProxyError:
+    """Error 1539."""
+    return ProxyError(UNKNOWN_SCHEDULE, f"Unknown schedule '{name}'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -15,7 +15,8 @@ from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
 from engine.model.topics import GroupLag
 from engine.store.base import LeasedMessage
-from proxy.show.columns import Row, number_column, text_column
+from proxy.show.columns import Row, like_pattern, number_column, text_column
+from rewriter.views import View
 
 _NEWDECIMAL, _BINARY = 246, 63
 _TOTALS = (
@@ -32,8 +33,17 @@ _TOTALS = (
     "purged",
 )
 
-_TITLES = {"db": "Database", "group_name": "Group", "group_count": "Groups", "read_offset": "Offset"}
-"""Of columns that are called otherwise in a table, where a word of SQL would have to be quoted."""
+_TITLES = {
+    "db": "Database",
+    "group_name": "Group",
+    "group_count": "Groups",
+    "read_offset": "Offset",
+    "create_queue": "Create Queue",
+    "create_schedule": "Create Schedule",
+}
+"""Of columns that are called otherwise in a table, where a word of SQL would have to be quoted; and of two words."""
+
+_PAUSED = "paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
 
 Value = int | float | str | None
 """A cell. Floats have three decimals."""
@@ -75,6 +85,13 @@ def _numbers(*names: str) -> tuple[Field, ...]:
 
 
 QUEUES = (
+    *_texts("queue", "db"),
+    *_numbers("subscribers", "unacked", "cached", "sent", "redelivered", "purged", "receivers"),
+    *_texts("problem"),
+)
+"""What the proxies themselves know of each queue, without a look at its table."""
+
+QUEUE_STATUS = (
     *_texts("queue", "db", length=64),
     *_numbers("paused", "subscribers", "receivers", "ready", "scheduled", "retrying", "in_flight", "parked"),
     *_numbers("unmatched", "acked", "dead"),
@@ -108,6 +125,9 @@ IN_FLIGHT = (
     *_texts("user", "host", "consumer", length=64),
 )
 """One row for each leased message."""
+
+QUEUE_OPTIONS = (*_texts("option", length=64), *_texts("value", "default", length=4096))
+"""One row for each option of one queue."""
 
 TOPICS = (
     *_texts("topic", "db", length=64),
@@ -201,6 +221,25 @@ SETTINGS = (*_texts("name", length=128), *_texts("value", length=1000), *_number
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
 
+FIELDS = {
+    View.QUEUES: QUEUES,
+    View.QUEUE_OPTIONS: QUEUE_OPTIONS,
+    View.QUEUE_STATUS: QUEUE_STATUS,
+    View.SUBSCRIPTIONS: SUBSCRIPTIONS,
+    View.IN_FLIGHT: IN_FLIGHT,
+    View.TOPICS: TOPICS,
+    View.GROUPS: GROUPS,
+    View.CONSUMERS: CONSUMERS,
+    View.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
+    View.TRACES: TRACES,
+    View.SCHEDULES: SCHEDULES,
+    View.LOG: LOG,
+    View.SETTINGS: SETTINGS,
+    View.CREATE_QUEUE: (*_texts("queue"), *_texts("create_queue", length=16_384)),
+    View.CREATE_SCHEDULE: (*_texts("schedule"), *_texts("create_schedule", length=16_384)),
+}
+"""The columns of each view; those of a process list are the server's."""
+
 Values = tuple[Value, ...]
 
 
@@ -226,6 +265,34 @@ def dead_letter_queue(queue: QueueSpec, catalog: QueueCatalog) -> QueueSpec | No
     return catalog.get(dead_letter_name(queue))
 
 
+def queue_summaries(
+    statuses: Iterable[QueueStatus],
+    catalog: QueueCatalog,
+    database: str | None,
+    like: str | None,
+    can_see: Callable[[QueueName], bool] = lambda name: True,
+    redact: Callable[[str], str] = str,
+    problems: Mapping[QueueName, str] = MappingProxyType({}),
+) -> list[Values]:
+    """The rows of QUEUES: those served with their counters and `problems`, those refused with the reason, in a text
+    that `redact` has made fit for the account. `can_see`: no others."""
+    matches_name = like_pattern("%" if like is None else like)
+    rows: list[tuple[QueueName, Values]] = []
+    paused = {queue.name for queue in catalog if queue.options.paused}
+    for status in statuses:
+        counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
+        numbers = (status.subscribers, status.in_flight, status.cached, *counters, status.receivers)
+        notes = [text for text in (_PAUSED if status.name in paused else "", problems.get(status.name, "")) if text]
+        rows.append((status.name, (*numbers, "; ".join(notes) or None)))
+    blanks: Values = (None,) * (len(QUEUES) - 3)
+    rows += [(name, (*blanks, redact(reason))) for name, reason in catalog.rejected.items() if can_see(name)]
+    return [
+        (name.table, name.database, *rest)
+        for name, rest in sorted(rows, key=lambda row: row[0])
+        if database in (None, name.database) and matches_name(name.table) and can_see(name)
+    ]
+
+
 def queue_values(
     statuses: Iterable[QueueStatus],
     surveys: Mapping[QueueName, Survey],
@@ -235,8 +302,8 @@ def queue_values(
     lags: Mapping[QueueName, GroupLag],
     problems: Mapping[QueueName, str] = MappingProxyType({}),
 ) -> list[Values]:
-    """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE; `lags`:
-    of queues of consumer groups; `problems`: of queues that are served all the same."""
+    """The rows of QUEUE_STATUS, in the order of their names. `unmatched`: of queues whose streams all have a WHERE;
+    `lags`: of queues of consumer groups; `problems`: of queues that are served all the same."""
     rows = {
         status.name: _queue_row(
             status, surveys, catalog, unmatched.get(status.name, 0), lags.get(status.name), problems.get(status.name)
@@ -244,7 +311,7 @@ def queue_values(
         for status in statuses
         if catalog.get(status.name)
     }
-    blank: Values = (None,) * (len(QUEUES) - 3)
+    blank: Values = (None,) * (len(QUEUE_STATUS) - 3)
     rows |= {name: (name.table, name.database, *blank, reason) for name, reason in rejected.items()}
     return [rows[name] for name in sorted(rows)]
 

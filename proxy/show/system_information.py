@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from proxy.show.status_tables import Field, Kind, Value
+from proxy.show.status_tables import FIELDS, Field, Kind, Value
 from proxy.show.system_shows import CHARSET, COLLATION, PRIVILEGES, column_type
-from proxy.show.system_tables import FIELDS, unions
+from proxy.show.system_tables import unions
 from rewriter.grammar.system_tables import DATABASE
 from rewriter.plan import InformationTable
+from rewriter.views import SYSTEM_TABLES
 
 Cells = Mapping[str, Value]
 
@@ -85,8 +86,10 @@ def _column(table: str, place: int, field: Field) -> Cells:
 
 _ROWS: Mapping[InformationTable, Sequence[Cells]] = {
     InformationTable.SCHEMATA: (_schema(),),
-    InformationTable.TABLES: tuple(_table(table.value) for table in FIELDS),
+    InformationTable.TABLES: tuple(map(_table, SYSTEM_TABLES)),
     InformationTable.COLUMNS: tuple(
-        _column(table.value, place, field) for table, fields in FIELDS.items() for place, field in enumerate(fields, 1)
+        _column(name, place, field)
+        for name, view in SYSTEM_TABLES.items()
+        for place, field in enumerate(FIELDS[view], 1)
     ),
 }

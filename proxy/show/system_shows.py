@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from proxy.show.columns import Row, like_pattern
-from proxy.show.status_tables import Field, Kind
-from proxy.show.system_tables import FIELDS
+from proxy.show.status_tables import FIELDS, Field, Kind
 from rewriter.grammar.system_tables import DATABASE
-from rewriter.plan import ShowSystem, SystemShow, SystemTable
+from rewriter.plan import ShowSystem, SystemShow
+from rewriter.views import SYSTEM_TABLES, View
 
 CHARSET, COLLATION = "utf8mb4", "utf8mb4_general_ci"
 PRIVILEGES = "select"
@@ -31,7 +31,7 @@ Table = tuple[tuple[Field, ...], list[Row]]
 def system_show(plan: ShowSystem) -> Table:
     """Columns and rows of a statement that describes or lists system tables."""
     matches_name = like_pattern("%" if plan.like is None else plan.like)
-    tables = sorted(table.value for table in SystemTable if matches_name(table.value))
+    tables = sorted(filter(matches_name, SYSTEM_TABLES))
     suffix = "" if plan.like is None else f" ({plan.like})"
     match plan.what:
         case SystemShow.TABLES:
@@ -51,7 +51,7 @@ def system_show(plan: ShowSystem) -> Table:
     assert plan.table is not None
     fields = [field for field in FIELDS[plan.table] if plan.what is SystemShow.CREATE_TABLE or matches_name(field.name)]
     if plan.what is SystemShow.CREATE_TABLE:
-        return _table(("Table", "Create Table"), [(plan.table.value, _definition(plan.table, fields))])
+        return _table(("Table", "Create Table"), [(plan.table.table, _definition(plan.table, fields))])
     titles = "Field Type Collation Null Key Default Extra Privileges Comment"
     if plan.full:
         return _table(titles.split(), [_described(field) for field in fields])
@@ -77,9 +77,9 @@ def column_type(field: Field) -> str:
     return "bigint(20)" if field.kind is Kind.NUMBER else "decimal(20,3)"
 
 
-def _definition(table: SystemTable, fields: Iterable[Field]) -> str:
+def _definition(table: View, fields: Iterable[Field]) -> str:
     columns = ",\n".join(f"  `{field.name}` {column_type(field)} DEFAULT NULL" for field in fields)
-    return f"CREATE TABLE `{table.value}` (\n{columns}\n) ENGINE=MEMORY DEFAULT CHARSET={CHARSET} COLLATE={COLLATION}"
+    return f"CREATE TABLE `{table.table}` (\n{columns}\n) ENGINE=MEMORY DEFAULT CHARSET={CHARSET} COLLATE={COLLATION}"
 
 
 def _status(name: str) -> tuple[str | None, ...]:

@@ -5,45 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from proxy.show.status_tables import (
-    CONSUMERS,
-    GROUP_IN_FLIGHT,
-    GROUPS,
-    IN_FLIGHT,
-    LOG,
-    QUEUES,
-    SCHEDULES,
-    SETTINGS,
-    SUBSCRIPTIONS,
-    TOPICS,
-    TRACES,
-    Field,
-    Kind,
-    Value,
-    Values,
-)
-from rewriter.plan import SystemTable
-
-FIELDS = {
-    SystemTable.QUEUES: QUEUES,
-    SystemTable.SUBSCRIPTIONS: SUBSCRIPTIONS,
-    SystemTable.IN_FLIGHT: IN_FLIGHT,
-    SystemTable.TOPICS: TOPICS,
-    SystemTable.GROUPS: GROUPS,
-    SystemTable.CONSUMERS: CONSUMERS,
-    SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
-    SystemTable.TRACES: TRACES,
-    SystemTable.SCHEDULES: SCHEDULES,
-    SystemTable.LOG: LOG,
-    SystemTable.SETTINGS: SETTINGS,
-}
-"""The columns of each table."""
+from proxy.show.status_tables import FIELDS, Field, Kind, Value, Values
+from rewriter.views import View
 
 _GROUP = 20  # rows in one subquery: the embedded backend's compiler goes down one step for each
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*", re.ASCII)  # needs no escape in whatever sql_mode and charset
 
 
-def derived_table(table: SystemTable, rows: Sequence[Values]) -> str:
+def derived_table(table: View, rows: Sequence[Values]) -> str:
     """The rows in parentheses, with names and types also without any row."""
     header = _header(FIELDS[table])
     return f"({' UNION ALL '.join((header, *unions(header, rows)))})"

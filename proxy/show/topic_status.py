@@ -18,7 +18,7 @@ from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
 from proxy.show.status_tables import Values, dead_letter_queue
 from proxy.show.trace_rows import history_problem
-from rewriter.plan import ShowGroups, ShowTopics
+from rewriter.plan import Show
 
 _NO_DEFAULT = 4096  # the protocol's flag of a column that an INSERT has to name
 
@@ -39,7 +39,7 @@ class TopicViews:
         names = sorted(catalog.topics.keys() | catalog.unread_topics)
         return [n for n in names if database in (None, n.database) and pattern(n.table) and self._can_see(n)]
 
-    async def topics(self, plan: ShowTopics) -> list[Values]:
+    async def topics(self, plan: Show) -> list[Values]:
         """The rows of TOPICS."""
         streams, histories = await self._peers.subscriptions(), await self._peers.histories()
         names = self._selects(plan.database, plan.like)
@@ -70,14 +70,14 @@ class TopicViews:
         topic = self._engine.catalog.topics.get(name)
         return "" if topic is None else ", ".join(f"{key} = {text}" for key, text in topic.options.items.items())
 
-    async def groups(self, plan: ShowGroups) -> list[Values]:
+    async def groups(self, plan: Show) -> list[Values]:
         """The rows of GROUPS."""
         catalog, named = self._engine.catalog, like_pattern("%" if plan.like is None else plan.like)
         groups = [
             queue
             for queue in sorted(catalog, key=lambda queue: queue.name)
             if queue.options.topic is not None
-            and plan.topic in (None, queue.options.topic)
+            and plan.name in (None, queue.options.topic)
             and plan.database in (None, queue.name.database)
             and named(queue.options.consumer_group or "")
             and self._can_see(queue.name)

@@ -22,9 +22,7 @@ from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions
 from proxy.session.session import BackendTraits, ClientSession
-from proxy.show.columns import CREATE_SCHEDULE_COLUMNS, QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
-from proxy.show.create_queue import show_create
-from proxy.show.process_list import process_list
+from proxy.show.columns import WARNINGS_COLUMNS, number_column
 from proxy.show.queue_status import QueueViews
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.dead_letters import RedriveStatement
@@ -59,23 +57,13 @@ from rewriter.plan import (
     RunSchedulePlan,
     SchedulePlan,
     SeekConsumerGroup,
-    ShowConsumers,
-    ShowCreateQueue,
-    ShowCreateSchedule,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     Subscribe,
     Trace,
     TraceInQueue,
     UseDatabase,
 )
-from rewriter.plans.schedules import create_schedule_text
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +95,7 @@ class Executor:
         self.engine = engine
         self.peers = peers
         self.traits = traits
-        self._views = QueueViews(session, engine, peers, traits)
+        self._views = QueueViews(session, engine, peers, traits, planning.defaults)
         self.reader = StatementReader(session, engine, planning, self._views, traits, allow_drop_table=allow_drop_table)
 
     @property
@@ -169,23 +157,7 @@ class Executor:
                 )
             case ShowSystem() if await self._views.real_database():
                 return await database.forward(database.query(text), more=more)
-            case (
-                NoOperation()
-                | ShowSystem()
-                | ShowQueues()
-                | ShowQueueStatus()
-                | ShowSubscriptions()
-                | ShowTopics()
-                | ShowGroups()
-                | ShowConsumers()
-                | ShowSchedules()
-                | ExplainDelivery()
-                | Trace()
-                | TraceInQueue()
-                | ShowCreateQueue()
-                | ShowCreateSchedule()
-                | ShowProcessList()
-            ):
+            case NoOperation() | Show() | ShowSystem() | ExplainDelivery() | Trace() | TraceInQueue():
                 columns, rows = await self.local_result(plan, text)
                 if columns:
                     await self.session.writer.result(columns, rows)
@@ -344,36 +316,11 @@ class Executor:
             case NoOperation(errno, note):
                 self.session.notes = (("Note", errno, note),)
                 return (), ()
-            case ShowQueues(database, like):
-                statuses, can_see = await self.peers.queue_statuses(), await self._views.can_see()
-                problems, redact = await self._views.problems(), self._views.redacted
-                catalog = self.engine.catalog
-                return QUEUES_COLUMNS, queue_rows(statuses, catalog, database, like, can_see, redact, problems)
-            case (
-                ShowQueueStatus()
-                | ShowSubscriptions()
-                | ShowTopics()
-                | ShowGroups()
-                | ShowConsumers()
-                | ShowSchedules()
-                | ExplainDelivery()
-                | Trace()
-                | TraceInQueue()
-                | ShowSystem()
-            ):
-                return await self._views.answer(plan)
+            case Show() | ShowSystem() | ExplainDelivery() | Trace() | TraceInQueue():
+                return await self._views.answer(plan, self.reader.decode(text))
             case ReadSystem(pieces):
                 listed = await self._collect(await self._views.rendered(pieces))
                 return listed.columns, listed.rows
-            case ShowCreateQueue(queue):
-                return await show_create(self.session, self.engine, queue)
-            case ShowCreateSchedule(name):
-                schedule = await ScheduleStatements(self.session, self.engine, self.traits).read(name)
-                shown = create_schedule_text(schedule, backslash_escapes=not self.session.no_backslash_escapes)
-                return CREATE_SCHEDULE_COLUMNS, [(name.name.encode(), shown.encode())]
-            case ShowProcessList(full):
-                sql = self.reader.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
-                return await process_list(self.session, self.peers, sql)
             case _:
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
 

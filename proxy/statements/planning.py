@@ -18,13 +18,13 @@ class Planning:
 
     def __init__(self, engine: Engine, defaults: QueueOptions) -> None:
         self._engine = engine
-        self._defaults = defaults
+        self.defaults = defaults
         self._build()
 
     def _build(self) -> None:
         self._catalog = self._engine.catalog
         self._scanner = StatementScanner(self._catalog)
-        self._planner = Planner(self._catalog, self._defaults)
+        self._planner = Planner(self._catalog, self.defaults)
         self._limited: dict[QueueRights, Planner] = {}
 
     @property
@@ -59,4 +59,4 @@ class Planning:
             {name: redacted_problem(reason) for name, reason in catalog.rejected.items() if can_see(name)},
             {name: topic for name, topic in catalog.topics.items() if can_see(name)},
         )
-        return Planner(visible, self._defaults)
+        return Planner(visible, self.defaults)

@@ -9,31 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from engine.backend.base import StoreConnection
 from engine.engine import Engine
 from engine.model.errors import BackendError, InvalidOption, QueueNotFound
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
-    ALL_COLUMNS,
     Cron,
     Every,
     Insertion,
-    InvalidSchedule,
     Rule,
     Schedule,
     ScheduleName,
-    Unreadable,
-    read_schedule,
 )
 from engine.schedules.messages import check_columns, insertion, own_columns
 from engine.schedules.ticks import check_rule, next_tick
 from proxy.errors import ProxyError
 from proxy.session.session import BackendTraits, ClientSession
+from proxy.show.schedule_status import UNKNOWN_SCHEDULE, stored_schedule, unknown_schedule
 from proxy.statements.unit_of_work import UnitOfWork
 from proxy.upstream.base import collected
-from proxy.wire.outcome import Outcome, number, unhex
+from proxy.wire.outcome import Outcome, number
 from rewriter.plan import (
     AlterSchedulePlan,
     CreateSchedulePlan,
@@ -47,7 +44,7 @@ from rewriter.plans import schedules as sql
 
 _NOW = PlanContext().now_sql
 _NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
-_EXISTS, _UNKNOWN = 1537, 1539  # MySQL's numbers for events
+_EXISTS = 1537  # MySQL's number for events
 _CREATOR = 300  # characters of its column
 
 Notes = tuple[tuple[str, int, str], ...]
@@ -176,7 +173,7 @@ class ScheduleStatements(UnitOfWork):
 
     async def _change(self, plan: AlterSchedulePlan) -> Outcome:
         name = plan.name
-        schedule = await self.read(name, lock=True)
+        schedule = await stored_schedule(self._client, name, lock=True)
         now_ns = await self._now_ns()
         if plan.paused:
             return await self.do(sql.pause_sql(name, now_ns))
@@ -196,34 +193,15 @@ class ScheduleStatements(UnitOfWork):
         if outcome.affected_rows:
             return Done(replace(outcome, affected_rows=0), touched)
         if not if_exists:
-            raise _unknown(name)
-        return Done(outcome, touched, _note(_UNKNOWN, f"Unknown schedule '{name}'"))
+            raise unknown_schedule(name)
+        return Done(outcome, touched, _note(UNKNOWN_SCHEDULE, f"Unknown schedule '{name}'"))
 
     async def _send(self, name: ScheduleName) -> Done:
-        schedule = await self.read(name)
+        schedule = await stored_schedule(self._client, name)
         now_ns = await self._now_ns()
         outcome = await self.do(sql.insertion_sql(insertion(schedule, self._target(schedule.queue), (now_ns,), now_ns)))
         queue = schedule.queue
         return Done(outcome, Effects(touched=frozenset((queue,)), tally=(queue, "enqueued")))
-
-    async def read(self, name: ScheduleName, *, lock: bool = False) -> Schedule:
-        """A schedule, as the client's transaction sees it. Raises ProxyError 1539: there is none; InvalidSchedule."""
-        try:
-            rows = await self.rows(sql.read_sql(name, ALL_COLUMNS, lock=lock), len(ALL_COLUMNS))
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            raise _unknown(name) from error
-        if not rows:
-            raise _unknown(name)
-        values: list[Any] = [
-            None if value is None else unhex(value) if column in sql.TEXTS else number(value)
-            for column, value in zip(ALL_COLUMNS, rows[0], strict=True)
-        ]
-        schedule = read_schedule(name.database, tuple(values))
-        if isinstance(schedule, Unreadable):
-            raise InvalidSchedule(schedule.reason)
-        return schedule
 
     async def _now_ns(self) -> int:
         (now,) = (await collected(self._client.upstream, f"SELECT {_NOW}")).row(1)
@@ -242,10 +220,6 @@ def _changed(rule: Rule, plan: AlterSchedulePlan) -> Rule | None:
     if isinstance(rule, Every):
         raise InvalidOption("time_zone: a schedule with every has none; give cron, too")
     return Cron(rule.text, plan.zone or rule.zone)
-
-
-def _unknown(name: ScheduleName) -> ProxyError:
-    return ProxyError(_UNKNOWN, f"Unknown schedule '{name}'")
 
 
 def _note(errno: int, text: str) -> Notes:

@@ -26,8 +26,6 @@ from rewriter.grammar.schedules import (
 )
 from rewriter.grammar.statements import (
     Ack,
-    DescribeQueue,
-    DescribeSchedule,
     DropQueue,
     ExplainMessages,
     RedriveQueue,
@@ -49,20 +47,10 @@ from rewriter.grammar.topics import (
     parse_drop_topic,
     parse_trace,
 )
-from rewriter.plan import (
-    Kill,
-    ShowConsumers,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
-    ShowTopics,
-    UseDatabase,
-)
+from rewriter.plan import Kill, Show, UseDatabase
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, Name, TokenCursor, string_value
+from rewriter.views import SHOW_VIEWS, Scope
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: then the database decides.
 _ORDINARY_VERBS = frozenset(
@@ -177,38 +165,40 @@ def _truncate(cursor: TokenCursor) -> Statement | None:
 
 def _show(cursor: TokenCursor) -> Statement | None:
     cursor.take_words("SHOW")
-    if cursor.accept_words("QUEUES"):
-        return ShowQueues(*_which_queues(cursor, "SHOW QUEUES"))
-    if cursor.accept_words("QUEUE", "STATUS"):
-        return ShowQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
-    if cursor.accept_words("TOPICS"):
-        return ShowTopics(*_which_queues(cursor, "SHOW TOPICS"))
-    if cursor.accept_words("GROUPS"):
-        return ShowGroups(*_of_which_topics(cursor, "SHOW GROUPS"))
-    if cursor.accept_words("CONSUMERS"):
-        return ShowConsumers(*_of_which_topics(cursor, "SHOW CONSUMERS"))
-    if cursor.accept_words("SUBSCRIPTIONS"):
-        return ShowSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
-    if cursor.accept_words("SCHEDULES"):
-        return ShowSchedules(*_which_queues(cursor, "SHOW SCHEDULES"))
-    if (queue := cursor.accept_words("CREATE", "QUEUE")) or cursor.accept_words("CREATE", "SCHEDULE"):
-        name = cursor.take_name()
+    for view in SHOW_VIEWS:
+        if (name := _accept_view(cursor, view.words)) is None:
+            continue
+        database = like = None
+        if view.scope in (Scope.DATABASE, Scope.TOPIC):
+            if view.scope is Scope.TOPIC and cursor.accept_words("ON"):
+                name = cursor.take_name()
+            database, like = _which_queues(cursor, f"SHOW {view.words}")
         cursor.take_end()
-        return DescribeQueue(name) if queue else DescribeSchedule(name)
+        return Show(view, database or name.database, like, name.table or None)
     if cursor.accept_words("QUEUE"):
-        raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q")
-    return _show_processlist(cursor)
+        raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS and SHOW CREATE QUEUE q")
+    return None
 
 
-def _of_which_topics(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None, str | None]:
-    """[ON topic] [FROM database] [LIKE 'pattern'], to the end."""
-    topic = cursor.take_name() if cursor.accept_words("ON") else Name(None, "")
-    database, like = _which_queues(cursor, statement)
-    return database or topic.database, like, topic.table or None
+def _accept_view(cursor: TokenCursor, words: str) -> Name | None:
+    """Take the words and the name in the place of `?`, an empty one where there is none. None: it is another SHOW."""
+    before, place, after = (part.split() for part in words.partition("?"))
+    start = cursor.position
+    if not cursor.accept_words(*before):
+        return None
+    if not place:
+        return Name(None, "")
+    dot = cursor.peek(1)
+    if after and cursor.peek_word(3 if dot is not None and dot.text == "." else 1) != after[0]:
+        cursor.position = start
+        return None
+    name = cursor.take_name()
+    cursor.take_words(*after)
+    return name
 
 
 def _which_queues(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None]:
-    """[FROM database] [LIKE 'pattern'], to the end."""
+    """[FROM database] [LIKE 'pattern']."""
     database = like = None
     if cursor.accept_words("FROM") or cursor.accept_words("IN"):
         database = cursor.take_identifier()
@@ -219,16 +209,7 @@ def _which_queues(cursor: TokenCursor, statement: str) -> tuple[str | None, str 
         like = string_value(pattern.text)
     elif cursor.word == "WHERE":
         raise UnsupportedSql(f"{statement} WHERE is not supported; use {statement} LIKE 'pattern'")
-    cursor.take_end()
     return database, like
-
-
-def _show_processlist(cursor: TokenCursor) -> Statement | None:
-    full = cursor.accept_words("FULL")
-    if not cursor.accept_words("PROCESSLIST"):
-        return None
-    cursor.take_end()
-    return ShowProcessList(full)
 
 
 def _kill(cursor: TokenCursor) -> Statement | None:

@@ -17,15 +17,8 @@ from rewriter.errors import RewriteError
 from rewriter.plan import (
     Kill,
     ReadSystem,
-    ShowConsumers,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     UseDatabase,
 )
 from rewriter.text.tokens import Name, Token
@@ -186,11 +179,6 @@ class DropSchedule:
 
 @dataclass(frozen=True, slots=True)
 class RunSchedule:
-    name: Name
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeSchedule:
     name: Name
 
 
@@ -419,12 +407,7 @@ class TraceMessage:
     id: Token
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQueue:
-    name: Name
-
-
-# Statements that name no queue: the node is the plan, and the planner fills in the current database.
+# Show, Kill and the like: the node is the plan, and the planner fills in what the names mean.
 Statement = (
     CreateQueue
     | AlterQueue
@@ -451,20 +434,11 @@ Statement = (
     | Unbound
     | UpdateQueue
     | DeleteQueue
-    | ShowQueues
-    | ShowQueueStatus
-    | ShowSubscriptions
-    | ShowTopics
-    | ShowGroups
-    | ShowConsumers
-    | ShowSchedules
+    | Show
     | ReadSystem
     | ShowSystem
     | ExplainMessages
     | TraceMessage
-    | DescribeQueue
-    | DescribeSchedule
-    | ShowProcessList
     | Kill
     | UseDatabase
 )

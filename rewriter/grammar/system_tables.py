@@ -15,14 +15,14 @@ from collections.abc import Iterator
 
 from engine.model.queue import quoted
 from rewriter.errors import UnsupportedSql
-from rewriter.plan import InformationTable, Piece, ReadSystem, ShowSystem, SystemShow, SystemTable
+from rewriter.plan import InformationTable, Piece, ReadSystem, ShowSystem, SystemShow
 from rewriter.text.queue_names import SYSTEM_DATABASE
 from rewriter.text.tokens import Kind, Token, TokenCursor, identifier_value, string_value, word_set
+from rewriter.views import SYSTEM_TABLES, View
 
 DATABASE = SYSTEM_DATABASE
 
 _INFORMATION = {table.value.lower(): table for table in InformationTable}
-_TABLES = {table.value: table for table in SystemTable}
 _READING = frozenset(("SELECT", "WITH", "EXPLAIN", "DESCRIBE", "DESC", "ANALYZE"))
 _BEFORE_A_TABLE = frozenset(("FROM", "JOIN", "STRAIGHT_JOIN"))
 _END_OF_FROM = word_set("SELECT WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT WINDOW")
@@ -53,11 +53,11 @@ def parse_system(cursor: TokenCursor, *, inside: bool = False) -> ReadSystem | S
     if inside and _asks_database(_without_end(cursor.tokens)):
         return ShowSystem(SystemShow.CURRENT)
     pieces = tuple(_pieces(cursor, inside=inside))
-    if not any(isinstance(piece, SystemTable | InformationTable) for piece in pieces):
+    if not any(isinstance(piece, View | InformationTable) for piece in pieces):
         return None
     _check_alone(cursor)
     if any(token.kind is Kind.PARAMETER for token in cursor.tokens):
-        if not any(isinstance(piece, SystemTable) for piece in pieces):
+        if not any(isinstance(piece, View) for piece in pieces):
             return None
         raise UnsupportedSql(f"a statement on the tables of {DATABASE} takes no ?; write the value into the statement")
     return ReadSystem(pieces)
@@ -87,9 +87,9 @@ def _at(tokens: list[Token], place: int) -> Token | None:
     return tokens[place] if 0 <= place < len(tokens) else None
 
 
-def _named(tokens: list[Token], place: int) -> SystemTable | None:
+def _named(tokens: list[Token], place: int) -> View | None:
     """The table whose qualified name begins at that token."""
-    return _TABLES.get(_name(_at(tokens, place + 2))) if _qualifies(tokens, place, DATABASE) else None
+    return SYSTEM_TABLES.get(_name(_at(tokens, place + 2))) if _qualifies(tokens, place, DATABASE) else None
 
 
 def _qualifies(tokens: list[Token], place: int, database: str) -> bool:
@@ -107,11 +107,11 @@ def _asks_for_us(tokens: list[Token]) -> bool:
     return any(token.kind is Kind.STRING and string_value(token.text).lower() == DATABASE for token in tokens)
 
 
-def _unqualified(tokens: list[Token], place: int) -> SystemTable | None:
+def _unqualified(tokens: list[Token], place: int) -> View | None:
     """The table of a name without a qualifier in its own database."""
     if _dot(_at(tokens, place - 1)) or _dot(_at(tokens, place + 1)):
         return None
-    return _TABLES.get(_name(tokens[place]))
+    return SYSTEM_TABLES.get(_name(tokens[place]))
 
 
 def _asks_database(tokens: list[Token]) -> bool:
@@ -130,7 +130,7 @@ def _pieces(cursor: TokenCursor, *, inside: bool) -> Iterator[Piece]:
             yield cursor.sql[done : token.start]
             yield short
             if not _is_alias(_at(tokens, place + 1)):
-                yield f" AS `{short.value}`"
+                yield f" AS `{short.table}`"
             done = token.end
             continue
         if inside and _compared_database(tokens, place):
@@ -206,12 +206,12 @@ def _without_end(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-def _one_table(rest: list[Token], *, inside: bool) -> SystemTable | None:
+def _one_table(rest: list[Token], *, inside: bool) -> View | None:
     """The table, where these tokens are its name and nothing more."""
     if len(rest) == 3:
         return _named(rest, 0)
     if len(rest) == 1 and inside:
-        return _TABLES.get(_name(rest[0]))
+        return SYSTEM_TABLES.get(_name(rest[0]))
     return None
 
 

@@ -27,8 +27,6 @@ from rewriter.grammar.statements import (
     CreateSchedule,
     CreateTopic,
     DeleteQueue,
-    DescribeQueue,
-    DescribeSchedule,
     DropGroup,
     DropQueue,
     DropSchedule,
@@ -65,17 +63,8 @@ from rewriter.plan import (
     Rebind,
     RunSchedulePlan,
     SeekConsumerGroup,
-    ShowConsumers,
-    ShowCreateQueue,
-    ShowCreateSchedule,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     UseDatabase,
 )
 from rewriter.plans.ack import ack_as_update, ends_messages, expand_numbers, update_plan
@@ -107,6 +96,7 @@ from rewriter.rights.explicit_ids import check_explicit_ids
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token
+from rewriter.views import Scope
 
 _Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
 
@@ -138,7 +128,7 @@ class PlanBuilder:
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
                 return self._change(statement, context)
-            case CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule() | DescribeSchedule():
+            case CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule():
                 return self._on_schedule(statement, context)
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
@@ -169,24 +159,14 @@ class PlanBuilder:
                 return SeekConsumerGroup(spec.name, *start_at(beginning), _named(spec))
             case DropGroup():
                 return self._drop_group(statement, context)
-            case ShowGroups(database, _, topic) | ShowConsumers(database, _, topic) if topic is not None:
-                target = self._topic(Name(database, topic), context).name
-                return replace(statement, database=target.database, topic=target.table)
-            case ShowGroups(database) | ShowConsumers(database) if database is not None:
-                self._check_is_no_topic(database, context)
-                return statement
-            case ShowSchedules():
-                return replace(statement, database=statement.database or context.database)
-            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
-                return replace(statement, database=statement.database or context.database)
-            case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
+            case Show():
+                return self._show(statement, context)
+            case ReadSystem() | ShowSystem() | Kill() | UseDatabase():
                 return statement
             case ExplainMessages(name):
                 return explain_plan(statement, self._receiver(name, context), context.now_sql)
             case TraceMessage(name, id_):
                 return self._trace(name, id_, context)
-            case DescribeQueue(name):
-                return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)
 
     def check_unread_insert(self, sql: str, queues: Iterable[QueueName]) -> None:
@@ -310,7 +290,7 @@ class PlanBuilder:
 
     def _on_schedule(
         self,
-        statement: CreateSchedule | AlterSchedule | DropSchedule | RunSchedule | DescribeSchedule,
+        statement: CreateSchedule | AlterSchedule | DropSchedule | RunSchedule,
         context: PlanContext,
     ) -> Plan:
         match statement:
@@ -322,8 +302,6 @@ class PlanBuilder:
                 return DropSchedulePlan(self._schedule(name, context), if_exists)
             case RunSchedule(name):
                 return RunSchedulePlan(self._schedule(name, context))
-            case DescribeSchedule(name):
-                return ShowCreateSchedule(self._schedule(name, context))
 
     def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
         target = self._topic_or_none(statement.queue, context) or self._spec(statement.queue, context)
@@ -333,6 +311,23 @@ class PlanBuilder:
         check_place(name, target.name, written)
         rest = (statement.if_not_exists, statement.rule, statement.columns, statement.values, statement.missed)
         return CreateSchedulePlan(name, target.name, *rest)
+
+    def _show(self, show: Show, context: PlanContext) -> Show:
+        name = Name(show.database, show.name or "")
+        match show.view.scope:
+            case Scope.QUEUE:
+                queue = self._spec(name, context).name
+                return replace(show, database=queue.database, name=queue.table)
+            case Scope.SCHEDULE:
+                return replace(show, database=self._schedule(name, context).database)
+            case Scope.TOPIC if show.name is not None:
+                topic = self._topic(name, context).name
+                return replace(show, database=topic.database, name=topic.table)
+            case Scope.TOPIC if show.database is not None:
+                self._check_is_no_topic(show.database, context)
+            case Scope.SERVER:
+                return show
+        return replace(show, database=show.database or context.database)
 
     def _insert(self, statement: InsertQueue, context: PlanContext) -> Plan:
         """INSERT; where there is no queue of that name it goes to the database."""

@@ -15,7 +15,7 @@ from enum import Enum
 
 from engine.model.identity import highest_explicit_id
 from engine.model.queue import Layout, QueueCatalog, QueueName
-from rewriter.plan import NO_EFFECTS, Effects, SystemTable
+from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.named_columns import NUMBERS, names_column, sets_id, values_of_own_columns
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
 from rewriter.scan.socket_variable import reads_socket
@@ -33,6 +33,7 @@ from rewriter.text.lexis import (
 from rewriter.text.queue_names import SYSTEM_DATABASE, QueueNames, Undecidable
 from rewriter.text.shown_defaults import may_show_defaults
 from rewriter.text.transaction_verbs import transaction_verb
+from rewriter.views import SHOW_VIEWS, SYSTEM_TABLES
 
 __all__ = ["Classification", "StatementClass", "StatementScanner", "split_statements", "transaction_verb"]
 
@@ -81,7 +82,7 @@ def _words(*words: bytes) -> bytes:
 
 _FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
 _QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE_GAP + rb"\(")
-_SYSTEM_TABLES = b"(?:" + b"|".join(table.value.encode() for table in SystemTable) + b")"
+_SYSTEM_TABLES = b"(?:" + "|".join(SYSTEM_TABLES).encode() + b")"
 _SYSTEM_TABLE = _pattern(
     rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+" + _SYSTEM_TABLES + WORD_END
 )
@@ -120,11 +121,9 @@ _TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
 _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
 _SHOW = _pattern(
     SPACE
-    + rb"(?:QUEUES?|SUBSCRIPTIONS|TOPICS|GROUPS|CONSUMERS|SCHEDULES|CREATE"
-    + SPACE
-    + rb"(?:QUEUE|SCHEDULE)|(?:FULL"
-    + SPACE
-    + rb")?PROCESSLIST)"
+    + b"(?:"
+    + b"|".join(SPACE.join(view.words.partition("?")[0].encode().split()) for view in SHOW_VIEWS)
+    + b")"
     + WORD_END
 )
 _SHOW_SYSTEM = _pattern(

@@ -91,6 +91,8 @@ def test_an_account_of_the_database_sees_what_it_is_granted(granted):
     assert half.error("EXPLAIN DELIVERY FOR secret WHERE id = 1")[0] == 1142
     assert half.error("EXPLAIN DELIVERY FOR orders WHERE n IN (SELECT n FROM secret)")[0] == 1142
     assert half.rows("EXPLAIN DELIVERY FOR orders WHERE id = 1")[0][0] == "1"
+    assert half.rows("SHOW QUEUE orders OPTIONS") == root.rows("SHOW QUEUE orders OPTIONS")
+    assert half.error("SHOW QUEUE secret OPTIONS")[0] == 1142
     half.close()
 
 

@@ -340,6 +340,8 @@ ATTACKS = [
     "STREAM * FROM hidden",
     "SHOW CREATE QUEUE hidden",
     "SHOW CREATE QUEUE nowhere",
+    "SHOW QUEUE hidden OPTIONS",
+    "SHOW QUEUE nowhere OPTIONS",
     # defining
     "CREATE QUEUE mine (a INT)",
     "CREATE QUEUE IF NOT EXISTS orders (a INT)",

@@ -130,7 +130,7 @@ EXPLAIN DELIVERY FOR nope WHERE id = 1
 
 -- SHOW QUEUE
 SHOW QUEUE q
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS and SHOW CREATE QUEUE q)
 
 -- SHOW PROCESSLIST
 SHOW PROCESSLIST
@@ -271,3 +271,15 @@ CALL queue_report('q')
 -- DESCRIBE
 DESCRIBE q
 --> pass through
+
+-- the options of a queue
+SHOW QUEUE q OPTIONS;
+--> show queue options shop.q
+
+-- the options of a queue of another database
+show queue `other`.Q2 options
+--> show queue options other.q2
+
+-- a queue called status, and no queue of that name
+SHOW QUEUE status OPTIONS
+--> error 1146 (42S02): Queue 'shop.status' doesn't exist

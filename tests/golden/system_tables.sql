@@ -141,3 +141,8 @@ SELECT t.topic, queuegate.groups.unread FROM queuegate.topics t JOIN queuegate.g
 -- what groups have out
 SELECT group_name, id FROM queuegate.group_in_flight ORDER BY seconds_left
 --> read: SELECT group_name, id FROM <group_in_flight> AS `group_in_flight` ORDER BY seconds_left
+
+-- a table without a qualifier in its own database, under its own name
+-- database: queuegate
+SELECT queues.queue FROM queues WHERE queues.ready > 0
+--> read: SELECT queues.queue FROM <queues> AS `queues` WHERE queues.ready > 0

@@ -24,6 +24,7 @@ from rewriter.plan import (
     Execute,
     ExecuteCounting,
     ExplainDelivery,
+    InformationTable,
     InsertAfterGroup,
     Kill,
     NoOperation,
@@ -36,23 +37,15 @@ from rewriter.plan import (
     RunSchedulePlan,
     SchedulePlan,
     SeekConsumerGroup,
-    ShowConsumers,
-    ShowCreateQueue,
-    ShowCreateSchedule,
-    ShowGroups,
-    ShowProcessList,
-    ShowQueues,
-    ShowQueueStatus,
-    ShowSchedules,
-    ShowSubscriptions,
+    Show,
     ShowSystem,
-    ShowTopics,
     Subscribe,
     Trace,
     TraceInQueue,
     UseDatabase,
 )
 from rewriter.planner import Planner
+from rewriter.views import Scope, View
 
 NOW = "(NOW_NS())"
 
@@ -98,7 +91,7 @@ def outcome(planner: Planner, case: Case) -> list[str]:
 
 
 def rendered(plan: Plan) -> list[str]:
-    if isinstance(plan, SchedulePlan | ShowSchedules | ShowCreateSchedule):
+    if isinstance(plan, SchedulePlan):
         return _schedule(plan)
     match plan:
         case Passthrough(effects):
@@ -130,18 +123,8 @@ def rendered(plan: Plan) -> list[str]:
         case Subscribe():
             shown = [] if plan.filter is None else [f"where {' ? '.join(plan.filter.parts)}"]
             return [_subscribe(plan), *shown]
-        case ShowQueues(database, like):
-            return [f"show queues of {database or 'all databases'}" + (f" like {like!r}" if like is not None else "")]
-        case ShowQueueStatus(database, like):
-            return [f"show queue status of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowSubscriptions(database, like):
-            return [f"show subscriptions of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowTopics(database, like):
-            return [f"show topics of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowGroups(database, like, topic) | ShowConsumers(database, like, topic):
-            what = "groups" if isinstance(plan, ShowGroups) else "consumers"
-            of = f"{database or 'all databases'}" + (f", topic {topic}" if topic else "")
-            return [f"show {what} of {of}" + (f" like {like!r}" if like else "")]
+        case Show():
+            return [_show(plan)]
         case ExplainDelivery(queue, sql, ids):
             return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
         case Trace(topic, id_, sql, groups):
@@ -153,22 +136,18 @@ def rendered(plan: Plan) -> list[str]:
             )
             return [f"trace message: {sql}", *asked]
         case ReadSystem(pieces):
-            text = "".join(piece if isinstance(piece, str) else f"<{piece.value}>" for piece in pieces)
+            text = "".join(piece if isinstance(piece, str) else f"<{_table(piece)}>" for piece in pieces)
             return [f"read: {text}".replace("\n", "\\n")]
         case ShowSystem(what, table, like, full):
-            of = f" of {table.value}" if table is not None else ""
+            of = f" of {table.table}" if table is not None else ""
             return [f"show {'full ' if full else ''}system {what.value}{of}" + (f" like {like!r}" if like else "")]
-        case ShowCreateQueue(queue):
-            return [f"show create queue {queue}"]
-        case ShowProcessList(full):
-            return ["show full processlist" if full else "show processlist"]
         case Kill(number, query_only):
             return [f"kill {'query' if query_only else 'connection'} {number}"]
         case UseDatabase(database):
             return [f"use {database}"]
 
 
-def _schedule(plan: SchedulePlan | ShowSchedules | ShowCreateSchedule) -> list[str]:
+def _schedule(plan: SchedulePlan) -> list[str]:
     match plan:
         case CreateSchedulePlan(name, queue, if_not_exists, rule, columns, values, missed):
             made = f"make schedule {name} on {queue}" + (" if it is not there" if if_not_exists else "")
@@ -183,10 +162,20 @@ def _schedule(plan: SchedulePlan | ShowSchedules | ShowCreateSchedule) -> list[s
             return [f"drop schedule {name}" + (" if it is there" if if_exists else "")]
         case RunSchedulePlan(name):
             return [f"send the message of schedule {name}"]
-        case ShowSchedules(database, like):
-            return [f"show schedules of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowCreateSchedule(name):
-            return [f"show create schedule {name}"]
+
+
+def _show(plan: Show) -> str:
+    what = " ".join(word.lower() for word in plan.view.words.split() if word != "?")
+    if plan.view.scope is Scope.SERVER:
+        return f"show {what}"
+    if plan.view.scope in (Scope.QUEUE, Scope.SCHEDULE):
+        return f"show {what} {plan.database}.{plan.name}"
+    topic = f", topic {plan.name}" if plan.name else ""
+    return f"show {what} of {plan.database or 'all databases'}{topic}" + (f" like {plan.like!r}" if plan.like else "")
+
+
+def _table(piece: View | InformationTable) -> str:
+    return piece.table if isinstance(piece, View) else piece.value
 
 
 def _check(sql: str) -> list[str]:

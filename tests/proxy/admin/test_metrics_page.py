@@ -13,8 +13,9 @@ from engine.store.census import Census
 from engine.topics.gauges import Gauges
 from proxy.admin.metrics_page import Facts, ProxyFacts, page
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
-from proxy.show.system_tables import FIELDS, derived_table
-from rewriter.plan import SystemTable
+from proxy.show.status_tables import FIELDS
+from proxy.show.system_tables import derived_table
+from rewriter.views import View
 
 NAME, DEAD, ODD = QueueName("shop", "orders"), QueueName("shop", "orders_dead"), QueueName("shop", 'o"d\\d')
 CATALOG = QueueCatalog(1, {name: QueueSpec(name, QueueOptions(), (), ("id",)) for name in (NAME, DEAD, ODD)})
@@ -78,9 +79,9 @@ def test_reports_travel_and_add_up() -> None:
 
 
 def test_values_are_written_so_that_no_mode_reads_them_otherwise() -> None:
-    fields = FIELDS[SystemTable.SUBSCRIPTIONS]
+    fields = FIELDS[View.SUBSCRIPTIONS]
     row = ("it's", "back\\slash", 7, "größe", "plain text", *(None,) * (len(fields) - 5))
-    sql = derived_table(SystemTable.SUBSCRIPTIONS, [row])
+    sql = derived_table(View.SUBSCRIPTIONS, [row])
     assert "'it" not in sql and "\\" not in sql and sql.isascii()
     assert "CONVERT(X'69742773' USING utf8mb4)" in sql
     assert "'plain text'" in sql

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from memory_store import make_spec
@@ -10,8 +11,9 @@ from memory_store import make_spec
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueStatus
 from proxy.cluster.registry import ProcessInfo
-from proxy.show.columns import QUEUES_COLUMNS, like_pattern, number_column, queue_rows, text_column
+from proxy.show.columns import Row, like_pattern, number_column, text_column
 from proxy.show.process_list import PROCESSES_COLUMNS, processes_with_streams
+from proxy.show.status_tables import QUEUES, queue_summaries, shown
 from proxy.wire.outcome import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})
@@ -34,6 +36,10 @@ def test_like(pattern: str, text: str, matches: bool) -> None:
     assert like_pattern(pattern)(text) is matches
 
 
+def queue_rows(*args: Any, **options: Any) -> list[Row]:
+    return shown(queue_summaries(*args, **options))
+
+
 def test_queue_rows_tell_counters_and_refused_tables() -> None:
     catalog = QueueCatalog(rejected={QueueName("shop", "broken"): "time_acked missing"})
     rows = queue_rows([ORDERS], catalog, "shop", None)
@@ -41,7 +47,7 @@ def test_queue_rows_tell_counters_and_refused_tables() -> None:
         (b"broken", b"shop", None, None, None, None, None, None, None, b"time_acked missing"),
         (b"orders", b"shop", b"2", b"7", b"5", b"11", b"1", b"3", b"0", None),
     ]
-    assert all(len(row) == len(QUEUES_COLUMNS) for row in rows)
+    assert all(len(row) == len(QUEUES) for row in rows)
 
 
 def test_queue_rows_tell_what_is_wrong_with_a_queue_that_is_served() -> None:
