@@ -1,116 +1,182 @@
 -- one id
 ACK q 101
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101)) AND time_acked IS NULL
---> settled shop.q: 101
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (101)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- several ids
 ack `q` 1, 2,3 ;
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2,3)) AND time_acked IS NULL
---> settled shop.q: 1, 2, 3
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2,3)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (1, 2, 3)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- ids in parentheses
 ACK q (1, 2)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2)) AND time_acked IS NULL
---> settled shop.q: 1, 2
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (1, 2)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- another database
 ACK other.q2 5
---> execute: UPDATE `other`.`q2` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
---> settled other.q2: 5
+--> Execute
+--> sql: UPDATE `other`.`q2` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
+--> effects.settled: ((other.q2, (5)))
+--> effects.tally: (other.q2, 'acked')
+--> pins: VERB
 
 -- a name in back-quotes
 ACK shop.`my-queue` 5
---> execute: UPDATE `shop`.`my-queue` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
---> settled shop.my-queue: 5
+--> Execute
+--> sql: UPDATE `shop`.`my-queue` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
+--> effects.settled: ((shop.my-queue, (5)))
+--> effects.tally: (shop.my-queue, 'acked')
+--> pins: VERB
 
 -- a comment between
 /* c */ ACK -- why
  q # so
  7
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (7)) AND time_acked IS NULL
---> settled shop.q: 7
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (7)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (7)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- a bound id
 ACK q ?
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (?)) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (?)) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- bound and literal ids
 ACK q ?, 5, ?
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (?, 5, ?)) AND time_acked IS NULL
---> settled shop.q: 5
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (?, 5, ?)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (5)))
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- the case of a name matters only if there are two
 ACK other.mixed 1
---> execute: UPDATE `other`.`Mixed` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
---> settled other.Mixed: 1
+--> Execute
+--> sql: UPDATE `other`.`Mixed` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
+--> effects.settled: ((other.Mixed, (1)))
+--> effects.tally: (other.Mixed, 'acked')
+--> pins: VERB
 
 -- quoted digits are an id of an integer key
 ACK q '5'
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
---> settled shop.q: 5
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (5)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (5)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- text ids
 ACK uuids 'a-1', "b-2"
---> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('a-1', "b-2")) AND time_acked IS NULL
---> settled shop.uuids: 'a-1', 'b-2'
+--> Execute
+--> sql: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('a-1', "b-2")) AND time_acked IS NULL
+--> effects.settled: ((shop.uuids, ('a-1', 'b-2')))
+--> effects.tally: (shop.uuids, 'acked')
+--> pins: VERB
 
 -- a number for a text key is taken as text
 ACK uuids 5
---> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('5')) AND time_acked IS NULL
---> settled shop.uuids: '5'
+--> Execute
+--> sql: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('5')) AND time_acked IS NULL
+--> effects.settled: ((shop.uuids, ('5')))
+--> effects.tally: (shop.uuids, 'acked')
+--> pins: VERB
 
 -- an escape in a text id: the table is asked
 ACK uuids 'it\'s', 'it''s'
---> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('it\'s', 'it''s')) AND time_acked IS NULL
---> settled shop.uuids: "it's", "it's"
+--> Execute
+--> sql: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('it\'s', 'it''s')) AND time_acked IS NULL
+--> effects.settled: ((shop.uuids, ("it's", "it's")))
+--> effects.tally: (shop.uuids, 'acked')
+--> pins: VERB
 
 -- a binary key: the table is asked
 ACK bins 'abc'
---> execute: UPDATE `shop`.`bins` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('abc')) AND time_acked IS NULL
---> uncertain shop.bins
+--> Execute
+--> sql: UPDATE `shop`.`bins` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN ('abc')) AND time_acked IS NULL
+--> effects.uncertain: shop.bins
+--> effects.tally: (shop.bins, 'acked')
+--> pins: VERB
 
 -- by condition
 ACK q WHERE user_id = 7 AND (payload LIKE 'a;b%' OR payload IS NULL)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (user_id = 7 AND (payload LIKE 'a;b%' OR payload IS NULL)) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (user_id = 7 AND (payload LIKE 'a;b%' OR payload IS NULL)) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- by ids as a condition
 ACK q WHERE id IN (1, 2)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2)) AND time_acked IS NULL
---> settled shop.q: 1, 2
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (1, 2)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- by one id as a condition
 ACK q WHERE `q`.`id` = 12;
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (`q`.`id` = 12) AND time_acked IS NULL
---> settled shop.q: 12
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (`q`.`id` = 12) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (12)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- by a condition that says nothing new
 ACK q WHERE id = 3 AND time_acked IS NULL
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 3 AND time_acked IS NULL) AND time_acked IS NULL
---> settled shop.q: 3
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 3 AND time_acked IS NULL) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (3)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- by a condition that is not only ids
 ACK q WHERE id IN (1, 2) AND user_id = 3
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2) AND user_id = 3) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2) AND user_id = 3) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- a bound condition
 ACK q WHERE user_id < ? AND payload = ?
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (user_id < ? AND payload = ?) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (user_id < ? AND payload = ?) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- a comment inside a condition is kept, one at its end is not
 ACK q WHERE id = 1 -- one
   OR id = 2 -- two
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 1 -- one\n  OR id = 2) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 1 -- one\n  OR id = 2) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- a condition with a subquery
 ACK q WHERE id IN (SELECT message_id FROM done LIMIT 10)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (SELECT message_id FROM done LIMIT 10)) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (SELECT message_id FROM done LIMIT 10)) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- nothing to ack
 ACK q
@@ -158,8 +224,11 @@ ACK q abc
 
 -- a negative id
 ACK q -5
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (-5)) AND time_acked IS NULL
---> settled shop.q: -5
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (-5)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (-5)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- a hexadecimal id
 ACK q 0x41
@@ -209,19 +278,28 @@ ACK q 1
 -- no database needed
 -- database: none
 ACK shop.q 1
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
---> settled shop.q: 1
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (1)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- names outside ASCII
 ACK größe 1
---> execute: UPDATE `shop`.`größe` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
---> settled shop.größe: 1
+--> Execute
+--> sql: UPDATE `shop`.`größe` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
+--> effects.settled: ((shop.größe, (1)))
+--> effects.tally: (shop.größe, 'acked')
+--> pins: VERB
 
 -- double quotes as the session has it
 -- modes: ANSI_QUOTES
 ACK "q" 1
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
---> settled shop.q: 1
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (1)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- double quotes are a string otherwise
 ACK "q" 1
@@ -240,5 +318,8 @@ HAVING 1
 
 -- bytes as drivers write them: the table knows which messages they are
 ACK uuids X'6b00', 0x61, _binary 'b'
---> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (X'6b00', 0x61, _binary 'b')) AND time_acked IS NULL
---> uncertain shop.uuids
+--> Execute
+--> sql: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (X'6b00', 0x61, _binary 'b')) AND time_acked IS NULL
+--> effects.uncertain: shop.uuids
+--> effects.tally: (shop.uuids, 'acked')
+--> pins: VERB

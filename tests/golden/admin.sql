@@ -1,18 +1,22 @@
 -- DROP QUEUE
 DROP QUEUE q
---> execute: DROP TABLE `shop`.`q`
---> drops shop.q
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`q`
+--> effects.catalog: True
+--> effects.drops: shop.q
 
 -- DROP QUEUE that may not exist, and does
 DROP QUEUE IF EXISTS shop.q;
---> execute: DROP TABLE IF EXISTS `shop`.`q`
---> drops shop.q
---> catalog
+--> Execute
+--> sql: DROP TABLE IF EXISTS `shop`.`q`
+--> effects.catalog: True
+--> effects.drops: shop.q
 
 -- DROP QUEUE that may not exist
 DROP QUEUE IF EXISTS nope
---> nothing to do, note 1051: Unknown queue 'shop.nope'
+--> NoOperation
+--> note_errno: 1051
+--> note: Unknown queue 'shop.nope'
 
 -- DROP QUEUE that does not exist
 DROP QUEUE nope
@@ -28,13 +32,15 @@ DROP QUEUE q, orders
 
 -- TRUNCATE QUEUE
 TRUNCATE QUEUE q
---> execute: DELETE FROM `shop`.`q`
---> uncertain shop.q
---> catalog
+--> Execute
+--> sql: DELETE FROM `shop`.`q`
+--> effects.uncertain: shop.q
+--> effects.catalog: True
+--> pins: VERB
 
 -- TRUNCATE of a table called queue
 TRUNCATE queue;
---> pass through
+--> Passthrough
 
 -- TRUNCATE of what is no queue
 TRUNCATE QUEUE nope
@@ -42,20 +48,29 @@ TRUNCATE QUEUE nope
 
 -- SHOW QUEUES
 SHOW QUEUES
---> show queues of shop
+--> Show
+--> view: QUEUES
+--> database: shop
 
 -- SHOW QUEUES with a pattern
 show queues like 'a\_b%';
---> show queues of shop like 'a\\_b%'
+--> Show
+--> view: QUEUES
+--> database: shop
+--> like: a\_b%
 
 -- SHOW QUEUES of a database
 SHOW QUEUES FROM other LIKE "q%"
---> show queues of other like 'q%'
+--> Show
+--> view: QUEUES
+--> database: other
+--> like: q%
 
 -- SHOW QUEUES without a database
 -- database: none
 SHOW QUEUES
---> show queues of all databases
+--> Show
+--> view: QUEUES
 
 -- SHOW QUEUES WHERE
 SHOW QUEUES WHERE subscribers > 0
@@ -67,7 +82,10 @@ SHOW QUEUES LIKE q
 
 -- SHOW CREATE QUEUE
 SHOW CREATE QUEUE `shop`.`q`
---> show create queue shop.q
+--> Show
+--> view: CREATE_QUEUE
+--> database: shop
+--> name: q
 
 -- SHOW CREATE QUEUE of none
 SHOW CREATE QUEUE nope
@@ -75,20 +93,30 @@ SHOW CREATE QUEUE nope
 
 -- SHOW QUEUE STATUS
 SHOW QUEUE STATUS LIKE 'q'
---> show queue status of shop like 'q'
+--> Show
+--> view: QUEUE_STATUS
+--> database: shop
+--> like: q
 
 -- SHOW QUEUE STATUS of a database
 SHOW QUEUE STATUS FROM other
---> show queue status of other
+--> Show
+--> view: QUEUE_STATUS
+--> database: other
 
 -- SHOW SUBSCRIPTIONS
 SHOW SUBSCRIPTIONS
---> show subscriptions of shop
+--> Show
+--> view: SUBSCRIPTIONS
+--> database: shop
 
 -- SHOW SUBSCRIPTIONS of some queues
 -- database: none
 SHOW SUBSCRIPTIONS IN other LIKE 'q%'
---> show subscriptions of other like 'q%'
+--> Show
+--> view: SUBSCRIPTIONS
+--> database: other
+--> like: q%
 
 -- SHOW SUBSCRIPTIONS WHERE
 SHOW SUBSCRIPTIONS WHERE 1
@@ -96,21 +124,29 @@ SHOW SUBSCRIPTIONS WHERE 1
 
 -- EXPLAIN DELIVERY of a message
 EXPLAIN DELIVERY FOR q WHERE id = 42
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
---> ids (42,)
+--> ExplainDelivery
+--> queue: shop.q
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> ids: (42)
 
 -- EXPLAIN DELIVERY of several
 EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
---> ids (1, 2)
+--> ExplainDelivery
+--> queue: shop.q
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
+--> ids: (1, 2)
 
 -- EXPLAIN DELIVERY of others
 EXPLAIN DELIVERY FOR q WHERE user_id = 7 AND payload LIKE 'a%' LIMIT 100
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
+--> ExplainDelivery
+--> queue: shop.q
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
 
 -- EXPLAIN DELIVERY of any
 EXPLAIN DELIVERY FOR q
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
+--> ExplainDelivery
+--> queue: shop.q
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of too many
 EXPLAIN DELIVERY FOR q LIMIT 1001
@@ -134,39 +170,51 @@ SHOW QUEUE q
 
 -- SHOW PROCESSLIST
 SHOW PROCESSLIST
---> show processlist
+--> Show
+--> view: PROCESSLIST
 
 -- SHOW FULL PROCESSLIST
 SHOW FULL PROCESSLIST;
---> show full processlist
+--> Show
+--> view: FULL_PROCESSLIST
 
 -- SHOW TABLES
 SHOW FULL TABLES LIKE 'q'
---> pass through
+--> Passthrough
 
 -- KILL
 KILL 12
---> kill connection 12
+--> Kill
+--> connection_id: 12
+--> query_only: False
 
 -- KILL CONNECTION
 KILL CONNECTION 12
---> kill connection 12
+--> Kill
+--> connection_id: 12
+--> query_only: False
 
 -- KILL HARD and SOFT, as in MariaDB
 KILL HARD CONNECTION 12
---> kill connection 12
+--> Kill
+--> connection_id: 12
+--> query_only: False
 
 -- KILL SOFT QUERY
 KILL SOFT QUERY 12
---> kill query 12
+--> Kill
+--> connection_id: 12
+--> query_only: True
 
 -- KILL QUERY
 kill query 12;
---> kill query 12
+--> Kill
+--> connection_id: 12
+--> query_only: True
 
 -- KILL of an expression is the database's
 KILL CONNECTION_ID()
---> pass through
+--> Passthrough
 
 -- KILL with more
 KILL 12 13
@@ -174,24 +222,27 @@ KILL 12 13
 
 -- USE
 USE other;
---> use other
+--> UseDatabase
+--> database: other
 
 -- USE, quoted
 USE `my db`
---> use my db
+--> UseDatabase
+--> database: my db
 
 -- USE of nothing is the database's to refuse
 USE
---> pass through
+--> Passthrough
 
 -- RELEASE SAVEPOINT is ordinary
 RELEASE SAVEPOINT a
---> pass through
+--> Passthrough
 
 -- ALTER QUEUE
 ALTER QUEUE q SET (ack_wait = 5, max_rate = '10/s',);
---> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=5,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,queuegate_table=q'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=5,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,queuegate_table=q'
+--> effects.catalog: True
 
 -- ALTER QUEUE in another database, with what needs an index
 alter queue other.q2 set (max_concurrency = 4, order_key = User_Id)
@@ -199,28 +250,33 @@ alter queue other.q2 set (max_concurrency = 4, order_key = User_Id)
 
 -- ALTER QUEUE with what needs an index
 ALTER QUEUE other.q2 SET (max_concurrency = 4, order_key = 'User_Id', on_failure = 'skip')
---> execute: ALTER TABLE `other`.`q2` ADD KEY `queuegate_held` (time_acked, time_next), ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=4,order_key=User_Id,on_failure=skip,queuegate_table=q2'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `other`.`q2` ADD KEY `queuegate_held` (time_acked, time_next), ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=4,order_key=User_Id,on_failure=skip,queuegate_table=q2'
+--> effects.catalog: True
 
 -- ALTER QUEUE back to the defaults keeps what is not ours in the comment
 ALTER QUEUE limited SET (max_rate = DEFAULT, order_key = NULL)
---> execute: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=3,it''s ours,vt_other=1,queuegate_table=limited'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=3,it''s ours,vt_other=1,queuegate_table=limited'
+--> effects.catalog: True
 
 -- ALTER QUEUE with another key
 ALTER QUEUE limited SET (order_key = '*')
---> execute: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, ADD KEY `queuegate_order` (time_acked, id), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=5,max_concurrency=3,order_key=*,it''s ours,vt_other=1,queuegate_table=limited'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, ADD KEY `queuegate_order` (time_acked, id), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=5,max_concurrency=3,order_key=*,it''s ours,vt_other=1,queuegate_table=limited'
+--> effects.catalog: True
 
 -- ALTER QUEUE PAUSE
 ALTER QUEUE q PAUSE;
---> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,queuegate_table=q'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,queuegate_table=q'
+--> effects.catalog: True
 
 -- ALTER QUEUE RESUME
 ALTER QUEUE q RESUME
---> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=q'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=q'
+--> effects.catalog: True
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')
@@ -256,29 +312,37 @@ ALTER QUEUE q PAUSE, RESUME
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR q WHERE id = 42
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
---> ids (42,)
+--> ExplainDelivery
+--> queue: shop.q
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> ids: (42)
 
 -- EXPLAIN of a table called delivery
 EXPLAIN delivery
---> pass through
+--> Passthrough
 
 -- CALL of another procedure
 CALL queue_report('q')
---> pass through
---> transaction opaque
+--> Passthrough
+--> effects.transaction: OPAQUE
 
 -- DESCRIBE
 DESCRIBE q
---> pass through
+--> Passthrough
 
 -- the options of a queue
 SHOW QUEUE q OPTIONS;
---> show queue options shop.q
+--> Show
+--> view: QUEUE_OPTIONS
+--> database: shop
+--> name: q
 
 -- the options of a queue of another database
 show queue `other`.Q2 options
---> show queue options other.q2
+--> Show
+--> view: QUEUE_OPTIONS
+--> database: other
+--> name: q2
 
 -- a queue called status, and no queue of that name
 SHOW QUEUE status OPTIONS

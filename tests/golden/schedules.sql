@@ -1,17 +1,35 @@
 -- CREATE SCHEDULE by CRON
 CREATE SCHEDULE nightly ON orders CRON '0 2 * * *' TIME ZONE 'Europe/Berlin' (payload, user_id) VALUES ('it''s', -7) WITH (missed = 'all')
---> make schedule shop.nightly on shop.orders, CRON '0 2 * * *', Europe/Berlin, missed all
---> payload, user_id: [{"s":"it's"},{"n":"-7"}]
+--> CreateSchedulePlan
+--> name: shop.nightly
+--> queue: shop.orders
+--> if_not_exists: False
+--> rule: CRON '0 2 * * *'
+--> columns: ('payload', 'user_id')
+--> values: ("it's", Number(text=-7))
+--> missed: ALL
 
 -- CREATE SCHEDULE by EVERY, in another database
 create schedule if not exists other.often on other.q2 every '15m' values (NULL, TRUE, DEFAULT, TICK, X'00ff', 0x1, .5, 1e3);
---> make schedule other.often on other.q2 if it is not there, EVERY '15m', missed once
---> its columns: [null,true,{"w":"DEFAULT"},{"w":"TICK"},{"x":"00ff"},{"x":"01"},{"n":".5"},{"n":"1e3"}]
+--> CreateSchedulePlan
+--> name: other.often
+--> queue: other.q2
+--> if_not_exists: True
+--> rule: EVERY '15m'
+--> columns: None
+--> values: (None, True, DEFAULT, TICK, b'\x00\xff', b'\x01', Number(text=.5), Number(text=1e3))
+--> missed: ONCE
 
 -- CREATE SCHEDULE in the database of its queue
 CREATE SCHEDULE s ON other.q2 EVERY 1.5 (a) VALUES ('x')
---> make schedule other.s on other.q2, EVERY '1500ms', missed once
---> a: [{"s":"x"}]
+--> CreateSchedulePlan
+--> name: other.s
+--> queue: other.q2
+--> if_not_exists: False
+--> rule: EVERY '1500ms'
+--> columns: ('a')
+--> values: ('x')
+--> missed: ONCE
 
 -- CREATE SCHEDULE in another database than its queue's
 CREATE SCHEDULE shop.s ON other.q2 EVERY '1d' (a) VALUES ('x')
@@ -19,7 +37,10 @@ CREATE SCHEDULE shop.s ON other.q2 EVERY '1d' (a) VALUES ('x')
 
 -- CREATE SCHEDULE with ?
 CREATE SCHEDULE s ON orders EVERY ? (payload) VALUES (?)
---> plan again with 2 values
+--> Rebind
+--> sql: CREATE SCHEDULE s ON orders EVERY ? (payload) VALUES (?)
+--> parameters: 2
+--> column: None
 
 -- CREATE SCHEDULE of an unknown queue
 CREATE SCHEDULE s ON nothing EVERY '1d' (a) VALUES ('x')
@@ -59,15 +80,23 @@ CREATE SCHEDULE s ON orders EVERY '1d' (payload) VALUES ('a') WITH (retries = 3)
 
 -- ALTER SCHEDULE PAUSE
 ALTER SCHEDULE nightly PAUSE
---> change schedule shop.nightly: paused = True
+--> AlterSchedulePlan
+--> name: shop.nightly
+--> paused: True
 
 -- ALTER SCHEDULE RESUME
 ALTER SCHEDULE `od``d`.`na``me` RESUME;
---> change schedule od`d.na`me: paused = False
+--> AlterSchedulePlan
+--> name: od`d.na`me
+--> paused: False
 
 -- ALTER SCHEDULE SET
 ALTER SCHEDULE nightly SET (cron = '0 3 * * *', time_zone = DEFAULT, missed = 'skip')
---> change schedule shop.nightly: cron = 0 3 * * *, zone = UTC, missed = skip
+--> AlterSchedulePlan
+--> name: shop.nightly
+--> cron: 0 3 * * *
+--> zone: UTC
+--> missed: SKIP
 
 -- ALTER SCHEDULE SET both rules
 ALTER SCHEDULE nightly SET (cron = '0 3 * * *', every = '1d')
@@ -79,23 +108,32 @@ ALTER SCHEDULE nightly
 
 -- DROP SCHEDULE
 DROP SCHEDULE IF EXISTS nightly
---> drop schedule shop.nightly if it is there
+--> DropSchedulePlan
+--> name: shop.nightly
+--> if_exists: True
 
 -- RUN SCHEDULE
 RUN SCHEDULE nightly
---> send the message of schedule shop.nightly
+--> RunSchedulePlan
+--> name: shop.nightly
 
 -- RUN of something else
 RUN nightly
---> pass through
+--> Passthrough
 
 -- SHOW SCHEDULES
 SHOW SCHEDULES FROM other LIKE 'n%'
---> show schedules of other like 'n%'
+--> Show
+--> view: SCHEDULES
+--> database: other
+--> like: n%
 
 -- SHOW CREATE SCHEDULE
 SHOW CREATE SCHEDULE nightly
---> show create schedule shop.nightly
+--> Show
+--> view: CREATE_SCHEDULE
+--> database: shop
+--> name: nightly
 
 -- without a database
 -- database: none

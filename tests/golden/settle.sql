@@ -1,73 +1,134 @@
 -- nack
 NACK q 103
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (103)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 103
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (103)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (103)))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 507
+--> pins: VERB
 
 -- NACK where the first failure is fatal
 NACK strict 7 DELAY 30 REASON 'no'
---> execute: UPDATE `shop`.`strict` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20226e6f227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'6e6f'), last_error = _utf8mb4 X'6e6f', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> settled shop.strict: 7
---> rejected shop.strict
+--> Execute
+--> sql: UPDATE `shop`.`strict` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20226e6f227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'6e6f'), last_error = _utf8mb4 X'6e6f', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.settled: ((shop.strict, (7)))
+--> effects.rejected: shop.strict
+--> effects.tally: (shop.strict, 'nacked')
+--> effects.reason: no
+--> reporter_offset: 381
+--> pins: VERB
 
 -- nack with delay and reason
 NACK q 104, 105 DELAY 30 REASON 'HTTP \'429\''
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202248545450202734323927227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'48545450202734323927'), last_error = _utf8mb4 X'48545450202734323927', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (104, 105)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 104, 105
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202248545450202734323927227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'48545450202734323927'), last_error = _utf8mb4 X'48545450202734323927', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (104, 105)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (104, 105)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.q, 'nacked')
+--> effects.reason: HTTP '429'
+--> reporter_offset: 381
+--> pins: VERB
 
 -- nack, reason before delay
 NACK q (104) REASON "x" DELAY '500ms';
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 500000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202278227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (104)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 104
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 500000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202278227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (104)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (104)))
+--> effects.delay_ns: 500000000
+--> effects.tally: (shop.q, 'nacked')
+--> effects.reason: x
+--> reporter_offset: 379
+--> pins: VERB
 
 -- nack by condition on columns called like the clauses
 NACK q WHERE delay > 5 AND reason = 'x' DELAY 1.5
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 1500000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (delay > 5 AND reason = 'x') AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 1500000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (delay > 5 AND reason = 'x') AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.uncertain: shop.q
+--> effects.delay_ns: 1500000000
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 380
+--> pins: VERB
 
 -- nack by ids in a condition
 NACK q WHERE id IN (1, 2)
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 1, 2
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (1, 2)))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 507
+--> pins: VERB
 
 -- nack with NULL for what is not given
 NACK q 1 DELAY NULL REASON NULL
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 1
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (1)))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 507
+--> pins: VERB
 
 -- nack by parameters
 NACK q ?, ?
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (?, ?)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (?, ?)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.uncertain: shop.q
+--> effects.delay_ns: 0
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 507
+--> pins: VERB
 
 -- nack with a parameter among the clauses
 NACK q ? DELAY ? REASON ?
---> plan again with 3 values
+--> Rebind
+--> sql: NACK q ? DELAY ? REASON ?
+--> parameters: 3
+--> column: None
 
 -- nack of text ids
 NACK uuids 'a', 5
---> execute: UPDATE `shop`.`uuids` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN ('a', '5')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.uuids
---> changed shop.uuids: 'a', '5'
+--> Execute
+--> sql: UPDATE `shop`.`uuids` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN ('a', '5')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.uuids
+--> effects.changed: ((shop.uuids, ('a', '5')))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.uuids, 'nacked')
+--> reporter_offset: 511
+--> pins: VERB
 
 -- nack of binary ids
 NACK bins X'00ff' REASON 'x'
---> execute: UPDATE `shop`.`bins` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202278227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.bins
---> uncertain shop.bins
+--> Execute
+--> sql: UPDATE `shop`.`bins` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202278227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.bins
+--> effects.uncertain: shop.bins
+--> effects.delay_ns: 0
+--> effects.tally: (shop.bins, 'nacked')
+--> effects.reason: x
+--> reporter_offset: 510
+--> pins: VERB
 
 -- nack without columns for the reason
 NACK bare 1 REASON 'x'
---> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.bare
---> changed shop.bare: 1
---> warning queue 'bare' has no column for the reason, which is dropped; ALTER TABLE `bare` ADD COLUMN first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, ADD COLUMN last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL would keep it
+--> Execute
+--> sql: UPDATE `shop`.`bare` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.bare
+--> effects.changed: ((shop.bare, (1)))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.bare, 'nacked')
+--> effects.reason: x
+--> warnings: ("queue 'bare' has no column for the reason, which is dropped; ALTER TABLE `bare` ADD COLUMN first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, ADD COLUMN last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL would keep it")
+--> pins: VERB
 
 -- nack delayed for an absurd time
 NACK q 1 DELAY '99999d'
@@ -107,15 +168,24 @@ NACK q 1 + 1
 
 -- reject
 REJECT q 105 REASON 'bad JSON'
---> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (105)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
---> settled shop.q: 105
---> rejected shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (105)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.settled: ((shop.q, (105)))
+--> effects.rejected: shop.q
+--> effects.tally: (shop.q, 'rejected')
+--> effects.reason: bad JSON
+--> reporter_offset: 380
+--> pins: VERB
 
 -- reject by condition
 REJECT q WHERE payload LIKE 'x%'
---> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (payload LIKE 'x%') AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
---> rejected shop.q
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (payload LIKE 'x%') AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.uncertain: shop.q
+--> effects.rejected: shop.q
+--> effects.tally: (shop.q, 'rejected')
+--> reporter_offset: 380
+--> pins: VERB
 
 -- reject has no delay
 REJECT q 105 DELAY 5
@@ -123,15 +193,21 @@ REJECT q 105 DELAY 5
 
 -- release
 RELEASE q 106
---> execute: UPDATE `shop`.`q` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (106)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.q
---> changed shop.q: 106
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (106)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (106)))
+--> effects.tally: (shop.q, 'released')
+--> pins: VERB
 
 -- release by condition, of a table without time_scheduled
 RELEASE bare WHERE id = ?
---> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()), epoch = epoch - 1 WHERE (id = ?) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.bare
---> uncertain shop.bare
+--> Execute
+--> sql: UPDATE `shop`.`bare` SET time_next = (NOW_NS()), epoch = epoch - 1 WHERE (id = ?) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.bare
+--> effects.uncertain: shop.bare
+--> effects.tally: (shop.bare, 'released')
+--> pins: VERB
 
 -- release has no reason
 RELEASE q 106 REASON 'x'
@@ -139,17 +215,26 @@ RELEASE q 106 REASON 'x'
 
 -- renew
 RENEW q 107 FOR '5m'
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (107)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> changed shop.q: 107
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (107)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.changed: ((shop.q, (107)))
+--> effects.tally: (shop.q, 'renewed')
+--> pins: VERB
 
 -- renew by condition
 RENEW q WHERE user_id = 7 FOR 60
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'renewed')
+--> pins: VERB
 
 -- renew by a parameter
 RENEW q ? FOR ?
---> plan again with 2 values
+--> Rebind
+--> sql: RENEW q ? FOR ?
+--> parameters: 2
+--> column: None
 
 -- renew for no time at all
 RENEW q 107 FOR 0
@@ -161,13 +246,17 @@ RENEW q 107
 
 -- retry
 RETRY q NOW
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.q
+--> pins: VERB
 
 -- retry by condition
 RETRY q NOW WHERE payload LIKE 'a%'
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (payload LIKE 'a%') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (payload LIKE 'a%') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.q
+--> pins: VERB
 
 -- retry without NOW
 RETRY q
@@ -175,40 +264,67 @@ RETRY q
 
 -- select queue_ack
 SELECT queue_ack('q', 101, 102)
---> tell the count as queue_ack('q', 101, 102)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101, 102)) AND time_acked IS NULL
---> settled shop.q: 101, 102
+--> ExecuteCounting
+--> queue: shop.q
+--> counts.sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101, 102)) AND time_acked IS NULL
+--> counts.effects.settled: ((shop.q, (101, 102)))
+--> counts.effects.tally: (shop.q, 'acked')
+--> counts.pins: VERB
+--> column: queue_ack('q', 101, 102)
 
 -- select queue_nack with an alias
 SELECT queue_nack('other.q2', 1, '30s', 'it''s late') AS n FROM DUAL LIMIT 1
---> tell the count as n
---> execute: UPDATE `other`.`q2` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202269742773206c617465227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'69742773206c617465'), last_error = _utf8mb4 X'69742773206c617465', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched other.q2
---> changed other.q2: 1
+--> ExecuteCounting
+--> queue: other.q2
+--> counts.sql: UPDATE `other`.`q2` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202269742773206c617465227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'69742773206c617465'), last_error = _utf8mb4 X'69742773206c617465', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> counts.effects.touched: other.q2
+--> counts.effects.changed: ((other.q2, (1)))
+--> counts.effects.delay_ns: 30000000000
+--> counts.effects.tally: (other.q2, 'nacked')
+--> counts.effects.reason: it's late
+--> counts.reporter_offset: 383
+--> counts.pins: VERB
+--> column: n
 
 -- select queue_reject
 select queue_reject('q', 5, NULL)
---> tell the count as queue_reject('q', 5, NULL)
---> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (5)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
---> settled shop.q: 5
---> rejected shop.q
+--> ExecuteCounting
+--> queue: shop.q
+--> counts.sql: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (5)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> counts.effects.settled: ((shop.q, (5)))
+--> counts.effects.rejected: shop.q
+--> counts.effects.tally: (shop.q, 'rejected')
+--> counts.reporter_offset: 380
+--> counts.pins: VERB
+--> column: queue_reject('q', 5, NULL)
 
 -- select queue_release
 SELECT `queue_release`('`my-queue`', 1, 2) `a b`;
---> tell the count as a b
---> execute: UPDATE `shop`.`my-queue` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.my-queue
---> changed shop.my-queue: 1, 2
+--> ExecuteCounting
+--> queue: shop.my-queue
+--> counts.sql: UPDATE `shop`.`my-queue` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1, 2)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
+--> counts.effects.touched: shop.my-queue
+--> counts.effects.changed: ((shop.my-queue, (1, 2)))
+--> counts.effects.tally: (shop.my-queue, 'released')
+--> counts.pins: VERB
+--> column: a b
 
 -- select queue_renew
 SELECT queue_renew('q', 1, '5m')
---> tell the count as queue_renew('q', 1, '5m')
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> changed shop.q: 1
+--> ExecuteCounting
+--> queue: shop.q
+--> counts.sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> counts.effects.changed: ((shop.q, (1)))
+--> counts.effects.tally: (shop.q, 'renewed')
+--> counts.pins: VERB
+--> column: queue_renew('q', 1, '5m')
 
 -- select with parameters
 SELECT queue_nack('q', ?, ?, ?)
---> plan again with 3 values, a result with queue_nack('q', ?, ?, ?)
+--> Rebind
+--> sql: SELECT queue_nack('q', ?, ?, ?)
+--> parameters: 3
+--> column: queue_nack('q', ?, ?, ?)
 
 -- select of two functions
 SELECT queue_ack('q', 1), queue_ack('q', 2)
@@ -228,7 +344,7 @@ SELECT IFNULL(queue_ack('q', 1), 0)
 
 -- a function of the user's own
 SELECT mine.queue_ack('q', 1)
---> pass through
+--> Passthrough
 
 -- a function without ids
 SELECT queue_ack('q')
@@ -244,23 +360,35 @@ SELECT queue_ack(q, 1)
 
 -- call queue_ack
 CALL queue_ack('q', 101)
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101)) AND time_acked IS NULL
---> settled shop.q: 101
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (101)) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (101)))
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- call queue_nack
 call queue_nack('q', 1, 30, 'late');
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20226c617465227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'6c617465'), last_error = _utf8mb4 X'6c617465', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> changed shop.q: 1
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20226c617465227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'6c617465'), last_error = _utf8mb4 X'6c617465', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (1)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.q, 'nacked')
+--> effects.reason: late
+--> reporter_offset: 381
+--> pins: VERB
 
 -- call with parameters
 CALL queue_renew(?, ?, ?)
---> plan again with 3 values
+--> Rebind
+--> sql: CALL queue_renew(?, ?, ?)
+--> parameters: 3
+--> column: None
 
 -- call of a procedure of the user's own
 CALL mine.queue_ack('q', 1)
---> pass through
---> transaction opaque
+--> Passthrough
+--> effects.transaction: OPAQUE
 
 -- call with too much
 CALL queue_renew('q', 1, 5, 6)
@@ -268,27 +396,30 @@ CALL queue_renew('q', 1, 5, 6)
 
 -- redrive
 REDRIVE q_dead
+--> Redrive
 --> mark: UPDATE `shop`.`q_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
 --> copy: INSERT INTO `shop`.`q` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `payload` FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> delete: DELETE FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.q
---> uncertain shop.q_dead
+--> effects.touched: shop.q
+--> effects.uncertain: shop.q_dead
 
 -- redrive some
 REDRIVE q_dead WHERE last_error LIKE 'x%' LIMIT 5;
+--> Redrive
 --> mark: UPDATE `shop`.`q_dead` SET time_next = 9223372036854775805 WHERE (last_error LIKE 'x%') AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
 --> copy: INSERT INTO `shop`.`q` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `payload` FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> delete: DELETE FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.q
---> uncertain shop.q_dead
+--> effects.touched: shop.q
+--> effects.uncertain: shop.q_dead
 
 -- redrive of a dead-letter queue made by hand
 REDRIVE bills_dead
+--> Redrive
 --> mark: UPDATE `shop`.`bills_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
 --> copy: INSERT INTO `shop`.`bills` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `payload` FROM `shop`.`bills_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> delete: DELETE FROM `shop`.`bills_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.bills
---> uncertain shop.bills_dead
+--> effects.touched: shop.bills
+--> effects.uncertain: shop.bills_dead
 
 -- redrive of what is no dead-letter queue
 REDRIVE bare
@@ -304,7 +435,10 @@ REDRIVE q_dead ORDER BY id
 
 -- redrive with parameters
 REDRIVE q_dead WHERE user_id = ? LIMIT ?
---> plan again with 2 values
+--> Rebind
+--> sql: REDRIVE q_dead WHERE user_id = ? LIMIT ?
+--> parameters: 2
+--> column: None
 
 -- redrive without a number
 REDRIVE q_dead LIMIT x
@@ -316,31 +450,50 @@ REJECT q_dead 1
 
 -- ack of one delivery
 ACK q WHERE id = 5 AND epoch = 2
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL
---> if it changes all 1:
---> settled shop.q: 5
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL
+--> effects.settled: ((shop.q, (5)))
+--> effects.if_all: 1
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB
 
 -- nack of one delivery of several messages
 NACK q WHERE id IN (5, 6) AND epoch = 2
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (5, 6) AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.q
---> if it changes all 2:
---> changed shop.q: 5, 6
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (5, 6) AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.q
+--> effects.changed: ((shop.q, (5, 6)))
+--> effects.if_all: 2
+--> effects.delay_ns: 0
+--> effects.tally: (shop.q, 'nacked')
+--> reporter_offset: 507
+--> pins: VERB
 
 -- reject of one delivery
 REJECT q WHERE id = 5 AND epoch = 2 REASON 'bad'
---> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164'), last_error = _utf8mb4 X'626164', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
---> if it changes all 1:
---> settled shop.q: 5
---> rejected shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164'), last_error = _utf8mb4 X'626164', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.settled: ((shop.q, (5)))
+--> effects.rejected: shop.q
+--> effects.if_all: 1
+--> effects.tally: (shop.q, 'rejected')
+--> effects.reason: bad
+--> reporter_offset: 380
+--> pins: VERB
 
 -- renew of one delivery
 RENEW q WHERE id = 5 AND epoch = 2 FOR '1m'
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> if it changes all 1:
---> changed shop.q: 5
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.changed: ((shop.q, (5)))
+--> effects.if_all: 1
+--> effects.tally: (shop.q, 'renewed')
+--> pins: VERB
 
 -- ack of more than one delivery
 ACK q WHERE id = 5 AND epoch > 2
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch > 2) AND time_acked IS NULL
---> uncertain shop.q
+--> Execute
+--> sql: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch > 2) AND time_acked IS NULL
+--> effects.uncertain: shop.q
+--> effects.tally: (shop.q, 'acked')
+--> pins: VERB

@@ -1,111 +1,153 @@
 -- all columns
 SELECT * FROM STREAM q
---> subscribe shop.q columns=*
+--> Subscribe
+--> request.queue: shop.q
 
 -- a qualified queue
 select * from stream other.q2;
---> subscribe other.q2 columns=*
+--> Subscribe
+--> request.queue: other.q2
 
 -- some columns, in any case and order
 SELECT payload, ID, `epoch`, q.user_id, shop.q.priority FROM STREAM q
---> subscribe shop.q columns=payload,ID,epoch,user_id,priority
+--> Subscribe
+--> request.queue: shop.q
+--> request.columns: ('payload', 'ID', 'epoch', 'user_id', 'priority')
 
 -- all and more
 SELECT *, epoch FROM STREAM q
---> subscribe shop.q columns=id,user_id,payload,epoch
+--> Subscribe
+--> request.queue: shop.q
+--> request.columns: ('id', 'user_id', 'payload', 'epoch')
 
 -- all, qualified
 SELECT q.* FROM STREAM `q`
---> subscribe shop.q columns=*
+--> Subscribe
+--> request.queue: shop.q
 
 -- LIMIT
 SELECT * FROM STREAM q LIMIT 10
---> subscribe shop.q columns=* limit=10
+--> Subscribe
+--> request.queue: shop.q
+--> request.limit: 10
 
 -- LIMIT 0
 SELECT * FROM STREAM q LIMIT 0
---> subscribe shop.q columns=* limit=0
+--> Subscribe
+--> request.queue: shop.q
+--> request.limit: 0
 
 -- long poll
 SELECT * FROM STREAM q LIMIT 10 WAIT 5
---> subscribe shop.q columns=* limit=10 wait=5
+--> Subscribe
+--> request.queue: shop.q
+--> request.limit: 10
+--> request.wait_mode: WAIT
+--> request.wait_seconds: 5.0
 
 -- wait for part of a second
 SELECT * FROM STREAM q WAIT 0.5
---> subscribe shop.q columns=* wait=0.5
+--> Subscribe
+--> request.queue: shop.q
+--> request.wait_mode: WAIT
+--> request.wait_seconds: 0.5
 
 -- wait for a duration
 SELECT * FROM STREAM q WAIT '2m'
---> subscribe shop.q columns=* wait=120
+--> Subscribe
+--> request.queue: shop.q
+--> request.wait_mode: WAIT
+--> request.wait_seconds: 120.0
 
 -- NOWAIT
 SELECT id FROM STREAM q LIMIT 10 NOWAIT
---> subscribe shop.q columns=id limit=10 nowait
+--> Subscribe
+--> request.queue: shop.q
+--> request.columns: ('id')
+--> request.limit: 10
+--> request.wait_mode: NOWAIT
 
 -- options
 SELECT * FROM STREAM q WITH (prefetch = 10, ack_wait = '2m')
---> subscribe shop.q columns=* prefetch=10 ack_wait=120s
+--> Subscribe
+--> request.queue: shop.q
+--> request.prefetch: 10
+--> request.ack_wait_ns: 120000000000
 
 -- clauses in another order, a trailing comma
 SELECT * FROM STREAM q WITH (`ack_wait` = 90,) LIMIT 5
---> subscribe shop.q columns=* limit=5 ack_wait=90s
+--> Subscribe
+--> request.queue: shop.q
+--> request.limit: 5
+--> request.ack_wait_ns: 90000000000
 
 -- bound values
 SELECT * FROM STREAM q LIMIT ? WAIT ?
---> subscribe shop.q columns=* wait=0 parameters=limit,wait
+--> Subscribe
+--> request.queue: shop.q
+--> request.wait_mode: WAIT
+--> parameters: ('limit', 'wait')
 
 -- bound values in another order
 SELECT * FROM STREAM q WAIT ? LIMIT ?
---> subscribe shop.q columns=* wait=0 parameters=wait,limit
+--> Subscribe
+--> request.queue: shop.q
+--> request.wait_mode: WAIT
+--> parameters: ('wait', 'limit')
 
 -- comments between
 SELECT /*+ NO_INDEX_MERGE(q) */ * FROM /* the */ STREAM -- of
   q
---> subscribe shop.q columns=*
+--> Subscribe
+--> request.queue: shop.q
 
 -- Vitess's spelling
 STREAM * FROM q
---> subscribe shop.q columns=*
+--> Subscribe
+--> request.queue: shop.q
 
 -- Vitess's spelling with columns
 STREAM id, payload FROM shop.q LIMIT 3
---> subscribe shop.q columns=id,payload limit=3
+--> Subscribe
+--> request.queue: shop.q
+--> request.columns: ('id', 'payload')
+--> request.limit: 3
 
 -- a table called stream
 SELECT * FROM stream
---> pass through
+--> Passthrough
 
 -- a table called stream, with clauses
 SELECT * FROM stream WHERE id = 3
---> pass through
+--> Passthrough
 
 -- a table called stream, with an alias
 SELECT s.id FROM stream AS s
---> pass through
+--> Passthrough
 
 -- a table called stream, with a bare alias and clauses
 SELECT s.id FROM stream s WHERE s.id = 3
---> pass through
+--> Passthrough
 
 -- a table called stream, joined
 SELECT s.id FROM stream s JOIN account a ON a.id = s.id
---> pass through
+--> Passthrough
 
 -- a table called stream, back-quoted
 SELECT * FROM `stream` q
---> pass through
+--> Passthrough
 
 -- a table called stream, limited
 SELECT * FROM stream LIMIT 10
---> pass through
+--> Passthrough
 
 -- in a string
 SELECT 'FROM STREAM q'
---> pass through
+--> Passthrough
 
 -- in a comment
 SELECT 1 /* FROM STREAM q */
---> pass through
+--> Passthrough
 
 -- an unknown queue, or a table and its alias: the database knows
 SELECT * FROM STREAM s
@@ -142,50 +184,72 @@ SELECT orders.id FROM STREAM q
 
 -- WHERE
 SELECT * FROM STREAM q WHERE user_id < 100
---> subscribe shop.q columns=*
---> where `user_id` < 100
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ('`user_id` < 100')
+--> filter.text: user_id < 100
 
 -- WHERE, with values bound, before and after other clauses
 SELECT * FROM STREAM q LIMIT ? WHERE q.user_id IN (?, 2) OR `payload` LIKE 'a''b%' AND NOT shop.q.priority = 3 WAIT ?
---> subscribe shop.q columns=* wait=0 parameters=limit,where,wait
---> where `user_id` IN (  ?  , 2 ) OR `payload` LIKE 'a''b%' AND NOT `priority` = 3
+--> Subscribe
+--> request.queue: shop.q
+--> request.wait_mode: WAIT
+--> parameters: ('limit', 'where', 'wait')
+--> filter.parts: ('`user_id` IN ( ', " , 2 ) OR `payload` LIKE 'a''b%' AND NOT `priority` = 3")
+--> filter.text: q.user_id IN (?, 2) OR `payload` LIKE 'a''b%' AND NOT shop.q.priority = 3
 
 -- WHERE in Vitess's spelling
 STREAM * FROM q WHERE user_id = 1 WITH (prefetch = 3)
---> subscribe shop.q columns=* prefetch=3
---> where `user_id` = 1
+--> Subscribe
+--> request.queue: shop.q
+--> request.prefetch: 3
+--> filter.parts: ('`user_id` = 1')
+--> filter.text: user_id = 1
 
 -- WHERE, double quotes
 SELECT * FROM STREAM q WHERE payload = "it's"
---> subscribe shop.q columns=*
---> where `payload` = 'it''s'
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("`payload` = 'it''s'")
+--> filter.text: payload = "it's"
 
 -- WHERE, double quotes are names
 -- modes: ANSI_QUOTES
 SELECT * FROM STREAM q WHERE "payload" = 'a\\b'
---> subscribe shop.q columns=*
---> where `payload` = 'a\\b'
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("`payload` = 'a\\\\b'")
+--> filter.text: "payload" = 'a\\b'
 
 -- WHERE, backslashes are plain
 -- modes: NO_BACKSLASH_ESCAPES
 SELECT * FROM STREAM q WHERE payload LIKE 'x%' AND user_id = 1
---> subscribe shop.q columns=*
---> where `payload` LIKE 'x%' ESCAPE '' AND `user_id` = 1
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("`payload` LIKE 'x%' ESCAPE '' AND `user_id` = 1")
+--> filter.text: payload LIKE 'x%' AND user_id = 1
+--> filter.session_parts: ("`payload` LIKE 'x%' AND `user_id` = 1")
 
 -- WHERE, arrows
 SELECT * FROM STREAM q WHERE payload->>'$.a' = 1 OR payload -> '$.b' IS NULL
---> subscribe shop.q columns=*
---> where JSON_UNQUOTE(JSON_EXTRACT(`payload`, '$.a')) = 1 OR JSON_EXTRACT(`payload`, '$.b') IS NULL
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("JSON_UNQUOTE(JSON_EXTRACT(`payload`, '$.a')) = 1 OR JSON_EXTRACT(`payload`, '$.b') IS NULL")
+--> filter.text: payload->>'$.a' = 1 OR payload -> '$.b' IS NULL
 
 -- WHERE, functions and operators
 SELECT * FROM STREAM q WHERE LEFT(payload, 1) = 'a' AND CASE WHEN user_id BETWEEN 1 AND 3 THEN TRUE ELSE user_id IS NULL END || CAST(payload AS DECIMAL(10,2)) > .5
---> subscribe shop.q columns=*
---> where LEFT( `payload` , 1 ) = 'a' AND CASE WHEN `user_id` BETWEEN 1 AND 3 THEN TRUE ELSE `user_id` IS NULL END || CAST( `payload` AS DECIMAL ( 10 , 2 ) ) > .5
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("LEFT( `payload` , 1 ) = 'a' AND CASE WHEN `user_id` BETWEEN 1 AND 3 THEN TRUE ELSE `user_id` IS NULL END || CAST( `payload` AS DECIMAL ( 10 , 2 ) ) > .5")
+--> filter.text: LEFT(payload, 1) = 'a' AND CASE WHEN user_id BETWEEN 1 AND 3 THEN TRUE ELSE user_id IS NULL END || CAST(payload AS DECIMAL(10,2)) > .5
 
 -- WHERE, intervals
 SELECT * FROM STREAM q WHERE DATE_ADD(payload, INTERVAL user_id DAY) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT(YEAR_MONTH FROM payload) = 1
---> subscribe shop.q columns=*
---> where DATE_ADD( `payload` , INTERVAL `user_id` DAY ) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT( YEAR_MONTH FROM `payload` ) = 1
+--> Subscribe
+--> request.queue: shop.q
+--> filter.parts: ("DATE_ADD( `payload` , INTERVAL `user_id` DAY ) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT( YEAR_MONTH FROM `payload` ) = 1")
+--> filter.text: DATE_ADD(payload, INTERVAL user_id DAY) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT(YEAR_MONTH FROM payload) = 1
 
 -- WHERE, a subquery
 SELECT * FROM STREAM q WHERE user_id IN (SELECT 1)
@@ -373,4 +437,4 @@ SELECT * FROM STREAM q LIMIT 5 )
 
 -- the name of the function in a string
 SELECT 'queue_ack(1)'
---> pass through
+--> Passthrough

@@ -1,54 +1,64 @@
 -- one table
 SELECT * FROM queuegate.queues
---> read: SELECT * FROM <queues> AS `queues`
+--> ReadSystem
+--> pieces: ('SELECT * FROM ', QUEUE_STATUS, ' AS `queues`', '')
 
 -- a condition and an order
 SELECT queue, ready FROM queuegate.queues WHERE ready > 0 ORDER BY ready DESC LIMIT 3;
---> read: SELECT queue, ready FROM <queues> AS `queues` WHERE ready > 0 ORDER BY ready DESC LIMIT 3;
+--> ReadSystem
+--> pieces: ('SELECT queue, ready FROM ', QUEUE_STATUS, ' AS `queues`', ' WHERE ready > 0 ORDER BY ready DESC LIMIT 3;')
 
 -- aliases
 SELECT a.queue, b.user FROM queuegate.queues AS a JOIN queuegate.subscriptions b ON a.queue = b.queue
---> read: SELECT a.queue, b.user FROM <queues> AS a JOIN <subscriptions> b ON a.queue = b.queue
+--> ReadSystem
+--> pieces: ('SELECT a.queue, b.user FROM ', QUEUE_STATUS, ' AS a JOIN ', SUBSCRIPTIONS, ' b ON a.queue = b.queue')
 
 -- quoted names
 SELECT `queues`.ready FROM `queuegate`.`queues` WHERE 1
---> read: SELECT `queues`.ready FROM <queues> AS `queues` WHERE 1
+--> ReadSystem
+--> pieces: ('SELECT `queues`.ready FROM ', QUEUE_STATUS, ' AS `queues`', ' WHERE 1')
 
 -- columns by their full name
 SELECT queuegate.queues.ready FROM queuegate . queues GROUP BY queuegate.queues.ready
---> read: SELECT `queues`.ready FROM <queues> AS `queues` GROUP BY `queues`.ready
+--> ReadSystem
+--> pieces: ('SELECT `queues`', '.ready FROM ', QUEUE_STATUS, ' AS `queues`', ' GROUP BY `queues`', '.ready')
 
 -- a list of tables
 SELECT COUNT(*) FROM t, queuegate.in_flight, (queuegate.queues q JOIN u USING (queue))
---> read: SELECT COUNT(*) FROM t, <in_flight> AS `in_flight`, (<queues> q JOIN u USING (queue))
+--> ReadSystem
+--> pieces: ('SELECT COUNT(*) FROM t, ', IN_FLIGHT, ' AS `in_flight`', ', (', QUEUE_STATUS, ' q JOIN u USING (queue))')
 
 -- subqueries
 SELECT * FROM (SELECT queue FROM queuegate.queues) x WHERE queue IN (SELECT queue FROM queuegate.subscriptions)
---> read: SELECT * FROM (SELECT queue FROM <queues> AS `queues`) x WHERE queue IN (SELECT queue FROM <subscriptions> AS `subscriptions`)
+--> ReadSystem
+--> pieces: ('SELECT * FROM (SELECT queue FROM ', QUEUE_STATUS, ' AS `queues`', ') x WHERE queue IN (SELECT queue FROM ', SUBSCRIPTIONS, ' AS `subscriptions`', ')')
 
 -- a common table
 WITH x AS (SELECT * FROM queuegate.queues) SELECT * FROM x
---> read: WITH x AS (SELECT * FROM <queues> AS `queues`) SELECT * FROM x
+--> ReadSystem
+--> pieces: ('WITH x AS (SELECT * FROM ', QUEUE_STATUS, ' AS `queues`', ') SELECT * FROM x')
 
 -- its plan
 EXPLAIN SELECT * FROM queuegate.queues
---> read: EXPLAIN SELECT * FROM <queues> AS `queues`
+--> ReadSystem
+--> pieces: ('EXPLAIN SELECT * FROM ', QUEUE_STATUS, ' AS `queues`', '')
 
 -- a union
 (SELECT queue FROM queuegate.queues) UNION (SELECT queue FROM queuegate.subscriptions)
---> read: (SELECT queue FROM <queues> AS `queues`) UNION (SELECT queue FROM <subscriptions> AS `subscriptions`)
+--> ReadSystem
+--> pieces: ('(SELECT queue FROM ', QUEUE_STATUS, ' AS `queues`', ') UNION (SELECT queue FROM ', SUBSCRIPTIONS, ' AS `subscriptions`', ')')
 
 -- in a string only
 SELECT 'FROM queuegate.queues'
---> pass through
+--> Passthrough
 
 -- a column of a table called so
 SELECT queuegate.queues FROM queuegate
---> pass through
+--> Passthrough
 
 -- another table of that database
 SELECT * FROM queuegate.other
---> pass through
+--> Passthrough
 
 -- a parameter
 SELECT * FROM queuegate.queues WHERE queue = ?
@@ -56,75 +66,97 @@ SELECT * FROM queuegate.queues WHERE queue = ?
 
 -- DESCRIBE of one
 DESCRIBE queuegate.queues;
---> show system columns of queues
+--> ShowSystem
+--> what: COLUMNS
+--> table: QUEUE_STATUS
 
 -- SHOW TABLES of them
 SHOW TABLES FROM queuegate
---> show system tables
+--> ShowSystem
+--> what: TABLES
 
 -- SHOW FULL TABLES like
 SHOW FULL TABLES IN `queuegate` LIKE 'q%'
---> show full system tables like 'q%'
+--> ShowSystem
+--> what: TABLES
+--> like: q%
+--> full: True
 
 -- SHOW COLUMNS of one
 SHOW COLUMNS FROM queuegate.in_flight
---> show system columns of in_flight
+--> ShowSystem
+--> what: COLUMNS
+--> table: IN_FLIGHT
 
 -- SHOW FULL COLUMNS, the other way
 SHOW FULL COLUMNS FROM subscriptions FROM queuegate
---> show full system columns of subscriptions
+--> ShowSystem
+--> what: COLUMNS
+--> table: SUBSCRIPTIONS
+--> full: True
 
 -- SHOW TABLES of another
 SHOW TABLES FROM other
---> pass through
+--> Passthrough
 
 -- what tools ask of a table
 SHOW CREATE TABLE `queuegate`.`queues`
---> show system create table of queues
+--> ShowSystem
+--> what: CREATE_TABLE
+--> table: QUEUE_STATUS
 
 -- its keys
 SHOW KEYS FROM queues IN queuegate
---> show system indexes of queues
+--> ShowSystem
+--> what: INDEXES
+--> table: QUEUE_STATUS
 
 -- the keys, qualified
 SHOW INDEX FROM queuegate.in_flight
---> show system indexes of in_flight
+--> ShowSystem
+--> what: INDEXES
+--> table: IN_FLIGHT
 
 -- of all tables
 SHOW TABLE STATUS FROM queuegate LIKE 'q%'
---> show system table status like 'q%'
+--> ShowSystem
+--> what: TABLE_STATUS
+--> like: q%
 
 -- the database
 SHOW CREATE DATABASE queuegate
---> show system create database
+--> ShowSystem
+--> what: CREATE_DATABASE
 
 -- a table that is not there
 SHOW CREATE TABLE queuegate.other
---> pass through
+--> Passthrough
 
 -- the keys of a table elsewhere
 SHOW INDEX FROM queues FROM shop
---> pass through
+--> Passthrough
 
 -- information_schema, asked for them
 SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'queuegate' AND table_name = 'queues'
---> read: SELECT COUNT(*) FROM <TABLES> AS `tables` WHERE table_schema = 'queuegate' AND table_name = 'queues'
+--> ReadSystem
+--> pieces: ('SELECT COUNT(*) FROM ', TABLES, ' AS `tables`', " WHERE table_schema = 'queuegate' AND table_name = 'queues'")
 
 -- information_schema, with an alias and full names
 SELECT c.column_name, INFORMATION_SCHEMA.`TABLES`.engine FROM INFORMATION_SCHEMA.`TABLES`, INFORMATION_SCHEMA.COLUMNS c WHERE 'queuegate' = c.table_schema
---> read: SELECT c.column_name, `TABLES`.engine FROM <TABLES> AS `TABLES`, <COLUMNS> c WHERE 'queuegate' = c.table_schema
+--> ReadSystem
+--> pieces: ('SELECT c.column_name, `TABLES`', '.engine FROM ', TABLES, ' AS `TABLES`', ', ', COLUMNS, " c WHERE 'queuegate' = c.table_schema")
 
 -- information_schema, asked for others
 SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'queuegate_meta'
---> pass through
+--> Passthrough
 
 -- information_schema, a table that lists nothing of theirs
 SELECT * FROM information_schema.statistics WHERE table_schema = 'queuegate'
---> pass through
+--> Passthrough
 
 -- information_schema with a parameter
 SELECT * FROM information_schema.tables WHERE table_schema = 'queuegate' AND table_name = ?
---> pass through
+--> Passthrough
 
 -- several statements in a text that is prepared
 SELECT queue FROM queuegate.queues; DROP TABLE account
@@ -132,17 +164,21 @@ SELECT queue FROM queuegate.queues; DROP TABLE account
 
 -- an end is no second statement
 SELECT queue FROM queuegate.queues;;
---> read: SELECT queue FROM <queues> AS `queues`;;
+--> ReadSystem
+--> pieces: ('SELECT queue FROM ', QUEUE_STATUS, ' AS `queues`', ';;')
 
 -- topics and their groups
 SELECT t.topic, queuegate.groups.unread FROM queuegate.topics t JOIN queuegate.groups USING (topic) WHERE queuegate.groups.unread > 0
---> read: SELECT t.topic, `groups`.unread FROM <topics> t JOIN <groups> AS `groups` USING (topic) WHERE `groups`.unread > 0
+--> ReadSystem
+--> pieces: ('SELECT t.topic, `groups`', '.unread FROM ', TOPICS, ' t JOIN ', GROUPS, ' AS `groups`', ' USING (topic) WHERE `groups`', '.unread > 0')
 
 -- what groups have out
 SELECT group_name, id FROM queuegate.group_in_flight ORDER BY seconds_left
---> read: SELECT group_name, id FROM <group_in_flight> AS `group_in_flight` ORDER BY seconds_left
+--> ReadSystem
+--> pieces: ('SELECT group_name, id FROM ', GROUP_IN_FLIGHT, ' AS `group_in_flight`', ' ORDER BY seconds_left')
 
 -- a table without a qualifier in its own database, under its own name
 -- database: queuegate
 SELECT queues.queue FROM queues WHERE queues.ready > 0
---> read: SELECT queues.queue FROM <queues> AS `queues` WHERE queues.ready > 0
+--> ReadSystem
+--> pieces: ('SELECT queues.queue FROM ', QUEUE_STATUS, ' AS `queues`', ' WHERE queues.ready > 0')

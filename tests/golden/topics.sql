@@ -1,17 +1,20 @@
 -- CREATE TOPIC
 CREATE TOPIC t (user_id BIGINT, body VARCHAR(200))
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
+--> effects.catalog: True
 
 -- CREATE TOPIC with keys, checks and a trailing comma
 create topic if not exists other.t (user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)),);
---> execute: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
+--> effects.catalog: True
 
 -- CREATE TOPIC of no columns
 CREATE TOPIC `a b` ()
---> execute: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a%20b'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a%20b'
+--> effects.catalog: True
 
 -- CREATE TOPIC without a list of columns
 CREATE TOPIC t
@@ -23,13 +26,15 @@ CREATE TOPIC t (body TEXT) WITH (retention = '7d')
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736,queuegate_table=t'
+--> effects.catalog: True
 
 -- CREATE TOPIC with numbers
 CREATE TOPIC t (body TEXT) WITH (sequence = 'on')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on,queuegate_table=t'
+--> effects.catalog: True
 
 -- CREATE TOPIC with a column that is called as that of numbers
 CREATE TOPIC t (Queuegate_Seq INT)
@@ -37,8 +42,9 @@ CREATE TOPIC t (Queuegate_Seq INT)
 
 -- CREATE TOPIC with numbers that is compacted
 CREATE TOPIC t (k INT) WITH (sequence = 'on', compact = 'k')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on,queuegate_table=t'
+--> effects.catalog: True
 
 -- ALTER TOPIC that gives numbers to a topic with groups
 ALTER TOPIC orders SET (sequence = 'on')
@@ -58,19 +64,21 @@ UPDATE orders AS o SET o.body = 'queuegate_seq', o.queuegate_seq = NULL
 
 -- UPDATE by a number
 UPDATE orders SET body = 'queuegate_seq' WHERE queuegate_seq = 2
---> pass through
---> touched shop.orders
---> uncertain shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.uncertain: shop.orders
 
 -- ALTER TOPIC
 ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s,queuegate_table=orders'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s,queuegate_table=orders'
+--> effects.catalog: True
 
 -- CREATE TOPIC that is compacted
 CREATE TOPIC t (`user id` INT, body TEXT) WITH (compact = 'User id', compact_after = '1h')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s,queuegate_table=t'
+--> effects.catalog: True
 
 -- CREATE TOPIC that is compacted by what is not there
 CREATE TOPIC t (user_id INT, body TEXT) WITH (compact = 'user')
@@ -82,13 +90,15 @@ CREATE TOPIC t (user_id INT, body TEXT) WITH (compact = 'body')
 
 -- ALTER TOPIC to be compacted
 ALTER TOPIC orders SET (compact = 'user_id')
---> execute: ALTER TABLE `shop`.`orders` ADD KEY queuegate_compact (`user_id`, id), COMMENT='queuegate_topic,compact=user_id,queuegate_table=orders'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders` ADD KEY queuegate_compact (`user_id`, id), COMMENT='queuegate_topic,compact=user_id,queuegate_table=orders'
+--> effects.catalog: True
 
 -- ALTER TOPIC not to be compacted
 ALTER TOPIC orders SET (compact = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
+--> effects.catalog: True
 
 -- ALTER TOPIC with a lag and nothing to compact by
 ALTER TOPIC orders SET (compact_after = 5)
@@ -96,9 +106,11 @@ ALTER TOPIC orders SET (compact_after = 5)
 
 -- CREATE TOPIC with partitions
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', partition = '1d')
---> if it can have partitions: shop.t
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s,queuegate_table=t' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s,queuegate_table=t' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
+--> effects.catalog: True
+--> partitions.topic: shop.t
+--> partitions.create: True
 
 -- CREATE TOPIC with partitions and a foreign key
 CREATE TOPIC t (user_id INT, FOREIGN KEY (user_id) REFERENCES users (id)) WITH (retain = '7d', partition = '1d')
@@ -110,9 +122,11 @@ CREATE TOPIC t (body TEXT) WITH (partition = '1d')
 
 -- ALTER TOPIC to other partitions
 ALTER TOPIC orders SET (retain = '7d', partition = '1h')
---> if it can have partitions: shop.orders
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=604800s,partition=3600s,queuegate_table=orders'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=604800s,partition=3600s,queuegate_table=orders'
+--> effects.catalog: True
+--> partitions.topic: shop.orders
+--> partitions.create: False
 
 -- ALTER TOPIC without a list
 ALTER TOPIC orders RETAIN 7
@@ -124,9 +138,15 @@ ALTER TOPIC jobs SET (retain = '12h')
 
 -- CREATE GROUP with a filter
 CREATE GROUP large ON orders WITH (filter = 'user_id > 100 AND body LIKE ''a%''')
---> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` > 100 AND `body` LIKE 'a%') LIMIT 0
---> make shop.orders_group_large, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=large,filter=user_id%20%3E%20100%20AND%20body%20LIKE%20%27a%25%27
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_large
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: large
+--> options.filter: user_id > 100 AND body LIKE 'a%'
+--> start.start: LATEST
+--> check: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` > 100 AND `body` LIKE 'a%') LIMIT 0
 
 -- CREATE GROUP with a filter on what a topic does not have
 CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
@@ -134,9 +154,12 @@ CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
 
 -- ALTER GROUP that gives a filter
 ALTER GROUP billing ON orders SET (filter = 'user_id = 1')
---> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201,queuegate_table=orders_group_billing'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201,queuegate_table=orders_group_billing'
+--> effects.catalog: True
+--> check: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- ALTER QUEUE of a group's queue that gives a wrong filter
 ALTER QUEUE orders_group_billing SET (filter = 'user_id = 1)')
@@ -144,8 +167,14 @@ ALTER QUEUE orders_group_billing SET (filter = 'user_id = 1)')
 
 -- CREATE GROUP for which its topic keeps what it has not done
 CREATE GROUP slow ON orders WITH (retain = 'until_consumed')
---> make shop.orders_group_slow, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=slow,retain=until_consumed
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_slow
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: slow
+--> options.retain: until_consumed
+--> start.start: LATEST
 
 -- CREATE TOPIC with a comment
 CREATE TOPIC t (body TEXT) COMMENT 'mine'
@@ -162,8 +191,9 @@ CREATE TOPIC t (body TEXT)
 
 -- CREATE TOPIC of a long name
 CREATE TOPIC a234567890123456789012345678901234567890123456789012345678901234 (body TEXT)
---> execute: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123_d882fd43_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a234567890123456789012345678901234567890123456789012345678901234'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123_d882fd43_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a234567890123456789012345678901234567890123456789012345678901234'
+--> effects.catalog: True
 
 -- a topic has no priorities
 CREATE TOPIC t (body TEXT, Priority TINYINT)
@@ -199,19 +229,23 @@ CREATE TOPIC t (user_id BIGINT, PRIMARY KEY (user_id))
 
 -- DROP TOPIC
 DROP TOPIC unread
---> execute: DROP TABLE `shop`.`unread`
---> drops shop.unread
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`unread`
+--> effects.catalog: True
+--> effects.drops: shop.unread
 
 -- DROP TOPIC that may not exist, and does
 DROP TOPIC IF EXISTS shop.unread;
---> execute: DROP TABLE `shop`.`unread`
---> drops shop.unread
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`unread`
+--> effects.catalog: True
+--> effects.drops: shop.unread
 
 -- DROP TOPIC that may not exist
 DROP TOPIC IF EXISTS nope
---> nothing to do, note 1051: Unknown topic 'shop.nope'
+--> NoOperation
+--> note_errno: 1051
+--> note: Unknown topic 'shop.nope'
 
 -- DROP TOPIC that does not exist
 DROP TOPIC nope
@@ -256,77 +290,136 @@ ALTER QUEUE unread PAUSE
 
 -- DROP TABLE of a topic
 DROP TABLE unread
---> pass through
---> uncertain shop.unread
---> removes shop.unread
---> catalog
+--> Passthrough
+--> effects.uncertain: shop.unread
+--> effects.removes: shop.unread
+--> effects.catalog: True
 
 -- TRUNCATE of a topic
 TRUNCATE unread
---> pass through
---> uncertain shop.unread
---> removes shop.unread
---> catalog
+--> Passthrough
+--> effects.uncertain: shop.unread
+--> effects.removes: shop.unread
+--> effects.catalog: True
 
 -- ALTER TABLE of a topic
 ALTER TABLE unread ADD COLUMN note TEXT
---> pass through
---> catalog
+--> Passthrough
+--> effects.catalog: True
 
 -- a table that says that it is a topic
 CREATE TABLE t (id BIGINT PRIMARY KEY, time_scheduled BIGINT, time_created BIGINT) ENGINE=InnoDB COMMENT='queuegate_topic'
---> pass through
---> catalog
+--> Passthrough
+--> effects.catalog: True
 
 -- CREATE GROUP
 CREATE GROUP fraud ON orders
---> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: LATEST
 
 -- CREATE GROUP that begins with the first message
 CREATE GROUP fraud ON orders START AT EARLIEST
---> make shop.orders_group_fraud, which reads shop.orders from earliest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: EARLIEST
 
 -- CREATE GROUP that begins at the end
 create group fraud on shop.orders start at latest;
---> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: LATEST
 
 -- CREATE GROUP that begins at an offset
 CREATE GROUP fraud ON orders START AT OFFSET 900
---> make shop.orders_group_fraud, which reads shop.orders from offset 900
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: OFFSET
+--> start.value: 900
 
 -- CREATE GROUP that begins at a time
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12:00:00'
---> make shop.orders_group_fraud, which reads shop.orders from '2026-05-01 12:00:00'
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: TIMESTAMP
+--> moment: 2026-05-01 12:00:00
 
 -- CREATE GROUP that begins on a day, with options
 CREATE GROUP fraud ON orders START AT '2026-5-1' WITH (max_attempts = 16, order_key = 'user_id', paused = 1,)
---> make shop.orders_group_fraud, which reads shop.orders from '2026-5-1'
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,order_key=user_id,paused=1,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.max_attempts: 16
+--> options.order_key: user_id
+--> options.paused: True
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: TIMESTAMP
+--> moment: 2026-5-1
 
 -- CREATE GROUP with limits
 CREATE GROUP fraud ON orders WITH (max_rate = '10/s', max_concurrency = 2, ack_wait = '2m')
---> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=120,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,max_concurrency=2,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.ack_wait_ns: 120000000000
+--> options.min_backoff_ns: 1000000000
+--> options.max_rate: 10
+--> options.max_concurrency: 2
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: LATEST
 
 -- CREATE GROUP in another database
 CREATE GROUP fraud ON other.feed
---> make other.Feed_group_fraud, which reads other.Feed from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=Feed,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: other.Feed
+--> group: other.Feed_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: Feed
+--> options.consumer_group: fraud
+--> start.start: LATEST
 
 -- CREATE GROUP of a name in back-quotes
 CREATE GROUP `on` ON orders
---> make shop.orders_group_on, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=on
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_on
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: on
+--> start.start: LATEST
 
 -- CREATE GROUP of twenty characters
 CREATE GROUP a2345678901234567_90 ON orders
---> make shop.orders_group_a2345678901234567_90, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=a2345678901234567_90
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_a2345678901234567_90
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: a2345678901234567_90
+--> start.start: LATEST
 
 -- CREATE GROUP of a longer name
 CREATE GROUP a2345678901234567_901 ON orders
@@ -358,16 +451,29 @@ CREATE GROUP Billing ON shop.ORDERS
 
 -- CREATE GROUP that may exist, and does
 CREATE GROUP IF NOT EXISTS billing ON orders START AT EARLIEST
---> nothing to do, note 1050: Consumer group 'billing' already exists
+--> NoOperation
+--> note_errno: 1050
+--> note: Consumer group 'billing' already exists
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- CREATE GROUP that may exist, and does in another case
 CREATE GROUP IF NOT EXISTS Billing ON orders
---> nothing to do, note 1050: Consumer group 'Billing' already exists
+--> NoOperation
+--> note_errno: 1050
+--> note: Consumer group 'Billing' already exists
+--> manages.topic: shop.orders
+--> manages.group: Billing
 
 -- CREATE GROUP that may exist
 CREATE GROUP IF NOT EXISTS fraud ON orders
---> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: LATEST
 
 -- CREATE GROUP on nothing
 CREATE GROUP fraud
@@ -424,8 +530,14 @@ CREATE GROUP fraud ON orders START AT OFFSET -1
 
 -- OFFSET of the largest number
 CREATE GROUP fraud ON orders START AT OFFSET 999999999999999999
---> make shop.orders_group_fraud, which reads shop.orders from offset 999999999999999999
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: OFFSET
+--> start.value: 999999999999999999
 
 -- TIMESTAMP without quotes
 CREATE GROUP fraud ON orders START AT TIMESTAMP 20260501
@@ -441,8 +553,14 @@ CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12'
 
 -- TIMESTAMP with microseconds
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01T12:00:00.123456'
---> make shop.orders_group_fraud, which reads shop.orders from '2026-05-01T12:00:00.123456'
---> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> CreateConsumerGroup
+--> topic: shop.orders
+--> group: shop.orders_group_fraud
+--> options.min_backoff_ns: 1000000000
+--> options.topic: orders
+--> options.consumer_group: fraud
+--> start.start: TIMESTAMP
+--> moment: 2026-05-01T12:00:00.123456
 
 -- TIMESTAMP with a time zone
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12:00:00Z'
@@ -498,18 +616,27 @@ CREATE QUEUE n (a INT) WITH (topic = 'orders', consumer_group = 'fraud')
 
 -- ALTER GROUP, options
 ALTER GROUP billing ON orders SET (max_attempts = 5, ack_wait = DEFAULT)
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- ALTER GROUP, an order
 ALTER GROUP billing ON shop.orders SET (order_key = 'user_id');
---> execute: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- ALTER GROUP, no order
 ALTER GROUP Audit ON orders SET (order_key = NULL)
---> execute: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit,queuegate_table=orders_group_audit'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit,queuegate_table=orders_group_audit'
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: audit
 
 -- ALTER GROUP, an order by what is no column
 ALTER GROUP billing ON orders SET (order_key = 'nothing')
@@ -521,13 +648,19 @@ ALTER GROUP billing ON orders SET (dead_letter = 'trash')
 
 -- PAUSE
 ALTER GROUP billing ON orders PAUSE
---> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- RESUME
 alter group `stats` on clicks resume
---> execute: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats,queuegate_table=clicks_group_stats'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats,queuegate_table=clicks_group_stats'
+--> effects.catalog: True
+--> manages.topic: shop.clicks
+--> manages.group: stats
 
 -- ALTER GROUP, an option that no group has
 ALTER GROUP billing ON orders SET (group_key = 'user_id')
@@ -571,19 +704,40 @@ ALTER GROUP billing ON orders PAUSE RESUME
 
 -- a seek to the first message
 ALTER GROUP billing ON orders SEEK TO EARLIEST
---> have shop.orders_group_billing read on from earliest
+--> SeekConsumerGroup
+--> group: shop.orders_group_billing
+--> start.start: EARLIEST
+--> moment: 
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- a seek to the end
 ALTER GROUP billing ON orders SEEK TO LATEST
---> have shop.orders_group_billing read on from latest
+--> SeekConsumerGroup
+--> group: shop.orders_group_billing
+--> start.start: LATEST
+--> moment: 
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- a seek to an offset
 ALTER GROUP billing ON orders SEEK TO OFFSET 900;
---> have shop.orders_group_billing read on from offset 900
+--> SeekConsumerGroup
+--> group: shop.orders_group_billing
+--> start.start: OFFSET
+--> start.value: 900
+--> moment: 
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- a seek to a time
 ALTER GROUP Readers ON other.Feed SEEK TO TIMESTAMP "2026-05-01 12:00"
---> have other.Feed_group_Readers read on from '2026-05-01 12:00'
+--> SeekConsumerGroup
+--> group: other.Feed_group_Readers
+--> start.start: TIMESTAMP
+--> moment: 2026-05-01 12:00
+--> manages.topic: other.Feed
+--> manages.group: Readers
 
 -- a seek to nothing
 ALTER GROUP billing ON orders SEEK TO
@@ -607,31 +761,49 @@ ALTER GROUP billing ON nope SEEK TO EARLIEST
 
 -- DROP GROUP
 DROP GROUP billing ON orders
---> execute: DROP TABLE `shop`.`orders_group_billing`
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`orders_group_billing`
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- DROP GROUP with its dead letters
 DROP GROUP audit ON orders
---> execute: DROP TABLE `shop`.`orders_group_audit`, `shop`.`orders_group_audit_dead`
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`orders_group_audit`, `shop`.`orders_group_audit_dead`
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: audit
 
 -- DROP GROUP in another case
 drop group READERS on other.feed;
---> execute: DROP TABLE `other`.`Feed_group_Readers`
---> catalog
+--> Execute
+--> sql: DROP TABLE `other`.`Feed_group_Readers`
+--> effects.catalog: True
+--> manages.topic: other.Feed
+--> manages.group: Readers
 
 -- DROP GROUP that may not exist, and does
 DROP GROUP IF EXISTS billing ON orders
---> execute: DROP TABLE `shop`.`orders_group_billing`
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`orders_group_billing`
+--> effects.catalog: True
+--> manages.topic: shop.orders
+--> manages.group: billing
 
 -- DROP GROUP that may not exist
 DROP GROUP IF EXISTS fraud ON orders
---> nothing to do, note 1051: Unknown consumer group 'fraud'
+--> NoOperation
+--> note_errno: 1051
+--> note: Unknown consumer group 'fraud'
+--> manages.topic: shop.orders
+--> manages.group: fraud
 
 -- DROP GROUP that may not exist, on a topic that does not
 DROP GROUP IF EXISTS fraud ON nope
---> nothing to do, note 1051: Unknown consumer group 'fraud'
+--> NoOperation
+--> note_errno: 1051
+--> note: Unknown consumer group 'fraud'
 
 -- DROP GROUP that does not exist
 DROP GROUP fraud ON orders
@@ -655,16 +827,22 @@ DROP GROUP billing, audit ON orders
 
 -- SHOW TOPICS
 SHOW TOPICS
---> show topics of shop
+--> Show
+--> view: TOPICS
+--> database: shop
 
 -- SHOW TOPICS with a pattern
 show topics from other like 'f%';
---> show topics of other like 'f%'
+--> Show
+--> view: TOPICS
+--> database: other
+--> like: f%
 
 -- SHOW TOPICS without a database
 -- database: none
 SHOW TOPICS
---> show topics of all databases
+--> Show
+--> view: TOPICS
 
 -- SHOW TOPICS WHERE
 SHOW TOPICS WHERE 1
@@ -672,15 +850,24 @@ SHOW TOPICS WHERE 1
 
 -- SHOW GROUPS
 SHOW GROUPS
---> show groups of shop
+--> Show
+--> view: GROUPS
+--> database: shop
 
 -- SHOW GROUPS of a topic
 SHOW GROUPS ON orders
---> show groups of shop, topic orders
+--> Show
+--> view: GROUPS
+--> database: shop
+--> name: orders
 
 -- SHOW GROUPS of a topic in another database, with a pattern
 SHOW GROUPS ON `other`.feed LIKE 'r%'
---> show groups of other, topic Feed like 'r%'
+--> Show
+--> view: GROUPS
+--> database: other
+--> like: r%
+--> name: Feed
 
 -- SHOW GROUPS of a topic that does not exist
 SHOW GROUPS ON nope
@@ -692,20 +879,29 @@ SHOW GROUPS ON q FROM shop
 
 -- SHOW GROUPS of a database
 SHOW GROUPS IN other
---> show groups of other
+--> Show
+--> view: GROUPS
+--> database: other
 
 -- SHOW GROUPS without a database
 -- database: none
 SHOW GROUPS
---> show groups of all databases
+--> Show
+--> view: GROUPS
 
 -- SHOW CONSUMERS
 SHOW CONSUMERS
---> show consumers of shop
+--> Show
+--> view: CONSUMERS
+--> database: shop
 
 -- SHOW CONSUMERS of a topic
 SHOW CONSUMERS ON `other`.feed LIKE 'w%'
---> show consumers of other, topic Feed like 'w%'
+--> Show
+--> view: CONSUMERS
+--> database: other
+--> like: w%
+--> name: Feed
 
 -- SHOW CONSUMERS of a queue
 SHOW CONSUMERS ON q
@@ -721,15 +917,23 @@ SHOW CONSUMERS WHERE 1
 
 -- a member that says its name
 SELECT * FROM STREAM orders WITH (group = 'billing', consumer = 'worker 7')
---> subscribe shop.orders_group_billing columns=* consumer='worker 7'
+--> Subscribe
+--> request.queue: shop.orders_group_billing
+--> request.consumer: worker 7
 
 -- a reader of a broadcast that says its name
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', consumer = 'screen')
---> broadcast shop.orders from latest columns=id,user_id,body consumer='screen'
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body')
+--> request.consumer: screen
+--> request.start.start: LATEST
 
 -- a receiver of a queue that says its name
 SELECT * FROM STREAM q WITH (consumer = 'worker 7')
---> subscribe shop.q columns=* consumer='worker 7'
+--> Subscribe
+--> request.queue: shop.q
+--> request.consumer: worker 7
 
 -- a consumer without a name
 SELECT * FROM STREAM q WITH (consumer = '')
@@ -737,20 +941,27 @@ SELECT * FROM STREAM q WITH (consumer = '')
 
 -- TRACE MESSAGE
 TRACE MESSAGE 101 ON orders
---> trace message 101 of shop.orders: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
---> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
---> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+--> Trace
+--> topic: shop.orders
+--> id: 101
+--> sql: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
+--> groups: (('audit', ExplainDelivery(queue=shop.orders_group_audit, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))), ('billing', ExplainDelivery(queue=shop.orders_group_billing, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))))
 
 -- TRACE MESSAGE of a topic in another database
 trace message 1 on `other`.feed;
---> trace message 1 of other.Feed: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
---> in the queue of Readers: SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20
+--> Trace
+--> topic: other.Feed
+--> id: 1
+--> sql: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
+--> groups: (('Readers', ExplainDelivery(queue=other.Feed_group_Readers, sql=SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20, ids=(1))))
 
 -- TRACE MESSAGE of a queue
 TRACE MESSAGE 1 ON q
---> trace message: SELECT time_created FROM `shop`.`q` WHERE id IN (1)
---> in the queue shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
---> ids (1,)
+--> TraceInQueue
+--> delivery.queue: shop.q
+--> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
+--> delivery.ids: (1)
+--> sql: SELECT time_created FROM `shop`.`q` WHERE id IN (1)
 
 -- TRACE MESSAGE of a queue, with an id that is no number
 TRACE MESSAGE 'one' ON q
@@ -758,9 +969,11 @@ TRACE MESSAGE 'one' ON q
 
 -- TRACE MESSAGE of a queue that does not say when a message was enqueued
 trace message 7 on `bare`;
---> trace message: 
---> in the queue shop.bare: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
---> ids (7,)
+--> TraceInQueue
+--> delivery.queue: shop.bare
+--> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
+--> delivery.ids: (7)
+--> sql: 
 
 -- TRACE MESSAGE with an expression
 TRACE MESSAGE 1 OR 1 = 1 ON q
@@ -772,13 +985,15 @@ TRACE MESSAGE 'a' ON orders
 
 -- a history that is kept
 CREATE TOPIC t (body TEXT) WITH (trace = '10%', trace_keep = '1d')
---> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s,queuegate_table=t'
---> catalog
+--> Execute
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s,queuegate_table=t'
+--> effects.catalog: True
 
 -- a history that is kept no more
 ALTER TOPIC orders SET (trace_keep = 'off')
---> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
---> catalog
+--> Execute
+--> sql: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,queuegate_table=orders'
+--> effects.catalog: True
 
 -- TRACE MESSAGE of a topic that does not exist
 TRACE MESSAGE 1 ON nope
@@ -802,28 +1017,33 @@ SHOW GROUPS ON
 
 -- INSERT
 INSERT INTO orders (user_id, body) VALUES (7, 'created'), (8, 'id')
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.tally: (shop.orders, 'enqueued')
 
 -- INSERT by SET
 INSERT orders SET user_id = 7
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.tally: (shop.orders, 'enqueued')
 
 -- INSERT without a list of columns
 INSERT INTO orders VALUES (DEFAULT, DEFAULT, DEFAULT, 7, 'created')
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.tally: (shop.orders, 'enqueued')
 
 -- INSERT from a SELECT
 INSERT INTO orders (user_id, body) SELECT user_id, body FROM account
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.tally: (shop.orders, 'enqueued')
 
 -- INSERT of a scheduled message
 INSERT INTO orders (body, time_scheduled) VALUES ('later', 1800000000000000000)
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.tally: (shop.orders, 'enqueued')
 
 -- INSERT with an id
 INSERT INTO orders (id, body) VALUES (1, 'created')
@@ -851,13 +1071,13 @@ INSERT INTO orders (id, body) SELECT id, body FROM account
 
 -- INSERT that names id and gives none
 INSERT INTO orders (id, body) VALUES (NULL, 'a'), (null, 'b')
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
 
 -- INSERT that names id and gives the default
 INSERT INTO orders (id, body) VALUES (DEFAULT, 'a')
---> pass through
---> touched shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
 
 -- INSERT with an id or another message
 INSERT INTO orders (id, body) VALUES (1, 'a') ON DUPLICATE KEY UPDATE body = 'a'
@@ -865,9 +1085,9 @@ INSERT INTO orders (id, body) VALUES (1, 'a') ON DUPLICATE KEY UPDATE body = 'a'
 
 -- INSERT or another message
 INSERT INTO orders (user_id, body) VALUES (1, 'a') ON DUPLICATE KEY UPDATE body = 'a'
---> pass through
---> touched shop.orders
---> uncertain shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.uncertain: shop.orders
 
 -- REPLACE with an id
 REPLACE INTO orders (id, body) VALUES (1, 'a')
@@ -879,9 +1099,9 @@ REPLACE orders (body, id) SELECT body, id FROM account
 
 -- REPLACE
 REPLACE INTO orders (user_id, body) VALUES (1, 'a')
---> pass through
---> touched shop.orders
---> uncertain shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.uncertain: shop.orders
 
 -- INSERT after a group of messages
 INSERT INTO orders (body) VALUES ('a') AFTER GROUP 1 OF parts
@@ -917,56 +1137,76 @@ ALTER QUEUE orders_group_billing SET (topic = DEFAULT)
 
 -- DROP QUEUE of a group's
 DROP QUEUE orders_group_billing
---> execute: DROP TABLE `shop`.`orders_group_billing`
---> drops shop.orders_group_billing
---> catalog
+--> Execute
+--> sql: DROP TABLE `shop`.`orders_group_billing`
+--> effects.catalog: True
+--> effects.drops: shop.orders_group_billing
 
 -- DELETE of old messages
 DELETE FROM orders WHERE time_created < 1700000000000000000
---> pass through
+--> Passthrough
 
 -- UPDATE of a message
 UPDATE orders SET body = 'b' WHERE id = 1
---> pass through
---> touched shop.orders
---> uncertain shop.orders
+--> Passthrough
+--> effects.touched: shop.orders
+--> effects.uncertain: shop.orders
 
 -- looking something up
 SELECT * FROM orders WHERE user_id = 7
---> pass through
+--> Passthrough
 
 -- the stream of a group
 SELECT * FROM STREAM orders WITH (group = 'billing')
---> subscribe shop.orders_group_billing columns=*
+--> Subscribe
+--> request.queue: shop.orders_group_billing
 
 -- the stream of a group, in another case
 SELECT * FROM STREAM ORDERS WITH (GROUP = 'Billing', prefetch = 10, ack_wait = '2m') LIMIT 5 WAIT 1.5
---> subscribe shop.orders_group_billing columns=* limit=5 wait=1.5 prefetch=10 ack_wait=120s
+--> Subscribe
+--> request.queue: shop.orders_group_billing
+--> request.limit: 5
+--> request.wait_mode: WAIT
+--> request.wait_seconds: 1.5
+--> request.prefetch: 10
+--> request.ack_wait_ns: 120000000000
 
 -- the stream of the only group
 SELECT id, `Page`, epoch FROM STREAM clicks NOWAIT
---> subscribe shop.clicks_group_stats columns=id,Page,epoch nowait
+--> Subscribe
+--> request.queue: shop.clicks_group_stats
+--> request.columns: ('id', 'Page', 'epoch')
+--> request.wait_mode: NOWAIT
 
 -- Vitess's spelling
 stream * from other.feed;
---> subscribe other.Feed_group_Readers columns=*
+--> Subscribe
+--> request.queue: other.Feed_group_Readers
 
 -- the stream of a group that is said to be one
 SELECT * FROM STREAM clicks WITH (mode = 'Group')
---> subscribe shop.clicks_group_stats columns=*
+--> Subscribe
+--> request.queue: shop.clicks_group_stats
 
 -- the stream of a group with a condition
 SELECT * FROM STREAM orders WHERE user_id = 7 AND body LIKE ? LIMIT ? WITH (group = 'audit')
---> subscribe shop.orders_group_audit columns=* parameters=where,limit
---> where `user_id` = 7 AND `body` LIKE  ? 
+--> Subscribe
+--> request.queue: shop.orders_group_audit
+--> parameters: ('where', 'limit')
+--> filter.parts: ('`user_id` = 7 AND `body` LIKE ', '')
+--> filter.text: user_id = 7 AND body LIKE ?
 
 -- columns of the topic's name
 SELECT orders.id, shop.orders.body, orders.* FROM STREAM orders WITH (group = 'audit')
---> subscribe shop.orders_group_audit columns=id,body,id,user_id,body
+--> Subscribe
+--> request.queue: shop.orders_group_audit
+--> request.columns: ('id', 'body', 'id', 'user_id', 'body')
 
 -- columns of the queue's name
 SELECT orders_group_audit.id FROM STREAM orders WITH (group = 'audit')
---> subscribe shop.orders_group_audit columns=id
+--> Subscribe
+--> request.queue: shop.orders_group_audit
+--> request.columns: ('id')
 
 -- columns of another name
 SELECT clicks.id FROM STREAM orders WITH (group = 'audit')
@@ -974,7 +1214,9 @@ SELECT clicks.id FROM STREAM orders WITH (group = 'audit')
 
 -- the stream of the group's queue
 SELECT * FROM STREAM orders_group_billing WITH (prefetch = 3)
---> subscribe shop.orders_group_billing columns=* prefetch=3
+--> Subscribe
+--> request.queue: shop.orders_group_billing
+--> request.prefetch: 3
 
 -- several groups and none named
 SELECT * FROM STREAM orders
@@ -1034,27 +1276,53 @@ SELECT * FROM STREAM orders o
 
 -- a broadcast
 SELECT * FROM STREAM orders WITH (mode = 'broadcast')
---> broadcast shop.orders from latest columns=id,user_id,body
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body')
+--> request.start.start: LATEST
 
 -- a broadcast of a topic without groups
 SELECT * FROM STREAM unread WITH (mode = 'broadcast')
---> broadcast shop.unread from latest columns=id,body
+--> Subscribe
+--> request.queue: shop.unread
+--> request.columns: ('id', 'body')
+--> request.start.start: LATEST
 
 -- a broadcast from the first message
 SELECT body, ID, time_created FROM STREAM orders WITH (start = 'Earliest') LIMIT 10 NOWAIT
---> broadcast shop.orders from earliest columns=body,ID,time_created limit=10 nowait
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('body', 'ID', 'time_created')
+--> request.limit: 10
+--> request.wait_mode: NOWAIT
+--> request.start.start: EARLIEST
 
 -- a broadcast from an offset
 STREAM * FROM orders WITH (mode = 'BROADCAST', start = 900)
---> broadcast shop.orders from offset 900 columns=id,user_id,body
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body')
+--> request.start.start: OFFSET
+--> request.start.value: 900
 
 -- a broadcast from an offset in quotes
 SELECT *, time_scheduled FROM STREAM orders WITH (start = ' 0900 ') WAIT ?
---> broadcast shop.orders from offset 900 columns=id,user_id,body,time_scheduled wait=0 parameters=wait
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body', 'time_scheduled')
+--> request.wait_mode: WAIT
+--> request.start.start: OFFSET
+--> request.start.value: 900
+--> parameters: ('wait')
 
 -- a broadcast from a time
 SELECT * FROM STREAM orders LIMIT ? WITH (start = '2026-05-01 12:00')
---> broadcast shop.orders from '2026-05-01 12:00' columns=id,user_id,body parameters=limit
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body')
+--> request.start.start: TIMESTAMP
+--> parameters: ('limit')
+--> moment: 2026-05-01 12:00
 
 -- a broadcast from an offset below zero
 SELECT * FROM STREAM orders WITH (start = -1)
@@ -1074,8 +1342,12 @@ SELECT * FROM STREAM orders WITH (start = '')
 
 -- a broadcast with a condition
 SELECT * FROM STREAM orders WHERE user_id = 7 WITH (mode = 'broadcast')
---> broadcast shop.orders from latest columns=id,user_id,body
---> where `user_id` = 7
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'user_id', 'body')
+--> request.start.start: LATEST
+--> filter.parts: ('`user_id` = 7')
+--> filter.text: user_id = 7
 
 -- a broadcast of a group
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', group = 'billing')
@@ -1095,7 +1367,10 @@ SELECT epoch FROM STREAM orders WITH (mode = 'broadcast')
 
 -- a broadcast of columns of the topic's name
 SELECT orders.id, shop.orders.* FROM STREAM orders WITH (mode = 'broadcast')
---> broadcast shop.orders from latest columns=id,id,user_id,body
+--> Subscribe
+--> request.queue: shop.orders
+--> request.columns: ('id', 'id', 'user_id', 'body')
+--> request.start.start: LATEST
 
 -- a broadcast of columns of another name
 SELECT clicks.id FROM STREAM orders WITH (mode = 'broadcast')
@@ -1103,31 +1378,38 @@ SELECT clicks.id FROM STREAM orders WITH (mode = 'broadcast')
 
 -- a replay
 SELECT * FROM STREAM orders SINCE EARLIEST
---> execute: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) ORDER BY id
+--> Execute
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) ORDER BY id
 
 -- a replay between offsets
 SELECT id, Body FROM STREAM shop.orders SINCE OFFSET 1 UNTIL OFFSET 900;
---> execute: SELECT `id`, `Body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 1 AND id <= 900 ORDER BY id
+--> Execute
+--> sql: SELECT `id`, `Body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 1 AND id <= 900 ORDER BY id
 
 -- a replay up to an offset
 STREAM * FROM orders UNTIL OFFSET 900 LIMIT 10
---> execute: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id <= 900 ORDER BY id LIMIT 10
+--> Execute
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id <= 900 ORDER BY id LIMIT 10
 
 -- a replay between times
 SELECT * FROM STREAM orders UNTIL TIMESTAMP '2026-06-01' SINCE TIMESTAMP '2026-05-01 12:00:00'
---> execute: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) AND time_created <= CAST(UNIX_TIMESTAMP('2026-06-01') * 1000000000 AS SIGNED) ORDER BY id
+--> Execute
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) AND time_created <= CAST(UNIX_TIMESTAMP('2026-06-01') * 1000000000 AS SIGNED) ORDER BY id
 
 -- a replay up to the end
 SELECT id FROM STREAM orders SINCE '2026-05-01' UNTIL LATEST
---> execute: SELECT `id` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) ORDER BY id
+--> Execute
+--> sql: SELECT `id` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) ORDER BY id
 
 -- a replay with a condition
 SELECT * FROM STREAM orders WHERE user_id = 7 OR body LIKE 'a%' SINCE OFFSET 5 LIMIT 3
---> execute: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 5 AND (user_id = 7 OR body LIKE 'a%') ORDER BY id LIMIT 3
+--> Execute
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 5 AND (user_id = 7 OR body LIKE 'a%') ORDER BY id LIMIT 3
 
 -- a replay with a condition behind it
 SELECT * FROM STREAM orders SINCE OFFSET 5 WHERE since = 1 OR (until > 2)
---> execute: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 5 AND (since = 1 OR (until > 2)) ORDER BY id
+--> Execute
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND id >= 5 AND (since = 1 OR (until > 2)) ORDER BY id
 
 -- a replay with NOWAIT
 SELECT * FROM STREAM unread SINCE EARLIEST NOWAIT
@@ -1195,49 +1477,76 @@ SELECT * FROM stream since
 
 -- ACK
 ACK orders 101, 102 GROUP billing
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_billing: 101, 102
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.orders_group_billing, (101, 102)))
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK, the group before the ids
 ACK shop.orders GROUP billing (101, '102', ?);
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102, ?)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_billing: 101, 102
---> uncertain shop.orders_group_billing
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102, ?)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.orders_group_billing, (101, 102)))
+--> effects.uncertain: shop.orders_group_billing
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK, the group in back-quotes and in another case
 ack orders (101) GROUP `Billing`
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_billing: 101
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.orders_group_billing, (101)))
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK of no message
 ACK orders () GROUP billing
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (FALSE) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> uncertain shop.orders_group_billing
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (FALSE) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.uncertain: shop.orders_group_billing
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK by condition
 ACK orders WHERE user_id = 7 GROUP audit
---> execute: DELETE FROM `shop`.`orders_group_audit` WHERE (user_id = 7) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> uncertain shop.orders_group_audit
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_audit` WHERE (user_id = 7) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.uncertain: shop.orders_group_audit
+--> effects.tally: (shop.orders_group_audit, 'acked')
+--> pins: VERB
 
 -- ACK by condition, the group before it
 ACK orders GROUP audit WHERE user_id = 7 AND (body = 'GROUP billing')
---> execute: DELETE FROM `shop`.`orders_group_audit` WHERE (user_id = 7 AND (body = 'GROUP billing')) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> uncertain shop.orders_group_audit
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_audit` WHERE (user_id = 7 AND (body = 'GROUP billing')) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.uncertain: shop.orders_group_audit
+--> effects.tally: (shop.orders_group_audit, 'acked')
+--> pins: VERB
 
 -- ACK by ids in a condition
 ACK orders WHERE id IN (1, 2) GROUP audit
---> execute: DELETE FROM `shop`.`orders_group_audit` WHERE (id IN (1, 2)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_audit: 1, 2
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_audit` WHERE (id IN (1, 2)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.orders_group_audit, (1, 2)))
+--> effects.tally: (shop.orders_group_audit, 'acked')
+--> pins: VERB
 
 -- ACK of the only group
 ACK clicks 7
---> execute: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.clicks_group_stats: 7
+--> Execute
+--> sql: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.clicks_group_stats, (7)))
+--> effects.tally: (shop.clicks_group_stats, 'acked')
+--> pins: VERB
 
 -- ACK of the group's queue
 ACK orders_group_billing 7
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_billing: 7
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.settled: ((shop.orders_group_billing, (7)))
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK of several groups and none named
 ACK orders 7
@@ -1297,8 +1606,11 @@ ACK group 7
 
 -- ACK of a column called group
 ACK orders WHERE `group` = 7 GROUP billing
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (`group` = 7) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> uncertain shop.orders_group_billing
+--> Execute
+--> sql: DELETE FROM `shop`.`orders_group_billing` WHERE (`group` = 7) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> effects.uncertain: shop.orders_group_billing
+--> effects.tally: (shop.orders_group_billing, 'acked')
+--> pins: VERB
 
 -- ACK without a database
 -- database: none
@@ -1319,37 +1631,68 @@ UPDATE orders_group_billing SET time_acked = 1700000000000000000, time_next = NU
 
 -- NACK
 NACK orders 101 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.orders_group_billing
---> changed shop.orders_group_billing: 101
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + MOD(CRC32(CONCAT(id, ':', epoch)), 683)) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.orders_group_billing
+--> effects.changed: ((shop.orders_group_billing, (101)))
+--> effects.delay_ns: 0
+--> effects.tally: (shop.orders_group_billing, 'nacked')
+--> reporter_offset: 526
+--> pins: VERB
 
 -- NACK, the group before the clauses
 NACK orders 101, 102 GROUP billing DELAY '30s' REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.orders_group_billing
---> changed shop.orders_group_billing: 101, 102
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.orders_group_billing
+--> effects.changed: ((shop.orders_group_billing, (101, 102)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.orders_group_billing, 'nacked')
+--> effects.reason: HTTP 429
+--> reporter_offset: 400
+--> pins: VERB
 
 -- NACK, the group between the clauses
 NACK orders 101 DELAY '30s' GROUP billing REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.orders_group_billing
---> changed shop.orders_group_billing: 101
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.orders_group_billing
+--> effects.changed: ((shop.orders_group_billing, (101)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.orders_group_billing, 'nacked')
+--> effects.reason: HTTP 429
+--> reporter_offset: 400
+--> pins: VERB
 
 -- NACK, the group behind the clauses
 NACK orders 101 DELAY '30s' REASON 'GROUP audit' GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202247524f5550206175646974227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.orders_group_billing
---> changed shop.orders_group_billing: 101
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202247524f5550206175646974227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.orders_group_billing
+--> effects.changed: ((shop.orders_group_billing, (101)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.orders_group_billing, 'nacked')
+--> effects.reason: GROUP audit
+--> reporter_offset: 400
+--> pins: VERB
 
 -- NACK, the group before a condition
 NACK orders GROUP billing WHERE user_id = 7 DELAY 5
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.orders_group_billing
---> uncertain shop.orders_group_billing
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.orders_group_billing
+--> effects.uncertain: shop.orders_group_billing
+--> effects.delay_ns: 5000000000
+--> effects.tally: (shop.orders_group_billing, 'nacked')
+--> reporter_offset: 399
+--> pins: VERB
 
 -- NACK with parameters
 NACK orders ? GROUP billing DELAY ? REASON ?
---> plan again with 3 values
+--> Rebind
+--> sql: NACK orders ? GROUP billing DELAY ? REASON ?
+--> parameters: 3
+--> column: None
 
 -- NACK of several groups and none named
 NACK orders 101
@@ -1357,72 +1700,100 @@ NACK orders 101
 
 -- REJECT
 REJECT orders 101 GROUP audit REASON 'bad JSON'
---> execute: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
---> settled shop.orders_group_audit: 101
---> rejected shop.orders_group_audit
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.settled: ((shop.orders_group_audit, (101)))
+--> effects.rejected: shop.orders_group_audit
+--> effects.tally: (shop.orders_group_audit, 'rejected')
+--> effects.reason: bad JSON
+--> reporter_offset: 397
+--> pins: VERB
 
 -- RELEASE
 RELEASE orders 101, 102 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.orders_group_billing
---> changed shop.orders_group_billing: 101, 102
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.orders_group_billing
+--> effects.changed: ((shop.orders_group_billing, (101, 102)))
+--> effects.tally: (shop.orders_group_billing, 'released')
+--> pins: VERB
 
 -- RELEASE of a savepoint
 RELEASE SAVEPOINT orders
---> pass through
+--> Passthrough
 
 -- RENEW
 RENEW orders GROUP billing 101 FOR '5m'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> changed shop.orders_group_billing: 101
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.changed: ((shop.orders_group_billing, (101)))
+--> effects.tally: (shop.orders_group_billing, 'renewed')
+--> pins: VERB
 
 -- RENEW, the group at the end
 RENEW orders WHERE user_id = 7 FOR '5m' GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> uncertain shop.orders_group_billing
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.uncertain: shop.orders_group_billing
+--> effects.tally: (shop.orders_group_billing, 'renewed')
+--> pins: VERB
 
 -- RETRY
 RETRY orders GROUP billing NOW
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.orders_group_billing
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.orders_group_billing
+--> pins: VERB
 
 -- RETRY, the group behind NOW
 RETRY orders NOW GROUP billing WHERE user_id = 7
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE (user_id = 7) AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.orders_group_billing
+--> Execute
+--> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE (user_id = 7) AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.orders_group_billing
+--> pins: VERB
 
 -- RETRY, the group at the end
 RETRY clicks NOW WHERE page = 'a' GROUP stats
---> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) WHERE (page = 'a') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
---> touched shop.clicks_group_stats
+--> Execute
+--> sql: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) WHERE (page = 'a') AND time_acked IS NULL AND time_next > (NOW_NS()) AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND MOD(time_next, 1000) IN (1, 3))
+--> effects.touched: shop.clicks_group_stats
+--> pins: VERB
 
 -- REDRIVE
 REDRIVE orders GROUP audit
+--> Redrive
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
 --> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.orders_group_audit
---> uncertain shop.orders_group_audit_dead
+--> effects.touched: shop.orders_group_audit
+--> effects.uncertain: shop.orders_group_audit_dead
+--> partly: True
 
 -- REDRIVE, the group at the end
 REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
+--> Redrive
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE (user_id = 7) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
 --> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.orders_group_audit
---> uncertain shop.orders_group_audit_dead
+--> effects.touched: shop.orders_group_audit
+--> effects.uncertain: shop.orders_group_audit_dead
+--> partly: True
 
 -- REDRIVE of the dead-letter queue
 REDRIVE orders_group_audit_dead LIMIT 5
+--> Redrive
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
 --> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.orders_group_audit
---> uncertain shop.orders_group_audit_dead
+--> effects.touched: shop.orders_group_audit
+--> effects.uncertain: shop.orders_group_audit_dead
+--> partly: True
 
 -- REDRIVE where there are no dead letters yet
 REDRIVE clicks
---> nothing to do, note 1146: Consumer group 'stats' has no dead letters
+--> NoOperation
+--> note_errno: 1146
+--> note: Consumer group 'stats' has no dead letters
 
 -- REDRIVE of several groups and none named
 REDRIVE orders
@@ -1434,15 +1805,23 @@ REDRIVE orders_group_audit_dead GROUP audit
 
 -- queue_ack of the only group
 SELECT queue_ack('clicks', 7, 8)
---> tell the count as queue_ack('clicks', 7, 8)
---> execute: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7, 8)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.clicks_group_stats: 7, 8
+--> ExecuteCounting
+--> queue: shop.clicks_group_stats
+--> counts.sql: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7, 8)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> counts.effects.settled: ((shop.clicks_group_stats, (7, 8)))
+--> counts.effects.tally: (shop.clicks_group_stats, 'acked')
+--> counts.pins: VERB
+--> column: queue_ack('clicks', 7, 8)
 
 -- queue_ack of a group's queue
 SELECT queue_ack('orders_group_billing', 7) AS done
---> tell the count as done
---> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
---> settled shop.orders_group_billing: 7
+--> ExecuteCounting
+--> queue: shop.orders_group_billing
+--> counts.sql: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> counts.effects.settled: ((shop.orders_group_billing, (7)))
+--> counts.effects.tally: (shop.orders_group_billing, 'acked')
+--> counts.pins: VERB
+--> column: done
 
 -- queue_ack of several groups
 SELECT queue_ack('orders', 7)
@@ -1450,23 +1829,35 @@ SELECT queue_ack('orders', 7)
 
 -- queue_nack of the only group, called
 CALL queue_nack('shop.clicks', 7, '30s', 'why')
---> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a2022776879227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
---> touched shop.clicks_group_stats
---> changed shop.clicks_group_stats: 7
+--> Execute
+--> sql: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a2022776879227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> effects.touched: shop.clicks_group_stats
+--> effects.changed: ((shop.clicks_group_stats, (7)))
+--> effects.delay_ns: 30000000000
+--> effects.tally: (shop.clicks_group_stats, 'nacked')
+--> effects.reason: why
+--> reporter_offset: 398
+--> pins: VERB
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR orders GROUP billing WHERE id = 101
---> explain delivery of shop.orders_group_billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
---> ids (101,)
+--> ExplainDelivery
+--> queue: shop.orders_group_billing
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+--> ids: (101)
 
 -- EXPLAIN DELIVERY, the group at the end
 explain delivery for orders where id in (101, 102) limit 3 group audit;
---> explain delivery of shop.orders_group_audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
---> ids (101, 102)
+--> ExplainDelivery
+--> queue: shop.orders_group_audit
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
+--> ids: (101, 102)
 
 -- EXPLAIN DELIVERY of the only group
 EXPLAIN DELIVERY FOR clicks
---> explain delivery of shop.clicks_group_stats: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
+--> ExplainDelivery
+--> queue: shop.clicks_group_stats
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of several groups and none named
 EXPLAIN DELIVERY FOR orders
@@ -1478,4 +1869,7 @@ SHOW CREATE QUEUE orders
 
 -- SHOW CREATE QUEUE of a group's queue
 SHOW CREATE QUEUE orders_group_billing
---> show create queue shop.orders_group_billing
+--> Show
+--> view: CREATE_QUEUE
+--> database: shop
+--> name: orders_group_billing
