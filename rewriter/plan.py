@@ -225,8 +225,9 @@ class SeekConsumerGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateSchedulePlan:
-    """CREATE SCHEDULE of a queue or topic that the catalog knows."""
+class CreateSchedule:
+    """CREATE SCHEDULE. `columns`: None where there is no list of them. As in each of these, an empty database is the
+    current one, until the planner puts that in its place."""
 
     name: ScheduleName
     queue: QueueName
@@ -238,7 +239,7 @@ class CreateSchedulePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterSchedulePlan:
+class AlterSchedule:
     """ALTER SCHEDULE: what is None stays as it is."""
 
     name: ScheduleName
@@ -250,7 +251,7 @@ class AlterSchedulePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class DropSchedulePlan:
+class DropSchedule:
     """DROP SCHEDULE [IF EXISTS]."""
 
     name: ScheduleName
@@ -258,13 +259,13 @@ class DropSchedulePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSchedulePlan:
+class RunSchedule:
     """RUN SCHEDULE: its message now, in the client's transaction."""
 
     name: ScheduleName
 
 
-SchedulePlan = CreateSchedulePlan | AlterSchedulePlan | DropSchedulePlan | RunSchedulePlan
+SchedulePlan = CreateSchedule | AlterSchedule | DropSchedule | RunSchedule
 """What changes or runs a schedule, by statements on the client's own connection."""
 
 
@@ -382,10 +383,10 @@ class SystemShow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShowSystem:
-    """A statement that describes or lists system tables. `table` for what concerns one of them."""
+    """A statement that describes or lists system tables. `view`: the one, for what concerns one of them."""
 
     what: SystemShow
-    table: View | None = None
+    view: View | None = None
     like: str | None = None
     full: bool = False
 
@@ -415,10 +416,10 @@ Plan = (
     | Redrive
     | CreateConsumerGroup
     | SeekConsumerGroup
-    | CreateSchedulePlan
-    | AlterSchedulePlan
-    | DropSchedulePlan
-    | RunSchedulePlan
+    | CreateSchedule
+    | AlterSchedule
+    | DropSchedule
+    | RunSchedule
     | NoOperation
     | Subscribe
     | Show

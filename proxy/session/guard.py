@@ -40,10 +40,10 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
-    AlterSchedulePlan,
+    AlterSchedule,
     CreateConsumerGroup,
-    CreateSchedulePlan,
-    DropSchedulePlan,
+    CreateSchedule,
+    DropSchedule,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -56,7 +56,7 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
-    RunSchedulePlan,
+    RunSchedule,
     SeekConsumerGroup,
     Show,
     ShowSystem,
@@ -159,14 +159,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             | Execute(manages=GroupName() as group)
         ):
             _check_manages(session, group)
-        case (
-            NoOperation()
-            | Redrive()
-            | CreateSchedulePlan()
-            | AlterSchedulePlan()
-            | DropSchedulePlan()
-            | RunSchedulePlan()
-        ):
+        case NoOperation() | Redrive() | CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule():
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)

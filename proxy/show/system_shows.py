@@ -48,10 +48,10 @@ def system_show(plan: ShowSystem) -> Table:
             return _table(("DATABASE()",), [(DATABASE,)])
         case SystemShow.DATABASES:
             return _table((f"Database{suffix}",), [(DATABASE,)] if matches_name(DATABASE) else [])
-    assert plan.table is not None
-    fields = [field for field in FIELDS[plan.table] if plan.what is SystemShow.CREATE_TABLE or matches_name(field.name)]
+    assert plan.view is not None
+    fields = [field for field in FIELDS[plan.view] if plan.what is SystemShow.CREATE_TABLE or matches_name(field.name)]
     if plan.what is SystemShow.CREATE_TABLE:
-        return _table(("Table", "Create Table"), [(plan.table.table, _definition(plan.table, fields))])
+        return _table(("Table", "Create Table"), [(plan.view.table, _definition(plan.view, fields))])
     titles = "Field Type Collation Null Key Default Extra Privileges Comment"
     if plan.full:
         return _table(titles.split(), [_described(field) for field in fields])
@@ -77,9 +77,9 @@ def column_type(field: Field) -> str:
     return "bigint(20)" if field.kind is Kind.NUMBER else "decimal(20,3)"
 
 
-def _definition(table: View, fields: Iterable[Field]) -> str:
+def _definition(view: View, fields: Iterable[Field]) -> str:
     columns = ",\n".join(f"  `{field.name}` {column_type(field)} DEFAULT NULL" for field in fields)
-    return f"CREATE TABLE `{table.table}` (\n{columns}\n) ENGINE=MEMORY DEFAULT CHARSET={CHARSET} COLLATE={COLLATION}"
+    return f"CREATE TABLE `{view.table}` (\n{columns}\n) ENGINE=MEMORY DEFAULT CHARSET={CHARSET} COLLATE={COLLATION}"
 
 
 def _status(name: str) -> tuple[str | None, ...]:

@@ -38,10 +38,10 @@ from proxy.upstream.redaction import redacted_text, redacted_warning
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
-    AlterSchedulePlan,
+    AlterSchedule,
     CreateConsumerGroup,
-    CreateSchedulePlan,
-    DropSchedulePlan,
+    CreateSchedule,
+    DropSchedule,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -54,7 +54,7 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
-    RunSchedulePlan,
+    RunSchedule,
     SchedulePlan,
     SeekConsumerGroup,
     Show,
@@ -137,7 +137,7 @@ class Executor:
                 return await self.redrive(plan)
             case CreateConsumerGroup() | SeekConsumerGroup():
                 return await self.on_topic(plan)
-            case CreateSchedulePlan() | AlterSchedulePlan() | DropSchedulePlan() | RunSchedulePlan():
+            case CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule():
                 return await self.on_schedule(plan)
             case ExecuteCounting():
                 outcome, row = await self.counted(plan)

@@ -32,12 +32,12 @@ from proxy.statements.unit_of_work import UnitOfWork
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Outcome, number
 from rewriter.plan import (
-    AlterSchedulePlan,
-    CreateSchedulePlan,
-    DropSchedulePlan,
+    AlterSchedule,
+    CreateSchedule,
+    DropSchedule,
     Effects,
     PlanContext,
-    RunSchedulePlan,
+    RunSchedule,
     SchedulePlan,
 )
 from rewriter.plans import schedules as sql
@@ -82,21 +82,21 @@ class ScheduleStatements(UnitOfWork):
         """
         touched = Effects(touched=frozenset((plan.name.table,)))
         match plan:
-            case CreateSchedulePlan():
+            case CreateSchedule():
                 return await self._create(plan, touched)
-            case AlterSchedulePlan():
+            case AlterSchedule():
                 async with self.unit():
                     outcome = await self._change(plan)
                 return Done(self.now(outcome), touched)
-            case DropSchedulePlan(name, if_exists):
+            case DropSchedule(name, if_exists):
                 return await self._drop(name, touched, if_exists=if_exists)
-            case RunSchedulePlan(name):
+            case RunSchedule(name):
                 return await self._send(name)
         assert_never(plan)
 
     # --- CREATE
 
-    async def _create(self, plan: CreateSchedulePlan, touched: Effects) -> Done:
+    async def _create(self, plan: CreateSchedule, touched: Effects) -> Done:
         check_rule(plan.rule)
         target = self._target(plan.queue)
         columns = own_columns(target) if plan.columns is None else plan.columns
@@ -171,7 +171,7 @@ class ScheduleStatements(UnitOfWork):
 
     # --- ALTER, DROP and RUN
 
-    async def _change(self, plan: AlterSchedulePlan) -> Outcome:
+    async def _change(self, plan: AlterSchedule) -> Outcome:
         name = plan.name
         schedule = await stored_schedule(self._client, name, lock=True)
         now_ns = await self._now_ns()
@@ -208,7 +208,7 @@ class ScheduleStatements(UnitOfWork):
         return number(now)
 
 
-def _changed(rule: Rule, plan: AlterSchedulePlan) -> Rule | None:
+def _changed(rule: Rule, plan: AlterSchedule) -> Rule | None:
     """The new rule; None where it stays. Raises InvalidOption."""
     if plan.every is not None:
         return plan.every

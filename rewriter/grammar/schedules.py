@@ -16,12 +16,14 @@ from collections.abc import Mapping
 
 from engine.model.errors import InvalidOption
 from engine.model.option_values import OptionValue
+from engine.model.queue import QueueName
 from engine.model.schedules import (
     VALUES_MAX_BYTES,
     Cron,
     Missed,
     Number,
     Rule,
+    ScheduleName,
     SpecialValue,
     Value,
     read_every,
@@ -29,8 +31,9 @@ from engine.model.schedules import (
     values_text,
 )
 from rewriter.errors import UnsupportedSql
-from rewriter.grammar.statements import AlterSchedule, CreateSchedule, DropSchedule, RunSchedule, Unbound
+from rewriter.grammar.statements import Unbound
 from rewriter.grammar.stream import take_new_options, take_options
+from rewriter.plan import AlterSchedule, CreateSchedule, DropSchedule, RunSchedule
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
 
 _CONSTANTS: Mapping[str, Value] = {
@@ -55,10 +58,10 @@ def parse_create_schedule(cursor: TokenCursor) -> CreateSchedule | Unbound:
     if parameters:
         return Unbound(cursor.sql, parameters)
     if_not_exists = cursor.accept_words("IF", "NOT", "EXISTS")
-    name = cursor.take_name()
+    name = _take_schedule(cursor)
     if not cursor.accept_words("ON"):
         raise cursor.error(f"say for which queue it is: {_FORM}")
-    queue = cursor.take_name()
+    target = cursor.take_name()
     rule = _take_rule(cursor)
     columns = _take_columns(cursor)
     if not (cursor.accept_words("VALUES") or cursor.accept_words("VALUE")):
@@ -68,7 +71,14 @@ def parse_create_schedule(cursor: TokenCursor) -> CreateSchedule | Unbound:
         raise UnsupportedSql("a schedule sends one message at each tick: give one row of VALUES")
     options = take_options(cursor) if cursor.accept_words("WITH") else {}
     cursor.take_end("after VALUES (...): WITH (missed = 'once')")
-    return CreateSchedule(name, queue, if_not_exists, rule, columns, values, _missed(options))
+    return CreateSchedule(
+        name, QueueName(target.database or "", target.table), if_not_exists, rule, columns, values, _missed(options)
+    )
+
+
+def _take_schedule(cursor: TokenCursor) -> ScheduleName:
+    name = cursor.take_name()
+    return ScheduleName(name.database or "", name.table)
 
 
 def _missed(options: Mapping[str, OptionValue]) -> Missed:
@@ -177,7 +187,7 @@ def _bytes(text: str) -> bytes:
 
 def parse_alter_schedule(cursor: TokenCursor) -> AlterSchedule:
     """What follows ALTER SCHEDULE."""
-    name = cursor.take_name()
+    name = _take_schedule(cursor)
     if cursor.accept_words("PAUSE"):
         statement = AlterSchedule(name, paused=True)
     elif cursor.accept_words("RESUME"):
@@ -212,7 +222,7 @@ def _settings(statement: AlterSchedule, options: Mapping[str, OptionValue | None
 def parse_drop_schedule(cursor: TokenCursor) -> DropSchedule:
     """What follows DROP SCHEDULE."""
     if_exists = cursor.accept_words("IF", "EXISTS")
-    statement = DropSchedule(cursor.take_name(), if_exists)
+    statement = DropSchedule(_take_schedule(cursor), if_exists)
     cursor.take_end("DROP SCHEDULE takes one schedule")
     return statement
 
@@ -221,6 +231,6 @@ def parse_run(cursor: TokenCursor) -> RunSchedule | None:
     """RUN SCHEDULE s."""
     if not cursor.accept_words("RUN", "SCHEDULE"):
         return None
-    statement = RunSchedule(cursor.take_name())
+    statement = RunSchedule(_take_schedule(cursor))
     cursor.take_end("RUN SCHEDULE takes one schedule")
     return statement

@@ -12,11 +12,14 @@ from enum import Enum
 from engine.model.errors import EngineError
 from engine.model.option_values import OptionValue
 from engine.model.queue import Start, WaitMode
-from engine.model.schedules import Every, Missed, Rule, Value
 from rewriter.errors import RewriteError
 from rewriter.plan import (
+    AlterSchedule,
+    CreateSchedule,
+    DropSchedule,
     Kill,
     ReadSystem,
+    RunSchedule,
     Show,
     ShowSystem,
     UseDatabase,
@@ -141,45 +144,6 @@ class DropGroup:
     topic: Name
     group: str
     if_exists: bool
-
-
-# --- schedules
-
-
-@dataclass(frozen=True, slots=True)
-class CreateSchedule:
-    """`columns`: None where there is no list of them."""
-
-    name: Name
-    queue: Name
-    if_not_exists: bool
-    rule: Rule
-    columns: tuple[str, ...] | None
-    values: tuple[Value, ...]
-    missed: Missed
-
-
-@dataclass(frozen=True, slots=True)
-class AlterSchedule:
-    """What is None stays as it is."""
-
-    name: Name
-    paused: bool | None = None
-    cron: str | None = None
-    zone: str | None = None
-    every: Every | None = None
-    missed: Missed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DropSchedule:
-    name: Name
-    if_exists: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunSchedule:
-    name: Name
 
 
 # --- enqueuing

@@ -20,23 +20,19 @@ from rewriter.grammar.statements import (
     AfterGroup,
     AlterGroup,
     AlterQueue,
-    AlterSchedule,
     AlterTopic,
     CreateGroup,
     CreateQueue,
-    CreateSchedule,
     CreateTopic,
     DeleteQueue,
     DropGroup,
     DropQueue,
-    DropSchedule,
     DropTopic,
     ExplainMessages,
     InsertQueue,
     QueueFunction,
     RedriveQueue,
     Retry,
-    RunSchedule,
     SeekGroup,
     SelectStream,
     Settle,
@@ -47,9 +43,9 @@ from rewriter.grammar.statements import (
     UpdateQueue,
 )
 from rewriter.plan import (
-    AlterSchedulePlan,
-    CreateSchedulePlan,
-    DropSchedulePlan,
+    AlterSchedule,
+    CreateSchedule,
+    DropSchedule,
     Effects,
     EndInGroup,
     Execute,
@@ -61,7 +57,7 @@ from rewriter.plan import (
     PlanContext,
     ReadSystem,
     Rebind,
-    RunSchedulePlan,
+    RunSchedule,
     SeekConsumerGroup,
     Show,
     ShowSystem,
@@ -128,8 +124,10 @@ class PlanBuilder:
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
                 return self._change(statement, context)
-            case CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule():
-                return self._on_schedule(statement, context)
+            case CreateSchedule():
+                return self._create_schedule(statement, context)
+            case AlterSchedule(name) | DropSchedule(name) | RunSchedule(name):
+                return replace(statement, name=self._schedule(name, context))
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
             case InsertQueue():
@@ -284,33 +282,18 @@ class PlanBuilder:
 
     # --- plans that need the catalog
 
-    def _schedule(self, name: Name, context: PlanContext) -> ScheduleName:
-        written = self._new_name(name, context)
+    def _schedule(self, name: ScheduleName, context: PlanContext) -> ScheduleName:
+        written = self._new_name(Name(name.database or None, name.name), context)
         return ScheduleName(written.database, written.table)
 
-    def _on_schedule(
-        self,
-        statement: CreateSchedule | AlterSchedule | DropSchedule | RunSchedule,
-        context: PlanContext,
-    ) -> Plan:
-        match statement:
-            case CreateSchedule():
-                return self._create_schedule(statement, context)
-            case AlterSchedule(name, paused, cron, zone, every, missed):
-                return AlterSchedulePlan(self._schedule(name, context), paused, cron, zone, every, missed)
-            case DropSchedule(name, if_exists):
-                return DropSchedulePlan(self._schedule(name, context), if_exists)
-            case RunSchedule(name):
-                return RunSchedulePlan(self._schedule(name, context))
-
     def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
-        target = self._topic_or_none(statement.queue, context) or self._spec(statement.queue, context)
+        written = Name(statement.queue.database or None, statement.queue.table)
+        target = self._topic_or_none(written, context) or self._spec(written, context)
         check_accepts_inserts(target)
-        written = statement.name.database
-        name = self._schedule(replace(statement.name, database=written or target.name.database), context)
-        check_place(name, target.name, written)
-        rest = (statement.if_not_exists, statement.rule, statement.columns, statement.values, statement.missed)
-        return CreateSchedulePlan(name, target.name, *rest)
+        database = statement.name.database
+        name = self._schedule(replace(statement.name, database=database or target.name.database), context)
+        check_place(name, target.name, database or None)
+        return replace(statement, name=name, queue=target.name)
 
     def _show(self, show: Show, context: PlanContext) -> Show:
         name = Name(show.database, show.name or "")
@@ -319,7 +302,7 @@ class PlanBuilder:
                 queue = self._spec(name, context).name
                 return replace(show, database=queue.database, name=queue.table)
             case Scope.SCHEDULE:
-                return replace(show, database=self._schedule(name, context).database)
+                return replace(show, database=self._new_name(name, context).database)
             case Scope.TOPIC if show.name is not None:
                 topic = self._topic(name, context).name
                 return replace(show, database=topic.database, name=topic.table)

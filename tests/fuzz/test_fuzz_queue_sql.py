@@ -38,6 +38,7 @@ def test_every_kind_of_statement_is_made_as_the_language_has_it() -> None:
             continue
     parts = {"ColumnItem", "KeyItem", "AfterGroup", "Due", "Beginning", "StreamColumn", "StreamClauses", "Assignment"}
     nodes = {name for name, value in vars(rewriter.grammar.statements).items() if _is_statement(value)} - parts
+    nodes |= {"CreateSchedule", "AlterSchedule", "DropSchedule", "RunSchedule"}
     nodes |= {"Show", "ReadSystem", "ShowSystem", "Kill", "UseDatabase"}
     assert nodes <= seen, nodes - seen
 

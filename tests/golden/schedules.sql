@@ -1,6 +1,6 @@
 -- CREATE SCHEDULE by CRON
 CREATE SCHEDULE nightly ON orders CRON '0 2 * * *' TIME ZONE 'Europe/Berlin' (payload, user_id) VALUES ('it''s', -7) WITH (missed = 'all')
---> CreateSchedulePlan
+--> CreateSchedule
 --> name: shop.nightly
 --> queue: shop.orders
 --> if_not_exists: False
@@ -11,7 +11,7 @@ CREATE SCHEDULE nightly ON orders CRON '0 2 * * *' TIME ZONE 'Europe/Berlin' (pa
 
 -- CREATE SCHEDULE by EVERY, in another database
 create schedule if not exists other.often on other.q2 every '15m' values (NULL, TRUE, DEFAULT, TICK, X'00ff', 0x1, .5, 1e3);
---> CreateSchedulePlan
+--> CreateSchedule
 --> name: other.often
 --> queue: other.q2
 --> if_not_exists: True
@@ -22,7 +22,7 @@ create schedule if not exists other.often on other.q2 every '15m' values (NULL, 
 
 -- CREATE SCHEDULE in the database of its queue
 CREATE SCHEDULE s ON other.q2 EVERY 1.5 (a) VALUES ('x')
---> CreateSchedulePlan
+--> CreateSchedule
 --> name: other.s
 --> queue: other.q2
 --> if_not_exists: False
@@ -80,19 +80,19 @@ CREATE SCHEDULE s ON orders EVERY '1d' (payload) VALUES ('a') WITH (retries = 3)
 
 -- ALTER SCHEDULE PAUSE
 ALTER SCHEDULE nightly PAUSE
---> AlterSchedulePlan
+--> AlterSchedule
 --> name: shop.nightly
 --> paused: True
 
 -- ALTER SCHEDULE RESUME
 ALTER SCHEDULE `od``d`.`na``me` RESUME;
---> AlterSchedulePlan
+--> AlterSchedule
 --> name: od`d.na`me
 --> paused: False
 
 -- ALTER SCHEDULE SET
 ALTER SCHEDULE nightly SET (cron = '0 3 * * *', time_zone = DEFAULT, missed = 'skip')
---> AlterSchedulePlan
+--> AlterSchedule
 --> name: shop.nightly
 --> cron: 0 3 * * *
 --> zone: UTC
@@ -108,13 +108,13 @@ ALTER SCHEDULE nightly
 
 -- DROP SCHEDULE
 DROP SCHEDULE IF EXISTS nightly
---> DropSchedulePlan
+--> DropSchedule
 --> name: shop.nightly
 --> if_exists: True
 
 -- RUN SCHEDULE
 RUN SCHEDULE nightly
---> RunSchedulePlan
+--> RunSchedule
 --> name: shop.nightly
 
 -- RUN of something else

@@ -68,7 +68,7 @@ SELECT * FROM queuegate.queues WHERE queue = ?
 DESCRIBE queuegate.queues;
 --> ShowSystem
 --> what: COLUMNS
---> table: QUEUE_STATUS
+--> view: QUEUE_STATUS
 
 -- SHOW TABLES of them
 SHOW TABLES FROM queuegate
@@ -86,13 +86,13 @@ SHOW FULL TABLES IN `queuegate` LIKE 'q%'
 SHOW COLUMNS FROM queuegate.in_flight
 --> ShowSystem
 --> what: COLUMNS
---> table: IN_FLIGHT
+--> view: IN_FLIGHT
 
 -- SHOW FULL COLUMNS, the other way
 SHOW FULL COLUMNS FROM subscriptions FROM queuegate
 --> ShowSystem
 --> what: COLUMNS
---> table: SUBSCRIPTIONS
+--> view: SUBSCRIPTIONS
 --> full: True
 
 -- SHOW TABLES of another
@@ -103,19 +103,19 @@ SHOW TABLES FROM other
 SHOW CREATE TABLE `queuegate`.`queues`
 --> ShowSystem
 --> what: CREATE_TABLE
---> table: QUEUE_STATUS
+--> view: QUEUE_STATUS
 
 -- its keys
 SHOW KEYS FROM queues IN queuegate
 --> ShowSystem
 --> what: INDEXES
---> table: QUEUE_STATUS
+--> view: QUEUE_STATUS
 
 -- the keys, qualified
 SHOW INDEX FROM queuegate.in_flight
 --> ShowSystem
 --> what: INDEXES
---> table: IN_FLIGHT
+--> view: IN_FLIGHT
 
 -- of all tables
 SHOW TABLE STATUS FROM queuegate LIKE 'q%'
