@@ -142,12 +142,6 @@ class QueueViews:
                     rows = sorted([*((name,) for name in names if wanted(self._text(name))), *rows])
                 return tuple(text_column(field.name, field.length) for field in fields), rows
 
-    async def queues(self, plan: Show) -> list[Values]:
-        """The rows of SHOW QUEUES."""
-        statuses, can_see, problems = await self._peers.queue_statuses(), await self.can_see(), await self.problems()
-        catalog = self._engine.catalog
-        return queue_summaries(statuses, catalog, plan.database, plan.like, can_see, self.redacted, problems)
-
     async def queue_status(self, plan: Show) -> list[Values]:
         """The rows of SHOW QUEUE STATUS."""
         catalog = self._engine.catalog
@@ -183,23 +177,6 @@ class QueueViews:
                 counts[queue.name] = len(ids) - len(await self._peers.fitting(queue.name, ids))
         return counts
 
-    async def queue_options(self, plan: Show) -> list[Values]:
-        """The rows of SHOW QUEUE OPTIONS. Raises ProxyError: the account may not know of the queue."""
-        if not (await self.can_see())(plan.queue):
-            identity = self._session.identity
-            raise ProxyError(
-                1142, f"SHOW command denied to user '{identity.user}'@'{identity.host}' for table '{plan.queue.table}'"
-            )
-        return option_values(self._queue(plan.queue).options, self._defaults)
-
-    async def create_queue(self, plan: Show) -> list[Values]:
-        """The row of SHOW CREATE QUEUE."""
-        return [await create_queue_values(self._session, self._engine, plan.queue)]
-
-    async def create_schedule(self, plan: Show) -> list[Values]:
-        """The row of SHOW CREATE SCHEDULE."""
-        return [await create_schedule_values(self._session, ScheduleName(plan.queue.database, plan.queue.table))]
-
     async def subscriptions(self, plan: Show) -> list[Values]:
         """The rows of SHOW SUBSCRIPTIONS."""
         selects = await self._selects(plan.database, plan.like)
@@ -219,14 +196,6 @@ class QueueViews:
         """The rows of SHOW SCHEDULES."""
         return schedule_values(await self._engine.schedules.listed(), plan, await self.reads(), self.redacted)
 
-    async def in_flight(self, _: Show) -> list[Values]:
-        """The rows of IN_FLIGHT."""
-        return [message.values for message in await self._leased(of_groups=False)]
-
-    async def group_in_flight(self, _: Show) -> list[Values]:
-        """The rows of GROUP_IN_FLIGHT."""
-        return [message.group_values for message in await self._leased(of_groups=True)]
-
     async def _leased(self, *, of_groups: bool) -> list[InFlight]:
         """The leased messages of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
         more than that."""
@@ -241,14 +210,6 @@ class QueueViews:
                 visible_holders = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
                 rows += [InFlight(queue, message, visible_holders.get(id_text(message.id))) for message in leased]
         return rows
-
-    async def topics(self, plan: Show) -> list[Values]:
-        """The rows of SHOW TOPICS."""
-        return await (await self._topics()).topics(plan)
-
-    async def groups(self, plan: Show) -> list[Values]:
-        """The rows of SHOW GROUPS."""
-        return await (await self._topics()).groups(plan)
 
     async def _topics(self) -> TopicViews:
         """Topics and consumer groups, as far as the session may know of them."""
@@ -356,14 +317,6 @@ class QueueViews:
         if session.rights is not None:
             return session.admin
         return not self._traits.accounts or bool((await self._collect(_CAN_SEE_PROCESSES)).rows)
-
-    async def log(self, _: Show) -> list[Values]:
-        """The rows of LOG."""
-        return log_values(await self._peers.log(), self._rows_max)
-
-    async def settings(self, _: Show) -> list[Values]:
-        """The rows of SETTINGS."""
-        return [*self._peers.settings]
 
     async def _question_rows(
         self, plan: ExplainDelivery, queue: QueueSpec
@@ -558,21 +511,78 @@ def _explained(explanation: Explanation) -> Values:
     return (explanation.id, explanation.state, explanation.text)
 
 
+async def _queues(views: QueueViews, plan: Show) -> list[Values]:
+    """The rows of SHOW QUEUES."""
+    statuses, can_see, problems = await views._peers.queue_statuses(), await views.can_see(), await views.problems()
+    catalog = views._engine.catalog
+    return queue_summaries(statuses, catalog, plan.database, plan.like, can_see, views.redacted, problems)
+
+
+async def _queue_options(views: QueueViews, plan: Show) -> list[Values]:
+    """The rows of SHOW QUEUE OPTIONS. Raises ProxyError: the account may not know of the queue."""
+    if not (await views.can_see())(plan.queue):
+        identity = views._session.identity
+        raise ProxyError(
+            1142, f"SHOW command denied to user '{identity.user}'@'{identity.host}' for table '{plan.queue.table}'"
+        )
+    return option_values(views._queue(plan.queue).options, views._defaults)
+
+
+async def _create_queue(views: QueueViews, plan: Show) -> list[Values]:
+    """The row of SHOW CREATE QUEUE."""
+    return [await create_queue_values(views._session, views._engine, plan.queue)]
+
+
+async def _create_schedule(views: QueueViews, plan: Show) -> list[Values]:
+    """The row of SHOW CREATE SCHEDULE."""
+    return [await create_schedule_values(views._session, ScheduleName(plan.queue.database, plan.queue.table))]
+
+
+async def _in_flight(views: QueueViews, _: Show) -> list[Values]:
+    """The rows of IN_FLIGHT."""
+    return [message.values for message in await views._leased(of_groups=False)]
+
+
+async def _group_in_flight(views: QueueViews, _: Show) -> list[Values]:
+    """The rows of GROUP_IN_FLIGHT."""
+    return [message.group_values for message in await views._leased(of_groups=True)]
+
+
+async def _topics(views: QueueViews, plan: Show) -> list[Values]:
+    """The rows of SHOW TOPICS."""
+    return await (await views._topics()).topics(plan)
+
+
+async def _groups(views: QueueViews, plan: Show) -> list[Values]:
+    """The rows of SHOW GROUPS."""
+    return await (await views._topics()).groups(plan)
+
+
+async def _log(views: QueueViews, _: Show) -> list[Values]:
+    """The rows of LOG."""
+    return log_values(await views._peers.log(), views._rows_max)
+
+
+async def _settings(views: QueueViews, _: Show) -> list[Values]:
+    """The rows of SETTINGS."""
+    return [*views._peers.settings]
+
+
 _ROWS: Mapping[View, Callable[[QueueViews, Show], Awaitable[list[Values]]]] = {
-    View.QUEUES: QueueViews.queues,
-    View.QUEUE_OPTIONS: QueueViews.queue_options,
+    View.QUEUES: _queues,
+    View.QUEUE_OPTIONS: _queue_options,
     View.QUEUE_STATUS: QueueViews.queue_status,
     View.SUBSCRIPTIONS: QueueViews.subscriptions,
-    View.IN_FLIGHT: QueueViews.in_flight,
-    View.TOPICS: QueueViews.topics,
-    View.GROUPS: QueueViews.groups,
+    View.IN_FLIGHT: _in_flight,
+    View.TOPICS: _topics,
+    View.GROUPS: _groups,
     View.CONSUMERS: QueueViews.consumers,
-    View.GROUP_IN_FLIGHT: QueueViews.group_in_flight,
+    View.GROUP_IN_FLIGHT: _group_in_flight,
     View.TRACES: QueueViews.traces,
     View.SCHEDULES: QueueViews.schedules,
-    View.LOG: QueueViews.log,
-    View.SETTINGS: QueueViews.settings,
-    View.CREATE_QUEUE: QueueViews.create_queue,
-    View.CREATE_SCHEDULE: QueueViews.create_schedule,
+    View.LOG: _log,
+    View.SETTINGS: _settings,
+    View.CREATE_QUEUE: _create_queue,
+    View.CREATE_SCHEDULE: _create_schedule,
 }
 """How the rows of each view are made, for a SHOW and for its table; those of a process list are the server's."""
