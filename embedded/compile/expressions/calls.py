@@ -23,6 +23,7 @@ from embedded.compile.expressions.typed import (
     to_text,
 )
 from embedded.compile.functions.numbers import signed
+from embedded.compile.text.dialect import WITHOUT_PARENTHESES
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.values.types import (
     BIGINT,
@@ -84,6 +85,12 @@ def _inserted(x: Expressions, arguments: list[exp.Expression], scope: Scope) -> 
     if value is None:
         raise SqlError(1054, f"Unknown column '{arguments[0].name if arguments else ''}' in 'field list'")
     return value
+
+
+@handles(*WITHOUT_PARENTHESES.values())
+def _without_parentheses(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    assert isinstance(node, exp.Func)
+    return call(x, node.sql_name().lower(), [])
 
 
 @handles(exp.Cast, parts="this to")

@@ -147,7 +147,9 @@ def _is_epoch(x: Expressions, node: exp.Expression) -> bool:
 
 
 def _is_utc_now(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Anonymous) and call_name(node) == "utc_timestamp"
+    return isinstance(node, exp.UtcTimestamp) or (
+        isinstance(node, exp.Anonymous) and call_name(node) == "utc_timestamp"
+    )
 
 
 def timestamp_add(x: Expressions, unit: str, nodes: list[exp.Expression], scope: Scope) -> Typed:

@@ -251,8 +251,6 @@ def _is(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         return Typed(f"({value.sql} IS NULL)", BOOLEAN, nullable=False)
     if isinstance(what, exp.Boolean):
         return Typed(f"({truth(value)} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, nullable=False)
-    if isinstance(what, exp.Column) and what.name.upper() == "UNKNOWN":
-        return Typed(f"({value.sql} IS NULL)", BOOLEAN, nullable=False)
     raise unsupported("IS with this operand")
 
 

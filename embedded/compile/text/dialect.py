@@ -7,7 +7,6 @@ own, and a word that MySQL does not reserve is a name.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 from sqlglot import TokenType, exp
@@ -20,14 +19,17 @@ from embedded.compile.text.keywords import INTERVAL_UNITS, RESERVED, keywords
 _OPERATORS = keywords("|| && >= <= <> != := <=> -> ->> @@")
 _NOT_RESERVED = keywords(
     "ANY SOME ESCAPE END OFFSET FIRST FULL LATERAL NEXT ROLLUP WINDOW MEMBER OF DATE DATETIME TIME TIMESTAMP YEAR JSON "
-    "NCHAR SIGNED UNSIGNED TEXT ENUM BIT BOOL BOOLEAN UUID"
+    "NCHAR SIGNED UNSIGNED TEXT ENUM BIT BOOL BOOLEAN UNKNOWN UUID"
 )
 """Words with a meaning of their own to the parser that may also be names."""
 
-_WITHOUT_PARENTHESES = (
-    *("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP"),
-    *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
-)
+_UTC = {"UTC_DATE": TokenType.UTC_DATE, "UTC_TIME": TokenType.UTC_TIME, "UTC_TIMESTAMP": TokenType.UTC_TIMESTAMP}
+WITHOUT_PARENTHESES: dict[TokenType, type[Any]] = {
+    **MySQLParser.NO_PAREN_FUNCTIONS,
+    TokenType.UTC_DATE: exp.UtcDate,
+    TokenType.UTC_TIME: exp.UtcTime,
+    TokenType.UTC_TIMESTAMP: exp.UtcTimestamp,
+}
 """Functions that may be called so."""
 
 _WITH_SYNTAX = keywords(
@@ -55,7 +57,7 @@ class _Parser(MySQLParser):
         "TIMESTAMPDIFF": lambda self: self._parse_with_unit(),
     }
     FUNC_TOKENS: ClassVar = MySQLParser.FUNC_TOKENS | {TokenType.DEFAULT}
-    NO_PAREN_FUNCTIONS: ClassVar = {TokenType[name]: partial(exp.Anonymous, this=name) for name in _WITHOUT_PARENTHESES}
+    NO_PAREN_FUNCTIONS: ClassVar = WITHOUT_PARENTHESES
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         "ANY": lambda self: self._parse_any(),
         "CASE": lambda self: self._parse_case(),
@@ -177,7 +179,7 @@ class EmbeddedMySQL(MySQL):
     class Tokenizer(MySQL.Tokenizer):
         KEYWORDS: ClassVar = {
             **{word: token for word, token in MySQL.Tokenizer.KEYWORDS.items() if _is_read(word, token)},
-            **{name: TokenType[name] for name in _WITHOUT_PARENTHESES},
+            **_UTC,
         }
         COMMANDS: ClassVar[set[TokenType]] = set()
 

@@ -14,6 +14,7 @@ from embedded.compile.functions import registry
 from embedded.compile.queries import query
 from embedded.compile.schema import Schema
 from embedded.compile.statement import compile_statement, first_word
+from embedded.compile.text.dialect import WITHOUT_PARENTHESES
 from embedded.compile.text.keywords import RESERVED
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
@@ -88,6 +89,8 @@ def calls(sql: str) -> Iterator[tuple[str, list[str]]]:
     for node in tree(sql).find_all(exp.Func):
         if isinstance(node, exp.Anonymous):
             yield node.name.lower(), [one.name for one in node.expressions]
+        elif type(node) in WITHOUT_PARENTHESES.values():
+            yield node.sql_name().lower(), []
         elif isinstance(node, exp.AggFunc):
             yield type(node).__name__.lower(), [one.name for one in (node.this, *node.expressions) if one is not None]
 
