@@ -54,7 +54,7 @@ class BroadcastReader:
         check_request(request)
         self._pick, self.columns = project(topic, request.columns)
         by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
-        self._id, self._scheduled = by_name["id"], by_name["time_scheduled"]
+        self._id_and_time = by_name["id"], by_name["time_scheduled"]
         self.topic = topic
         self.request = request
         self.sent = 0
@@ -175,7 +175,7 @@ class BroadcastReader:
 
     def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
         """Postpone a message, if it is scheduled for later."""
-        scheduled_ns, id_ = int(row[self._scheduled] or 0), int(row[self._id] or 0)
+        id_, scheduled_ns = (int(row[at] or 0) for at in self._id_and_time)
         if scheduled_ns <= now_ns:
             return False
         heapq.heappush(self._postponed, (scheduled_ns, id_))
