@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.model.options import NEW_QUEUE, QueueOptions
 from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
-from rewriter.grammar.quick_ids import VERBS
+from rewriter.grammar.quick_forms import VERBS
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plans.id_templates import IdTemplates
 from rewriter.plans.plan_statement import PlanBuilder

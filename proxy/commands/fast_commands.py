@@ -14,7 +14,7 @@ from proxy.upstream.fast_path import FastPath
 from proxy.wire import requests
 from proxy.wire.packets import frame
 from proxy.wire.requests import FIRST_LOCAL_ID
-from rewriter.grammar.quick_ids import VERBS
+from rewriter.grammar.quick_forms import VERBS
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.scanner import StatementClass
 

@@ -34,10 +34,9 @@ from proxy.login.rights import Right
 from proxy.session.guard import denied
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
-from proxy.show.create_queue import create_queue_values
 from proxy.show.log_rows import log_values
 from proxy.show.process_list import process_list
-from proxy.show.queue_options import option_values
+from proxy.show.queue_definition import create_queue_values, option_values
 from proxy.show.schedule_status import create_schedule_values, fair_share, schedule_values
 from proxy.show.status_tables import (
     EXPLANATIONS,

@@ -17,7 +17,7 @@ from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
 from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.nack_release_renew import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
-from rewriter.grammar.quick_ack import quick_ack
+from rewriter.grammar.quick_forms import quick_ack
 from rewriter.grammar.schedules import (
     parse_alter_schedule,
     parse_create_schedule,

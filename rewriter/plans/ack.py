@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.model.pins import Pins
 from engine.model.queue import SOUGHT_COLUMN, MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
-from rewriter.grammar.quick_ack import tokens_of
+from rewriter.grammar.quick_forms import tokens_of
 from rewriter.grammar.statements import Ack, Assignment, UpdateQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.scan.named_ids import KeyKind, delivery_ids, ending, key_kind, names_ids, settled_ids

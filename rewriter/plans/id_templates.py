@@ -13,7 +13,7 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
-from rewriter.grammar.quick_ids import QuickIds, quick_ids
+from rewriter.grammar.quick_forms import QuickIds, quick_ids
 from rewriter.plan import Effects, Execute, Plan, PlanContext
 from rewriter.plans.plan_statement import PlanBuilder
 

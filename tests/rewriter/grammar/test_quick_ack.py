@@ -11,7 +11,7 @@ from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
 from rewriter.errors import RewriteError
 from rewriter.grammar import parse
-from rewriter.grammar.quick_ack import quick_ack
+from rewriter.grammar.quick_forms import quick_ack
 from rewriter.grammar.statements import Ack
 from rewriter.plan import PlanContext
 from rewriter.planner import Planner

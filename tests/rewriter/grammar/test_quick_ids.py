@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.grammar.quick_ids import quick_ids
+from rewriter.grammar.quick_forms import quick_ids
 
 
 @pytest.mark.parametrize(

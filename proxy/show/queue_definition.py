@@ -1,9 +1,12 @@
-"""SHOW CREATE QUEUE: the statement that makes a queue again, from its table's definition in the database."""
+"""What SHOW CREATE QUEUE and SHOW QUEUE q OPTIONS tell of a queue: the statement that makes it again, from its table's
+definition in the database, and every option."""
 
 from __future__ import annotations
 
 from engine.engine import Engine
 from engine.model.errors import QueueNotFound
+from engine.model.option_values import OptionValue
+from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, QueueOptions, option_items
 from engine.model.queue import QueueName
 from proxy.session.session import ClientSession
 from proxy.show.status_tables import Values
@@ -29,3 +32,19 @@ async def create_queue_values(session: ClientSession, engine: Engine, queue: Que
         text = back_quoted(text, backslash_escapes=escapes)
     shown = show_create_queue(text, spec, backslash_escapes=escapes)
     return (queue.table, shown)
+
+
+def option_values(options: QueueOptions, defaults: QueueOptions) -> list[Values]:
+    """The options, as WITH takes them, in the order of their names. NULL: the queue is without it. `defaults`: of a new
+    queue at this proxy."""
+    items, default_items = option_items(options), option_items(defaults)
+    of_groups = () if options.topic is not None else (*OF_GROUPS, *GROUPS_ONLY)
+    return [
+        (name, _text(items.get(name)), _text(default_items.get(name)))
+        for name in sorted(OPTIONS)
+        if name not in of_groups
+    ]
+
+
+def _text(value: OptionValue | None) -> str | None:
+    return None if value is None else str(value)
