@@ -132,7 +132,7 @@ class FilteredPoller:
         """Whether to poll now."""
         return self.next_time(queue, needs_more=needs_more) <= self._clock.monotonic()
 
-    async def run_once(self, queue: QueueSpec, room: int) -> PollOutcome:
+    async def run_once(self, queue: QueueSpec, room: int, *, brief: bool = False) -> PollOutcome:
         """Examine a page. Raises BackendError: then the same page is the next one.
 
         A scan that started again each time might never come to its end where one call in a few fails.

@@ -27,6 +27,10 @@ so that it never blocks the interpreter for long. A larger cache is filled by se
 POLL_LIMIT_MIN = 100
 """A poll after a commit need not return more than can be handed out; a lower limit than this saves nothing."""
 
+POLL_LIMIT_BRIEF = 10
+"""As POLL_LIMIT_MIN, where all receivers end after what they take now: nothing is cached for those that come later. Not
+where messages wait for others to be settled: a short list might contain only such."""
+
 POLL_SECONDS_MAX = 0.0005
 """How long after its start a poll is taken to have read the database's clock. An answer that came later was delayed
 after that, by the claim that followed, and must not make the next message late. If it is too little, one more poll is
@@ -87,9 +91,9 @@ class Poller:
         """When to poll, if not at once for `needs_more`: that follows from what a pass does."""
         return self.next_poll(queue)
 
-    async def run_once(self, queue: QueueSpec, room: int) -> PollOutcome:
-        """Poll once; `room` is how many messages the receivers can take now. Raises BackendError."""
-        limit = self.start(room)
+    async def run_once(self, queue: QueueSpec, room: int, *, brief: bool = False) -> PollOutcome:
+        """Poll once; `room` and `brief` as in `start`. Raises BackendError."""
+        limit = self.start(queue, room, brief=brief)
         try:
             poll = await self._work.run(self._store.poll(queue, limit))
         except BaseException:
@@ -101,11 +105,12 @@ class Poller:
         """The poll that was started has failed."""
         self._in_progress, self._requested = False, True
 
-    def start(self, room: int) -> int:
-        """A poll begins: what is committed from now on needs another one. Returns how many keys to request."""
+    def start(self, queue: QueueSpec, room: int, *, brief: bool = False) -> int:
+        """A poll begins: what is committed from now on needs another one. Returns how many keys to request. `room`: how
+        many messages the receivers can take now; `brief`: they take no more than that, and end."""
         self._in_progress, self._requested = True, False
         self._started_at = self._clock.monotonic()
-        return self._limit(room)
+        return self._limit(room, brief=brief and not queue.options.waits_for_settlement)
 
     def finish(self, poll: PollResult, removed: Container[MessageId] = ()) -> PollOutcome:
         """Apply a poll's result; `removed` are ids that no longer wait."""
@@ -126,9 +131,11 @@ class Poller:
         self.backlog = poll.more or not fits
         return PollOutcome(len(free), not self.backlog)
 
-    def _limit(self, room: int) -> int:
+    def _limit(self, room: int, *, brief: bool) -> int:
         limit = min(self._cache.limit, POLL_LIMIT_MAX)
-        if self._cache:
+        if brief:
+            limit = min(limit, max(room, POLL_LIMIT_BRIEF))
+        elif self._cache:
             limit = min(limit, max(room, POLL_LIMIT_MIN))
         # Keys that may not be claimed yet come first in the answer again and again; they must not displace the rest.
         return limit + len(self._conflicts) + self._cache.alone

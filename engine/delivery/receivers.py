@@ -181,7 +181,7 @@ class ReceiverSet:
         if not known.scanning:
             self._awaiting_poll = self.receivers.bounded.awaiting_poll()
         result.polled = True
-        outcome = await known.poller.run_once(known.queue, room)
+        outcome = await known.poller.run_once(known.queue, room, brief=self.receivers.all_end)
         self._on_polled(outcome, [] if known.scanning else self._awaiting_poll)
 
     @property
@@ -204,7 +204,7 @@ class ReceiverSet:
         assert isinstance(known.poller, Poller)
         result.polled = True
         first = self._sender.first_receivers(waiting.waiting)
-        limit = known.poller.start(sum(capacity for _, capacity in first))
+        limit = known.poller.start(queue, sum(capacity for _, capacity in first), brief=waiting.all_end)
         try:
             claimed = await self._sender.poll_and_claim(queue, first, limit)
         except BaseException:

@@ -27,6 +27,7 @@ class WaitingReceivers:
         self._all: dict[Subscription, None] = {}
         self.waiting: dict[Subscription, None] = {}
         self._ack_waits: Counter[int | None] = Counter()
+        self._without_limit = 0
         self.bounded = BoundedResults(clock, host.wake)
 
     def __len__(self) -> int:
@@ -36,6 +37,7 @@ class WaitingReceivers:
         """A new one; it takes part from the moment it waits."""
         self._all[subscription] = None
         self._ack_waits[subscription.request.ack_wait_ns] += 1
+        self._without_limit += subscription.request.limit is None
 
     def on_waiting(self, subscription: Subscription) -> None:
         """It waits for a batch."""
@@ -46,6 +48,7 @@ class WaitingReceivers:
         """It takes no more messages."""
         del self._all[subscription]
         self._ack_waits[subscription.request.ack_wait_ns] -= 1
+        self._without_limit -= subscription.request.limit is None
         self._ack_waits += Counter()  # without those of which none is left
         self.waiting.pop(subscription, None)
         self.bounded.leave(subscription)
@@ -69,6 +72,11 @@ class WaitingReceivers:
     def one_ack_wait(self) -> bool:
         """Whether one claim can be for all of them."""
         return len(self._ack_waits) == 1
+
+    @property
+    def all_end(self) -> bool:
+        """Whether each of them ends after a number of messages."""
+        return not self._without_limit
 
     @property
     def overlooked(self) -> bool:

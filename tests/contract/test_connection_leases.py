@@ -146,9 +146,10 @@ def test_many_results_of_one_connection(sql, queue, connect):
         if id_ % 2:
             poller(f"ACK {q} {id_}")
     poller.close()
-    back = sql.column(f"SELECT id FROM STREAM {q} LIMIT 25 WAIT 10")
+    back = []
+    # The proxy gives them back when it sees the end of the connection, perhaps after others were received.
+    wait_until(lambda: back.extend(sql.column(f"SELECT id FROM STREAM {q} LIMIT 25 WAIT 1")) or len(back) == 35)
     assert all(id_ % 2 == 0 or id_ > 50 for id_ in back)
-    assert len(back) == 25
 
 
 @pytest.mark.parametrize("value", ["'session'", "1", "''"])

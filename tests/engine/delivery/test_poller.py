@@ -20,12 +20,22 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     cache = MessageCache(1)
     poller = Poller(queue_context(MemoryStore(clock), clock, work=1), cache, conflicts)
     conflicts.add(1, clock.monotonic())
-    poller.start(5)
+    poller.start(queue, 5)
     looked = poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
     assert not looked.complete
     assert not poller.poll_due(queue, needs_more=True)
     await pass_time(FIRST_PAUSE_SECONDS)
     assert poller.poll_due(queue, needs_more=True)
-    poller.start(5)
+    poller.start(queue, 5)
     poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
     assert poller.poll_due(queue, needs_more=True), "what may be claimed is"
+
+
+@in_virtual_time
+async def test_few_keys_are_requested_where_all_receivers_end_after_what_they_take():
+    clock = VirtualClock()
+    poller = Poller(queue_context(MemoryStore(clock), clock, work=1), MessageCache(1000), Conflicts())
+    assert poller.start(make_spec(), 1) == 1000
+    assert poller.start(make_spec(), 1, brief=True) == 10
+    assert poller.start(make_spec(), 25, brief=True) == 25
+    assert poller.start(make_spec(max_concurrency=3), 1, brief=True) == 1000, "a short list might contain only such"
