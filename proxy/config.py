@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -435,6 +436,8 @@ def _of_the_backend(config: Config) -> Iterator[str]:
         yield f"backend: {wrong}"
     if config.workers > 1 and config.backend.embedded:
         yield "workers: the embedded backend is served by one process; leave it at 1, or use a mysql backend"
+    if config.workers > 1 and sys.platform != "linux":
+        yield "workers: more than one needs Linux, whose kernel names the process at a socket's end; leave it at 1"
     if config.backend.embedded and (config.peers.listen is not None or config.peers.advertise is not None):
         yield "peers: the embedded backend is served by one proxy; there are no others to be found"
 

@@ -447,3 +447,11 @@ def test_peers(read, mistakes):
     assert not read("peers: false", environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers.enabled
     assert "peers.lisen: unknown key" in mistakes("peers: {lisen: 10.0.0.1:4000}")[0]
     assert "served by one proxy" in mistakes("peers: {listen: 10.0.0.1:4000}")[0]
+
+
+def test_several_workers_need_linux(read, mistakes, monkeypatch):
+    text = "backend: mysql://root@127.0.0.1/shop\nworkers: 2\n"
+    assert read(text).workers == 2
+    monkeypatch.setattr("proxy.config.sys.platform", "darwin")
+    assert [found.split(":")[0] for found in mistakes(text)] == ["workers"]
+    assert read("backend: mysql://root@127.0.0.1/shop\n").workers == 1
