@@ -19,7 +19,7 @@ from queuegate_worker.hooks import Hooks, notify
 from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded
-from queuegate_worker.settler import Settler, Unsettled
+from queuegate_worker.settler import Settler, or_left_to_leases
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -82,21 +82,16 @@ class Acker:
 
     def _ack(self, group: Sequence[Handled]) -> None:
         messages = [message for handled in group for message in handled.messages]
-        outcomes: list[Outcome] = []
+        left = [message for message in messages if not message.lease.acked_by_handler]
         try:
-            outcomes = self._settler.ack_all([each for each in messages if not each.lease.acked_by_handler])
-        except Unsettled as error:
-            logger.error("%d messages are left to their leases: %s", len(messages), error)
-            messages = []
-        except WorkerError as error:
-            logger.error("%d messages are left to their leases: %s", len(messages), error)
-            self._fail(error)
-            messages = []
+            outcomes = or_left_to_leases(lambda: self._settler.ack_all(left), messages, self._fail)
         finally:
-            self._in_flight.remove([message for handled in group for message in handled.messages])
+            self._in_flight.remove(messages)
             self._free_slots.settled(len(group))
+        if outcomes is None:
+            return
         acked = iter(outcomes)
-        for handled in group if messages else ():
+        for handled in group:
             for message in handled.messages:
                 outcome = Succeeded() if message.lease.acked_by_handler else next(acked)
                 report(self._hooks, message, outcome, handled.seconds)

@@ -15,11 +15,11 @@ class FreeSlots:
         self._closed = False
         self._changed = threading.Condition()
 
-    def wait(self, at_least: int = 1, seconds: float | None = None) -> int:
-        """The free slots, as soon as there are that many; 0 after `close`, and if there are not in so many seconds."""
+    def wait(self, seconds: float | None = None) -> int:
+        """The free slots, as soon as there is one; 0 after `close`, and if there is none in so many seconds."""
         with self._changed:
-            enough = self._changed.wait_for(lambda: self._closed or self._free >= at_least, seconds)
-            return self._free if enough and not self._closed else 0
+            self._changed.wait_for(lambda: self._closed or self._free > 0, seconds)
+            return 0 if self._closed else self._free
 
     @property
     def idle(self) -> bool:

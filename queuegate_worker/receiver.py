@@ -163,7 +163,7 @@ class Receiver:
         notify(lambda: self._hooks.received(messages))
         until = self._clock() + _AHEAD_WAITS_SECONDS
         for start in range(0, len(messages), self._batch):
-            if not self._free_slots.wait(1, max(until - self._clock(), 0.0)):
+            if not self._free_slots.wait(max(until - self._clock(), 0.0)):
                 self._release(messages[start:])
                 return
             self._free_slots.acquire()

@@ -14,7 +14,7 @@ import pymysql
 
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import LeaseLost, connection_lost, permanent, reason_of
+from queuegate_worker.errors import LeaseLost, WorkerError, connection_lost, permanent, reason_of
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded, outcome_of
 from queuegate_worker.statements import Statement, Statements
@@ -27,6 +27,20 @@ _ATTEMPTS = 9  # with the pauses of Backoff half a minute in all: a restart of p
 
 class Unsettled(Exception):
     """The proxy could not be reached for a long time. The message is redelivered when its lease ends."""
+
+
+def or_left_to_leases(
+    settle: Callable[[], T], messages: Sequence[Message], fail: Callable[[WorkerError], None]
+) -> T | None:
+    """What `settle` returns; None where these messages are left to their leases, as the log says. `fail` gets an error
+    that ends the worker."""
+    try:
+        return settle()
+    except (Unsettled, WorkerError) as error:
+        logger.error("%d messages are left to their leases: %s", len(messages), error)
+        if isinstance(error, WorkerError):
+            fail(error)
+        return None
 
 
 class Settler:

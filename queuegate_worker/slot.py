@@ -10,7 +10,6 @@ separately.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import pymysql
@@ -23,11 +22,9 @@ from queuegate_worker.hooks import Hooks
 from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Outcome, Succeeded
-from queuegate_worker.settler import Settler, Unsettled
+from queuegate_worker.settler import Settler, or_left_to_leases
 from queuegate_worker.statements import Statements
 from queuegate_worker.transaction import CannotBegin, Transaction
-
-logger = logging.getLogger("queuegate_worker")
 
 
 class Slot:
@@ -54,33 +51,26 @@ class Slot:
 
     def work(self, messages: Sequence[Message]) -> None:
         """Handle messages and settle them."""
-        began = self._clock()
+        began, work = self._clock(), self._in_transaction if self._transactional else self._without_transaction
         try:
-            outcomes = self._in_transaction(messages) if self._transactional else self._without_transaction(messages)
-        except Unsettled as error:
-            logger.error("%d messages are left to their leases: %s", len(messages), error)
-            outcomes = []
-        except WorkerError as error:
-            logger.error("%d messages are left to their leases: %s", len(messages), error)
-            self._fail(error)
-            outcomes = []
+            outcomes = or_left_to_leases(lambda: work(messages), messages, self._fail)
         except BaseException:
             self._in_flight.remove(messages)
             raise
         seconds = self._clock() - began
-        if outcomes is None:
+        if outcomes == []:
             self._acker.put(Handled(messages, seconds))
             return
         self._in_flight.remove(messages)
-        for message, outcome in zip(messages, outcomes, strict=False):
+        for message, outcome in zip(messages, outcomes or (), strict=False):
             report(self._hooks, message, outcome, seconds)
 
     def close(self) -> None:
         """The slot has no more work."""
         self._connection.close()
 
-    def _in_transaction(self, messages: Sequence[Message]) -> list[Outcome] | None:
-        """The outcomes; None: the messages are to be acked."""
+    def _in_transaction(self, messages: Sequence[Message]) -> list[Outcome]:
+        """The outcomes; none: the messages are to be acked."""
         transaction = Transaction(
             self._connection, self._statements, lambda: self._settler.with_retries(self._connection.begin)
         )
@@ -97,7 +87,7 @@ class Slot:
                 self._connection.roll_back()
             return self._settler.settle_after_error(messages, error)
         if not transaction.used:
-            return None
+            return []
         try:
             self._connection.commit()
         except (pymysql.MySQLError, OSError) as error:
@@ -107,10 +97,10 @@ class Slot:
             return self._settler.settle_after_error(messages, error)
         return [transaction.settled(message) or Succeeded() for message in messages]
 
-    def _without_transaction(self, messages: Sequence[Message]) -> list[Outcome] | None:
+    def _without_transaction(self, messages: Sequence[Message]) -> list[Outcome]:
         """As `_in_transaction`."""
         try:
             self._call(messages, None)
         except BaseException as error:
             return self._settler.settle_after_error(messages, error)
-        return None
+        return []

@@ -367,7 +367,7 @@ def test_what_no_slot_takes_in_time_is_given_back():
 
     def begin(batch):
         receiving.batches.append([message.id for message in batch])
-        if receiving.free_slots.wait(1, 0) == 0:
+        if receiving.free_slots.wait(0) == 0:
             threading.Timer(1.0, receiving.receiver.stop).start()
 
     receiving.receiver._dispatch = begin
