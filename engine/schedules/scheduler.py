@@ -81,6 +81,10 @@ class _Waiting:
         """Whether its tick was missed."""
         return self.next_ns <= now_ns - LATE_NS
 
+    def left_to_leader(self, now_ns: int) -> bool:
+        """Whether only the leader sends it. What waits for the leader's bucket must not be sent by the others."""
+        return self.troubled or self.late(now_ns)
+
 
 @dataclass(slots=True)
 class _Database:
@@ -221,7 +225,7 @@ class Scheduler(Service):
         candidates = [
             (bool(waiting.logged_problem), waiting.late(now_ns), waiting.made_up_at, waiting.next_ns, name)
             for name, waiting in database.schedules.items()
-            if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.troubled)
+            if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.left_to_leader(now_ns))
             if now >= database.late_at or not waiting.late(now_ns)
         ]
         return [name for *_, name in sorted(candidates)]
@@ -364,7 +368,7 @@ class Scheduler(Service):
                     database.late_at - now if waiting.late(now_ns) else 0.0,
                 )
                 for waiting in database.schedules.values()
-                if leads or not waiting.troubled
+                if leads or not waiting.left_to_leader(now_ns)
             ]
         return min(waits, default=None)
 

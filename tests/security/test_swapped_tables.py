@@ -456,8 +456,8 @@ def test_schedules_by_hand_cost_no_flood(place: Place, name: str) -> None:
     the log, and who looks at queuegate.schedules sees those of others too."""
     client, admin, q = place.login(), Sql(place.gate.connect(database=SHOP)), name
     client(f"CREATE QUEUE {q} (body VARCHAR(100))")
-    admin("CREATE QUEUE jobs (body VARCHAR(100))")
-    admin("CREATE SCHEDULE honest ON jobs EVERY '1s' (body) VALUES ('x')")
+    admin(f"CREATE QUEUE {name}_jobs (body VARCHAR(100))")
+    admin(f"CREATE SCHEDULE {name}_honest ON {name}_jobs EVERY '1s' (body) VALUES ('x')")
     client(f"CREATE SCHEDULE first ON {q} EVERY '1d' (body) VALUES ('x')")
     columns = "name, queue_name, every_ns, column_names, row_values, missed, next_tick"
     rows = ", ".join(
@@ -469,15 +469,15 @@ def test_schedules_by_hand_cost_no_flood(place: Place, name: str) -> None:
     wait_until(lambda: client.value(f"SELECT COUNT(*) FROM {q}") >= 1500, 90, "what is made up for")
     made, passed = client.value(f"SELECT COUNT(*) FROM {q}"), time.monotonic() - began
     assert made <= 1000 + (passed + 1) * 100
-    before = admin.value("SELECT COUNT(*) FROM jobs")
-    wait_until(lambda: admin.value("SELECT COUNT(*) FROM jobs") >= before + 3, what="schedules of others")
+    before = admin.value(f"SELECT COUNT(*) FROM {name}_jobs")
+    wait_until(lambda: admin.value(f"SELECT COUNT(*) FROM {name}_jobs") >= before + 3, what="schedules of others")
     seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
-    assert ("honest", SHOP, None) in seen and len(seen) <= 2000
+    assert (f"{name}_honest", SHOP, None) in seen and len(seen) <= 2000
     assert any("more are not shown" in str(problem) for _, _, problem in seen)
     told = [line for line in place.gate.log.splitlines()[lines:] if "schedule" in line]
     assert len(told) <= 20 + 4 * (time.monotonic() - began) / 60, told
     client("DELETE FROM queuegate_schedules")
-    admin("DROP QUEUE jobs")
+    admin(f"DROP QUEUE {name}_jobs")
     admin.close()
     client.close()
 
@@ -485,8 +485,8 @@ def test_schedules_by_hand_cost_no_flood(place: Place, name: str) -> None:
 def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
     """With columns of other types, and without some: it stops nobody else's schedules, and what is read is bounded."""
     client, admin = place.login(), Sql(place.gate.connect(database=SHOP))
-    admin("CREATE QUEUE jobs (body VARCHAR(100))")
-    admin("CREATE SCHEDULE honest ON jobs EVERY '1s' (body) VALUES ('x')")
+    admin(f"CREATE QUEUE {name}_jobs (body VARCHAR(100))")
+    admin(f"CREATE SCHEDULE {name}_honest ON {name}_jobs EVERY '1s' (body) VALUES ('x')")
     client(f"CREATE QUEUE {name} (body VARCHAR(100))")
     client("DROP TABLE IF EXISTS queuegate_schedules")
     texts = "queue_name, cron, every_ns, time_zone, missed, paused, next_tick, last_tick, problem, created_by"
@@ -503,15 +503,15 @@ def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
     for number in range(2):
         if number:
             client("ALTER TABLE queuegate_schedules DROP COLUMN missed")
-        wanted = int(admin.value("SELECT COUNT(*) FROM jobs")) + 3
-        wait_until(lambda wanted=wanted: admin.value("SELECT COUNT(*) FROM jobs") >= wanted, 60, "others' ticks")
+        wanted = int(admin.value(f"SELECT COUNT(*) FROM {name}_jobs")) + 3
+        wait_until(lambda wanted=wanted: admin.value(f"SELECT COUNT(*) FROM {name}_jobs") >= wanted, 60, "others' ticks")
         seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
-        assert ("honest", SHOP, None) in seen
+        assert (f"{name}_honest", SHOP, None) in seen
         assert [problem for _, db, problem in seen if db == OWNER and problem]
         assert client.value(f"SELECT COUNT(*) FROM {name}") == 0
     assert "failed by a defect" not in place.gate.log
     client("DROP TABLE queuegate_schedules")
-    admin("DROP QUEUE jobs")
+    admin(f"DROP QUEUE {name}_jobs")
     admin.close()
     client.close()
 

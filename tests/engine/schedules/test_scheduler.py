@@ -345,6 +345,25 @@ async def test_a_database_that_has_schedules_again_begins_with_what_it_has_left(
 
 
 @in_virtual_time
+async def test_proxies_that_do_not_lead_add_nothing_to_the_rate_of_missed_ticks():
+    leader = World()
+    backup = World(leader)
+    backup.host.leads = False
+    for number in range(30):
+        leader.add(f"forged{number}", NS, missed=Missed.ALL)
+        leader.store.rows[f"forged{number}"] = replace(leader.store.rows[f"forged{number}"], next_ns=1)
+    async with leader, backup:
+        await pass_time(5)
+        assert MADE_UP_AT_ONCE <= len(leader.ticks) <= MADE_UP_AT_ONCE + 6 * MADE_UP_PER_SECOND
+        assert not backup.reports
+    leader.host.leads, backup.host.leads = False, True  # and who leads afterwards goes on
+    sent = len(leader.ticks)
+    async with backup:
+        await pass_time(1)
+        assert len(leader.ticks) > sent
+
+
+@in_virtual_time
 async def test_all_that_was_missed_is_made_up_for_in_the_end():
     world = World()
     for number in range(5):
