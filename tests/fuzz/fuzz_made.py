@@ -16,14 +16,16 @@ _DOUBLED = rb"\(\d+ << LEAST\(epoch - 1, \d+\)\)"
 _DOUBLED_WITH_JITTER = rb"\(" + _DOUBLED + rb" \* \(683 \+ MOD\(CRC32\(CONCAT\(id, ':', epoch\)\), 683\)\) >> 10\)"
 _BOUNDED = rb"GREATEST\(\d+, LEAST\(\d+, (?:" + _DOUBLED + rb"|" + _DOUBLED_WITH_JITTER + rb")\)\)"
 _LADDER = rb"(?:IF\(epoch = \d+, \d+, )*\d+\)*"
-_BACKOFF = rb"(?:IF\(epoch >= \d+, 0, )?(?:" + _BOUNDED + rb"|" + _LADDER + rb") \* 1000\)?"
+_BACKOFF = rb"(?:" + _BOUNDED + rb"|" + _LADDER + rb") \* 1000"
 _RENEWED = rb"IF\(MOD\(time_next, 1000\) = 3, \d+, \d+\)"  # what is held beside others stays marked
 _DELAY = rb"(?: \+ (?:\d+|" + _BACKOFF + rb"|" + _RENEWED + rb"))?"
+_AGAIN = NOW + rb"(?: \+ (?:\d+|" + _BACKOFF + rb"))?"
 _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
 _TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
 _VALUE = rb"(?:-?\d+|" + _TEXT + rb")"
 _PARKED, _REJECTED, _REDRIVEN, _RENUMBERED = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3, 4))
+_LAST_FAILED = rb"IF\(epoch >= \d+, " + _REJECTED + rb", " + _AGAIN + rb"\)"  # the last attempt sets it aside
 _MARKED = rb"(?:= (?:" + _REDRIVEN + rb"|" + _RENUMBERED + rb")|IN \(" + _REDRIVEN + rb", " + _RENUMBERED + rb"\))"
 _FREE = rb"time_acked IS NULL"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
@@ -150,10 +152,10 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + _AND + _FREE + rb"(?: (?P<tail>.*))?"),
     # the verbs
     (rb"nack|release|renew|reject",
-     rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + _DELAY + rb"|" + _REJECTED
-     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))" + _ATTEMPT + rb"(?:, first_error = COALESCE\(first_error, " + _TEXT
-     + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)?"
-     rb"(?:, lease_token = LEAST\(lease_token, 9007199254740991\) \+ 1)? WHERE " + _WHERE
+     rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + _DELAY + rb"|" + _LAST_FAILED
+     + rb"|" + _REJECTED + rb"|LEAST\(time_scheduled, " + NOW + rb"\))" + _ATTEMPT
+     + rb"(?:, first_error = COALESCE\(first_error, " + _TEXT + rb"\))?(?:, last_error = " + _TEXT + rb")?"
+     rb"(?:, epoch = epoch - 1)?(?:, lease_token = LEAST\(lease_token, 9007199254740991\) \+ 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
      + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND MOD\(time_next, 1000\) IN \(1, 3\)\)"),

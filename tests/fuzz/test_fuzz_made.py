@@ -50,6 +50,11 @@ MADE = [
         f" last_error = {_REASON} WHERE (id IN (3)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
     ),
     (
+        "NACK fo 1 DELAY 2",
+        f"UPDATE `main`.`fo` SET time_next = IF(epoch >= 2, 9223372036854775806, {NOW} + 2000000000), {_ATTEMPT}"
+        f" WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
+    ),
+    (
         "RELEASE fq 6",
         f"UPDATE `main`.`fq` SET time_next = LEAST(time_scheduled, {NOW}), epoch = epoch - 1 WHERE (id IN (6)) AND"
         f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND MOD(time_next, 1000) IN (1, 3))",

@@ -504,7 +504,9 @@ def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
         if number:
             client("ALTER TABLE queuegate_schedules DROP COLUMN missed")
         wanted = int(admin.value(f"SELECT COUNT(*) FROM {name}_jobs")) + 3
-        wait_until(lambda wanted=wanted: admin.value(f"SELECT COUNT(*) FROM {name}_jobs") >= wanted, 60, "others' ticks")
+        wait_until(
+            lambda wanted=wanted: admin.value(f"SELECT COUNT(*) FROM {name}_jobs") >= wanted, 60, "others' ticks"
+        )
         seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
         assert (f"{name}_honest", SHOP, None) in seen
         assert [problem for _, db, problem in seen if db == OWNER and problem]
