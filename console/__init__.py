@@ -1,11 +1,10 @@
 """The web console: pages about queues, in a process of its own, which is a MySQL client of a proxy as any other.
 
-`server` runs it on sockets; `routes` has the table of all pages and actions; `endpoints` answers each kind of route;
-`guard` and `bounded_http` check every request first. `entry` logs in (`sessions`, `login_limits`), `hosts` decides
-which requests come from the console's own pages. `database` runs the SQL, with the account of the session. `sampler`
-fills `rates` from the proxy's counters; `shared_reads` reads once for all sessions that show the same page.
-`rendering`, `charts` and `json_form` write what `pages` read; `visits` has the words they share, `settings` what is
-configured.
+`server` runs it on sockets; `routes` has the table of all pages and actions; `endpoints` answers each kind of route,
+and reads once for all sessions that show the same page; `guard` and `bounded_http` check every request first. `entry`
+logs in (`sessions`, `refused_logins`), `hosts` decides which requests come from the console's own pages. `database`
+runs the SQL, with the account of the session. `sampler` fills `rates` from the proxy's counters. `rendering`, `charts`
+and `json_form` write what `pages` read; `visits` has the words they share, `settings` what is configured.
 
 How to add a page:
 

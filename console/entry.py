@@ -17,8 +17,7 @@ from starlette.types import Scope
 
 from console.database import AccountConnections, AccountRefused, Connector, DatabaseError, DatabaseUnavailable
 from console.hosts import Hosts
-from console.login_limits import LoginLimits
-from console.refused_logins import RefusedLogins
+from console.refused_logins import LoginLimits, RefusedLogins
 from console.sessions import Session, Sessions, TooManySessions
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Reads the proxy's counters at intervals, over HTTP, and adds them to the rates.
 
-The proxy answers `/counters` from memory (`proxy.admin.counters_page`), for all processes that serve its database.
+The proxy answers `/counters` from memory (`proxy.admin.server`), for all processes that serve its database.
 Where that takes long, with very many queues, it is asked less often: reading takes at most SHARE of the time.
 """
 

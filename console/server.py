@@ -31,15 +31,14 @@ from console.bounded_http import (
 from console.database import IDLE_SECONDS, Connector
 from console.entry import Entry
 from console.hosts import hosts_of
-from console.login_limits import LoginLimits
 from console.rates import Rates
-from console.refused_logins import RefusedLogins
+from console.refused_logins import LoginLimits, RefusedLogins
 from console.routes import application
 from console.sampler import sample
 from console.sessions import Sessions
 from console.settings import ConsoleSettings
 from proxy.login.client_tls import InvalidCertificate, load_certificate
-from proxy.signals import ENDING, then_ignore_them
+from proxy.os_process import ENDING, then_ignore_them
 
 log = logging.getLogger(__name__)
 

@@ -35,9 +35,9 @@ from proxy.listen.admission import Admission, AdmissionLimits
 from proxy.listen.listener import WorkerSlot, bind
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
+from proxy.os_process import ENDING
 from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
-from proxy.signals import ENDING
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert

@@ -21,13 +21,13 @@ from hashlib import sha1
 from typing import TYPE_CHECKING
 
 from engine.model.errors import EngineError
-from proxy import logs, memory
+from proxy import logs, os_process
 from proxy.config import Config, ConfigError, file_of, load
 from proxy.exposed_files import exposed_files
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
+from proxy.os_process import then_ignore_them
 from proxy.release import release
-from proxy.signals import then_ignore_them
 from proxy.systemd import NO_ADDRESSES, Handed, Notifier, addresses_of, handed_sockets
 from proxy.transport.addresses import Address
 
@@ -68,7 +68,7 @@ def _load(options: argparse.Namespace, addresses: Mapping[str, str] = NO_ADDRESS
 
 def serve(options: argparse.Namespace) -> int:
     """`queuegate serve`: until SIGTERM or Ctrl-C. Raises ConfigError, OSError, EngineError."""
-    memory.separate_large_blocks()
+    os_process.separate_large_blocks()
     handed, notifier = handed_sockets(os.environ), Notifier.of(os.environ)
     # What is safe depends on who can connect: an account without a password is for a loopback address only.
     config = _load(options, addresses_of(handed))
@@ -81,7 +81,7 @@ def serve(options: argparse.Namespace) -> int:
     if config.workers > 1:
         return _supervise(config, handed, notifier, console_needed=options.console is None)
     console = console_of(config, handed, needed=options.console is None)
-    memory.spare_what_exists()
+    os_process.spare_what_exists()
 
     def ready(serving: app.RunningProxy) -> None:
         _announce(config, serving.address)

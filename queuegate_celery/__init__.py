@@ -7,8 +7,8 @@ The import registers the URL's scheme with Kombu, which has no entry point for t
 enqueued in the application's own transaction. The package sends SQL to the proxy, and needs only Kombu and PyMySQL.
 
 How a task goes through it: `channel` receives what Kombu publishes, `messages` converts it to a row, `exchanges` finds
-the queues by the rules of `routing`, and `connection` runs the INSERT. In a worker `sources` poll for messages and
-parse the bytes with `mysql_client`, `link` passes the messages to Celery from its event loop and sends acks,
+the queues by the rules of AMQP, and `connection` runs the INSERT. In a worker `sources` poll for messages and
+parse the bytes with `mysql_client`, `link` passes the messages to Celery from its event loop, `settlement` sends acks,
 `unsettled` contains the deliveries that are not acked, and `renewal` renews their leases. `transport` is what Kombu
 calls first, `queues` creates, counts and drops queues, `transactions` contains publishing_on. `settings` contains the
 address and the options, `sql` quotes names, and `errors` converts MySQL's errors to those of AMQP, which Kombu and

@@ -29,24 +29,10 @@ _channel_ids = count(1)
 _NO_ROUTE = 312  # AMQP's code: no queue is bound for a mandatory message
 
 
-class Channel(StdChannel):
-    """Raises AMQP's errors."""
+class Declarations(StdChannel):
+    """Exchanges, queues and bindings: what a channel declares and deletes. Raises AMQP's errors."""
 
-    Message = Message
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.channel_id = next(_channel_ids)  # for Kombu's reprs
-        self.prefetch_count = 0
-        self.closed = False
-        self._consumers: dict[str, Consumer] = {}
-        self._retired: list[Consumer] = []  # cancelled; their connections own the leases of what they have delivered
-        link.channels.append(self)
-
-    @property
-    def connection(self) -> Link | None:
-        """None when it is closed; Kombu checks that."""
-        return None if self.closed else self.link
+    link: Link
 
     def exchange_declare(self, exchange: str = "", type: str = "direct", passive: bool = False, **_: Any) -> None:
         if exchange:
@@ -73,7 +59,7 @@ class Channel(StdChannel):
         """Exclusive and auto-delete queues exist in this connection only; any other queue is a table."""
         queue = queue or f"amq.gen-{uuid4()}"
         if queue in self.link.transients or (not passive and (exclusive or auto_delete)):
-            waiting = len(self.link.transient(queue).waiting)
+            waiting = len(self.link.transients.declare(queue).waiting)
             return queue_declare_ok_t(queue, waiting, self._consumer_count(queue))
         return queue_declare_ok_t(queue, self.link.queues.declare(queue, arguments or {}, passive), 0)
 
@@ -121,6 +107,29 @@ class Channel(StdChannel):
 
     def prepare_queue_arguments(self, arguments: Mapping[str, Any], **kwargs: Any) -> Mapping[str, Any]:
         return to_rabbitmq_queue_arguments(arguments, **kwargs)  # type: ignore[no-any-return]
+
+    def _consumer_count(self, queue: str) -> int:
+        return sum(1 for consumer in self.link.consumers.values() if consumer.queue == queue)
+
+
+class Channel(Declarations):
+    """Raises AMQP's errors."""
+
+    Message = Message
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.channel_id = next(_channel_ids)  # for Kombu's reprs
+        self.prefetch_count = 0
+        self.closed = False
+        self._consumers: dict[str, Consumer] = {}
+        self._retired: list[Consumer] = []  # cancelled; their connections own the leases of what they have delivered
+        link.channels.append(self)
+
+    @property
+    def connection(self) -> Link | None:
+        """None when it is closed; Kombu checks that."""
+        return None if self.closed else self.link
 
     def prepare_message(
         self,
@@ -195,31 +204,33 @@ class Channel(StdChannel):
             return None
         table = self.link.queues.table(queue)
         if queue in self.link.transients:
-            tag = self.link.unsettled.next_tag()
+            tag = self.link.settlement.unsettled.next_tag()
         else:
-            tag = self.link.unsettled.add(UnsettledDelivery(table, message.delivery, self, None))
+            tag = self.link.settlement.unsettled.add(UnsettledDelivery(table, message.delivery, self, None))
             if no_ack:
                 self.link.ack([tag])
         return delivered(message, self, tag, None)
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
-        self.link.ack(self.link.unsettled.tags_of(self, delivery_tag) if multiple else [delivery_tag])
+        self.link.ack(self.link.settlement.unsettled.tags_of(self, delivery_tag) if multiple else [delivery_tag])
 
     def basic_reject(self, delivery_tag: int, requeue: bool = False) -> None:
         self._check_open()
         if requeue:
-            self.link.requeue([delivery_tag])
+            self.link.settlement.requeue([delivery_tag])
         else:
-            self.link.reject([delivery_tag])
+            self.link.settlement.reject([delivery_tag])
 
     def reject_with_reason(self, delivery_tag: int, reason: str) -> None:
         """Moves it to the dead letters, with a reason."""
         self._check_open()
-        self.link.reject([delivery_tag], reason)
+        self.link.settlement.reject([delivery_tag], reason)
 
     def basic_recover(self, requeue: bool = True) -> None:
         """Gives back all unsettled deliveries of this channel."""
-        self.link.release(self.link.unsettled.settle(self.link.unsettled.tags_of(self)))
+        self.link.settlement.release(
+            self.link.settlement.unsettled.settle(self.link.settlement.unsettled.tags_of(self))
+        )
 
     def basic_qos(self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False) -> None:
         """How many unacked messages each consumer of this channel may have; 0: no limit."""
@@ -229,7 +240,7 @@ class Channel(StdChannel):
         """How many more messages it may receive now."""
         if not self.prefetch_count or consumer.no_ack:
             return POLL_LIMIT_MAX
-        return self.prefetch_count - self.link.unsettled.count(consumer)
+        return self.prefetch_count - self.link.settlement.unsettled.count(consumer)
 
     def flow(self, active: bool = True) -> None:
         raise ChannelError("flow is not supported: cancel the consumer, or ALTER QUEUE ... PAUSE")
@@ -243,7 +254,7 @@ class Channel(StdChannel):
             for tag in list(self._consumers):
                 self.basic_cancel(tag)
             if self.link.alive:
-                self.link.send_acks()
+                self.link.settlement.send_acks()
                 self.basic_recover()
         finally:
             for consumer in (*self._retired, *self._consumers.values()):
@@ -252,9 +263,6 @@ class Channel(StdChannel):
                         consumer.source.close()
             if self in self.link.channels:
                 self.link.channels.remove(self)
-
-    def _consumer_count(self, queue: str) -> int:
-        return sum(1 for consumer in self.link.consumers.values() if consumer.queue == queue)
 
     def _routes(self, exchange: str, routing_key: str) -> Routes:
         return self.link.exchanges.routes(exchange, routing_key) if exchange else Routes((routing_key,), False)

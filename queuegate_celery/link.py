@@ -7,7 +7,6 @@ sources with free prefetch are polled. Without an event loop `drain` does the sa
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnectionError
+from amqp.exceptions import AMQPError, RecoverableConnectionError
 
 from queuegate_celery.connection import SqlConnection
-from queuegate_celery.exchanges import Exchanges
+from queuegate_celery.exchanges import Exchanges, matches
 from queuegate_celery.messages import (
     REASON_CHARACTERS_MAX,
     Delivery,
@@ -31,11 +30,10 @@ from queuegate_celery.messages import (
 from queuegate_celery.mysql_client.packets import Row
 from queuegate_celery.queues import Queues
 from queuegate_celery.renewal import Renewal
-from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, Settings
+from queuegate_celery.settlement import Settlement
 from queuegate_celery.sources import BroadcastSource, QueueSource, readable
-from queuegate_celery.sql import escaped, quoted
-from queuegate_celery.unsettled import UNSENT_ACKS, Deliveries, Unsettled, UnsettledDelivery, conditions
+from queuegate_celery.unsettled import UNSENT_ACKS, UnsettledDelivery
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +71,21 @@ class Transient:
         )
 
 
+class Transients(dict[str, Transient]):
+    """The transient queues of a connection, by name."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        super().__init__()
+        self._exchanges = exchanges
+
+    def declare(self, queue: str) -> Transient:
+        """A queue that exists as long as the connection."""
+        if queue not in self:
+            self._exchanges.make_topic()
+            self[queue] = Transient()
+        return self[queue]
+
+
 _WAITING_MAX = 1000
 """Messages that a transient queue buffers until it has a consumer, such as replies. The oldest are dropped."""
 
@@ -86,17 +99,16 @@ class Link:
         self.db = SqlConnection(address, settings)
         self.queues = Queues(self.db, settings)
         self.exchanges = Exchanges(self.db)
-        self.unsettled = Unsettled()
+        self.settlement = Settlement(self.db, address, settings)
         self.channels: list[Any] = []
         self.consumers: dict[str, Consumer] = {}
-        self.transients: dict[str, Transient] = {}
+        self.transients = Transients(self.exchanges)
         self.failure: Exception | None = None
         self.closed = False
         self._arrived: deque[tuple[Consumer, Any]] = deque()
         self._loop: Any = None
         self._renewal: Renewal | None = None
-        self._settling = threading.RLock()  # no lease is renewed between the decision to settle and the statement
-        self.send_acks()  # acks that the previous connection has not sent
+        self.settlement.send_acks()  # acks that the previous connection has not sent
 
     @property
     def alive(self) -> bool:
@@ -121,7 +133,7 @@ class Link:
         """Sends acks, and polls sources with free prefetch. Raises the error of the renewal thread."""
         if self.failure is not None:
             raise self.failure
-        self.send_acks()
+        self.settlement.send_acks()
         for consumer in self.consumers.values():
             if consumer.source is not None:
                 consumer.source.poll(consumer.channel.capacity(consumer))
@@ -168,7 +180,6 @@ class Link:
         if transient is not None:
             while transient.waiting:
                 self._arrive(consumer, transient.waiting.popleft())
-        self._start_renewal()
 
     def cancel(self, consumer: Consumer) -> None:
         """Stops delivering. Its deliveries stay leased until they are settled or the channel is closed."""
@@ -180,16 +191,9 @@ class Link:
             return
         self._unregister(consumer.source)
         rows = consumer.source.stop(self.db)
-        self.release(self.unsettled.settle(undelivered))
-        self.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
-        self.send_acks()
-
-    def transient(self, queue: str) -> Transient:
-        """Declares a queue that exists as long as this connection."""
-        if queue not in self.transients:
-            self.exchanges.make_topic()
-            self.transients[queue] = Transient()
-        return self.transients[queue]
+        self.settlement.release(self.settlement.unsettled.settle(undelivered))
+        self.settlement.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
+        self.settlement.send_acks()
 
     def bind_transient(self, queue: str, exchange: str, kind: str, routing_key: str) -> None:
         """From now on it receives what is published there."""
@@ -202,7 +206,6 @@ class Link:
             transient.sources[exchange] = source
             self._register(source)
             self.exchanges.register_listener(exchange)
-            self._start_renewal()
 
     def drop_transient(self, queue: str) -> None:
         transient = self.transients.pop(queue, None)
@@ -220,69 +223,23 @@ class Link:
         table = self.queues.table(queue)
         tokens = self.queues.has_tokens(table)
         while (row := QueueSource.fetch(self.db, self.settings, table, has_tokens=tokens)) is not None:
-            if messages := self._readable(table, [row]):
+            if messages := self.settlement.readable(table, [row]):
                 return messages[0]
         return None
 
     def ack(self, tags: Iterable[int]) -> None:
         """In the event loop's next iteration if there is one, else now."""
-        self.unsettled.ack(tags)
+        self.settlement.unsettled.ack(tags)
         if not self.alive:
-            UNSENT_ACKS.add(self.address, self.unsettled.take_acks())
+            UNSENT_ACKS.add(self.address, self.settlement.unsettled.take_acks())
         elif self._loop is not None and self.consumers and self._renewal is not None:
             self._renewal.acks_wait()
         else:
-            self.send_acks()
-
-    def send_acks(self) -> None:
-        """Sends the acks of this connection, and those left by ended connections of this process."""
-        unsent = UNSENT_ACKS.take(self.address)
-        if not unsent and not self.unsettled.has_acks:
-            return
-        with self._settling:
-            acks = self.unsettled.take_acks()
-            for table, ids in unsent.items():
-                acks.setdefault(table, []).extend(ids)
-            try:
-                self._settle("ACK", acks)
-            except Exception:
-                UNSENT_ACKS.add(self.address, acks)
-                raise
-
-    def release(self, ids: Deliveries) -> None:
-        """Gives them back: due at once, and the delivery does not count."""
-        with self._settling:
-            self._settle("RELEASE", ids)
-
-    def requeue(self, tags: Iterable[int]) -> None:
-        """Requeues: a failed attempt, which comes again after the queue's backoff, so that a task that kills its worker
-        each time loops neither at full speed nor endlessly. With count_requeues=False the same as `release`."""
-        with self._settling:
-            ids = self.unsettled.settle(tags)
-            if self.settings.count_requeues:
-                self._settle("NACK", ids, " REASON 'requeued by the consumer'")
-            else:
-                self._settle("RELEASE", ids)
-
-    def reject(self, tags: Iterable[int], reason: str = "rejected by the consumer") -> None:
-        """Moves them to the dead letters."""
-        with self._settling:
-            self._settle("REJECT", self.unsettled.settle(tags), self.db.mogrify(" REASON %s", (reason,)))
-
-    def renew(self) -> None:
-        """Renews all leases, for their full length from now."""
-        with self._settling:
-            self._settle("RENEW", self.unsettled.all(), f" FOR '{self.settings.lease_seconds:d}s'")
+            self.settlement.send_acks()
 
     def listen(self) -> None:
         for exchange in {exchange for each in self.transients.values() for exchange in each.sources}:
             self.exchanges.register_listener(exchange)
-
-    def idle_seconds(self) -> float:
-        return time.monotonic() - self.db.last_used
-
-    def ping(self) -> None:
-        self.db.execute("DO 0")
 
     def fail(self, error: Exception) -> None:
         """Marks the connection as failed: the next `tick` raises the error."""
@@ -304,21 +261,9 @@ class Link:
             self.drop_transient(queue)
         with suppress(AMQPError, OSError):
             if self.failure is None:
-                self.send_acks()
-        UNSENT_ACKS.add(self.address, self.unsettled.take_acks())
+                self.settlement.send_acks()
+        UNSENT_ACKS.add(self.address, self.settlement.unsettled.take_acks())
         self.db.close() if self.failure is None else self.db.abort()
-
-    def _settle(self, verb: str, deliveries: Deliveries, tail: str = "") -> None:
-        for table, each in deliveries.items():
-            try:
-                for condition in conditions(each):
-                    self.db.execute(f"{verb} {quoted(table)} WHERE {condition}{tail}")
-            except NotFound:
-                pass  # the queue was dropped, and its messages with it
-
-    def _start_renewal(self) -> None:
-        if self._renewal is None:
-            self._renewal = Renewal(self, self.settings.lease_seconds)
 
     def _sources(self) -> Iterable[QueueSource | BroadcastSource]:
         for consumer in self.consumers.values():
@@ -328,6 +273,9 @@ class Link:
             yield from transient.sources.values()
 
     def _register(self, source: QueueSource | BroadcastSource) -> None:
+        """From now on it is read, and what it brings has leases to renew."""
+        if self._renewal is None:
+            self._renewal = Renewal(self.settlement, self, self.settings.lease_seconds)
         if self._loop is not None:
             self._loop.add_reader(source, self._on_readable, source)
 
@@ -344,28 +292,9 @@ class Link:
                 consumer.callback(message)
             except _MESSAGE_ERRORS as error:
                 logger.exception("message %s cannot be worked on, and is set aside", message.delivery_tag)
-                self.reject([message.delivery_tag], f"the worker cannot work on it: {error!r}"[:REASON_CHARACTERS_MAX])
-
-    def _readable(self, table: str, rows: Iterable[Row]) -> list[Incoming]:
-        """The readable messages. The others go to the dead letters, with the reason."""
-        messages: list[Incoming] = []
-        for row in rows:
-            try:
-                messages.append(incoming(row))
-            except Unreadable as error:
-                logger.error("message %d of %s is set aside: %s", error.id, table, error.reason)
-                self._reject_unreadable(table, delivery_of(row), error)
-        return messages
-
-    def _reject_unreadable(self, table: str, delivery: Delivery, error: Unreadable) -> None:
-        with self._settling:
-            try:
-                for condition in conditions([delivery]):
-                    self.db.execute(f"REJECT {escaped(table)} WHERE {condition} REASON %s", (error.reason,))
-            except NotFound:
-                pass  # the queue was dropped
-            except ChannelError as refused:  # a dead-letter queue has no dead letters
-                logger.error("message %d of %s stays, and comes again: %s", error.id, table, refused)
+                self.settlement.reject(
+                    [message.delivery_tag], f"the worker cannot work on it: {error!r}"[:REASON_CHARACTERS_MAX]
+                )
 
     def _receive(self, source: QueueSource | BroadcastSource) -> None:
         """Reads a source for its consumers. All messages are registered before the first is handled."""
@@ -382,7 +311,7 @@ class Link:
 
     def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
         done, now_ns = list[Delivery](), time.time_ns()
-        for message in self._readable(table, rows):
+        for message in self.settlement.readable(table, rows):
             if message.expired(now_ns):
                 done.append(message.delivery)
                 continue
@@ -390,8 +319,7 @@ class Link:
                 done.append(message.delivery)
             self._arrive(consumer, message)
         if done:
-            with self._settling:
-                self._settle("ACK", {table: done})
+            self.settlement.ack_now({table: done})
 
     def _broadcast(self, queue: str, transient: Transient, message: Incoming) -> None:
         if message.expired(time.time_ns()):
@@ -406,9 +334,9 @@ class Link:
 
     def _arrive(self, consumer: Consumer, message: Incoming) -> None:
         if consumer.source is None or consumer.no_ack:
-            tag = self.unsettled.next_tag()
+            tag = self.settlement.unsettled.next_tag()
         else:
-            tag = self.unsettled.add(
+            tag = self.settlement.unsettled.add(
                 UnsettledDelivery(consumer.source.table, message.delivery, consumer.channel, consumer)
             )
         self._arrived.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))

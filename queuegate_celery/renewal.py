@@ -23,17 +23,21 @@ _IDLE_SECONDS = 60.0  # servers and firewalls close connections that are idle fo
 
 
 class Leaseholder(Protocol):
-    """The connection whose leases are renewed."""
+    """What has the leases that are renewed, and the acks."""
 
     def renew(self) -> None: ...
 
     def send_acks(self) -> None: ...
 
-    def listen(self) -> None: ...
-
     def idle_seconds(self) -> float: ...
 
     def ping(self) -> None: ...
+
+
+class Owner(Protocol):
+    """The connection, which listens to broadcasts, and learns of a failure."""
+
+    def listen(self) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
 
@@ -41,8 +45,14 @@ class Leaseholder(Protocol):
 class Renewal:
     """Runs until `stop`, or until the connection fails."""
 
-    def __init__(self, holder: Leaseholder, lease_seconds: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._holder, self._clock = holder, clock
+    def __init__(
+        self,
+        holder: Leaseholder,
+        owner: Owner,
+        lease_seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._holder, self._owner, self._clock = holder, owner, clock
         self._every = lease_seconds / 3  # two renewals may fail before a lease ends
         self._wake, self._stopped = threading.Event(), False
         self._renew_at = clock() + self._every
@@ -73,7 +83,7 @@ class Renewal:
                 self.run_once()
             except Exception as error:  # the event loop raises it in its next iteration, and Celery reconnects
                 logger.debug("renewal ends: %r", error)
-                self._holder.fail(error)
+                self._owner.fail(error)
                 return
 
     def run_once(self) -> None:
@@ -89,7 +99,7 @@ class Renewal:
                 self._holder.ping()
         if now >= self._listen_at:
             self._listen_at = now + LISTENER_SECONDS
-            self._holder.listen()
+            self._owner.listen()
 
     def _next(self) -> float:
         return min(self._renew_at, self._listen_at, *(() if self._acks_at is None else (self._acks_at,)))

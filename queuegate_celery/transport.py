@@ -15,8 +15,8 @@ from queuegate_celery.errors import (
     RECOVERABLE_CHANNEL_ERRORS,
     RECOVERABLE_CONNECTION_ERRORS,
 )
+from queuegate_celery.exchanges import KINDS
 from queuegate_celery.link import Link
-from queuegate_celery.routing import KINDS
 from queuegate_celery.settings import DEFAULT_PORT, SettingError, Settings, address_of
 
 

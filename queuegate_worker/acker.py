@@ -8,18 +8,16 @@ commits. Where a handler has used its transaction, the ack is part of that, and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from queuegate_worker.errors import WorkerError
-from queuegate_worker.free_slots import FreeSlots
 from queuegate_worker.hooks import Hooks, notify
-from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded
 from queuegate_worker.settler import Settler, or_left_to_leases
+from queuegate_worker.shared import Shared
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -35,23 +33,15 @@ class Handled:
 
 
 class Acker:
-    """See the module. `fail` ends the worker with an error."""
+    """See the module."""
 
-    def __init__(
-        self,
-        settler: Settler,
-        free_slots: FreeSlots,
-        in_flight: InFlight,
-        hooks: Hooks,
-        fail: Callable[[WorkerError], None],
-    ) -> None:
-        self._settler, self._free_slots, self._in_flight = settler, free_slots, in_flight
-        self._hooks, self._fail = hooks, fail
+    def __init__(self, settler: Settler, shared: Shared) -> None:
+        self._settler, self._shared = settler, shared
         self._handled: SimpleQueue[Handled | None] = SimpleQueue()
 
     def put(self, handled: Handled) -> None:
         """These are to be acked. Returns at once."""
-        self._free_slots.defer()
+        self._shared.free_slots.defer()
         self._handled.put(handled)
 
     def end(self) -> None:
@@ -84,17 +74,17 @@ class Acker:
         messages = [message for handled in group for message in handled.messages]
         left = [message for message in messages if not message.lease.acked_by_handler]
         try:
-            outcomes = or_left_to_leases(lambda: self._settler.ack_all(left), messages, self._fail)
+            outcomes = or_left_to_leases(lambda: self._settler.ack_all(left), messages, self._shared.fail)
         finally:
-            self._in_flight.remove(messages)
-            self._free_slots.settled(len(group))
+            self._shared.in_flight.remove(messages)
+            self._shared.free_slots.settled(len(group))
         if outcomes is None:
             return
         acked = iter(outcomes)
         for handled in group:
             for message in handled.messages:
                 outcome = Succeeded() if message.lease.acked_by_handler else next(acked)
-                report(self._hooks, message, outcome, handled.seconds)
+                report(self._shared.hooks, message, outcome, handled.seconds)
 
 
 def report(hooks: Hooks, message: Message, outcome: Outcome, seconds: float) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pymysql
 
 from queuegate_worker.connection import Connection
 from queuegate_worker.errors import error_number
-from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.statements import Statements
 
@@ -83,3 +82,38 @@ class Heartbeat:
                 self._renew([message], now)
         elif messages[0] in self._in_flight and messages[0].lease.mark_lost():  # otherwise its ack came first
             logger.warning("the lease of message %r of %s is lost", messages[0].id, messages[0].queue)
+
+
+# The messages in flight: received and not settled. The heartbeat renews their leases. Used by all threads.
+
+
+class InFlight:
+    """Messages from their receipt until they are settled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._messages: dict[int, Message] = {}
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Add received messages."""
+        with self._lock:
+            self._messages.update((id(message), message) for message in messages)
+
+    def remove(self, messages: Iterable[Message]) -> None:
+        """Remove messages that are settled or lost."""
+        with self._lock:
+            for message in messages:
+                self._messages.pop(id(message), None)
+
+    def __contains__(self, message: Message) -> bool:
+        with self._lock:
+            return id(message) in self._messages
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._messages)
+
+    def due(self, before: float) -> list[Message]:
+        """Those whose lease was last confirmed before that time, without those that are lost or being settled."""
+        with self._lock:
+            return [m for m in self._messages.values() if m.lease.since < before and not (m.lost or m.lease.settling)]

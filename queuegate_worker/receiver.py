@@ -19,11 +19,9 @@ import pymysql
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.connection import Connection, Row, Unreadable
 from queuegate_worker.errors import WorkerError, connection_lost, permanent
-from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.hooks import Hooks, notify
-from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Lease, Message
-from queuegate_worker.statements import Statements
+from queuegate_worker.shared import Pause, Shared
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -38,32 +36,25 @@ Batch = Sequence[Message]
 
 
 class Receiver:
-    """`dispatch` gives a batch to a slot. `pause` waits for seconds, or less if the worker stops. `on_reconnect`: the
-    proxy was unreachable and answers again."""
+    """`dispatch` gives a batch to a slot. `on_reconnect`: the proxy was unreachable and answers again."""
 
     def __init__(
         self,
         connection: Connection,
-        statements: Statements,
+        shared: Shared,
         columns: Sequence[str],
-        free_slots: FreeSlots,
-        pace: Pace,
-        in_flight: InFlight,
-        hooks: Hooks,
         *,
         batch: int,
         drain: bool,
         dispatch: Callable[[Batch], None],
-        clock: Callable[[], float],
-        pause: Callable[[float], object],
         on_reconnect: Callable[[], None],
     ) -> None:
-        self._connection, self._statements, self._columns = connection, statements, columns
-        self._free_slots, self._pace, self._in_flight, self._hooks = free_slots, pace, in_flight, hooks
+        self._connection, self._shared, self._columns = connection, shared, columns
         self._batch, self._drain, self._dispatch = batch, drain, dispatch
-        self._clock, self._pause, self._on_reconnect = clock, pause, on_reconnect
+        self._on_reconnect = on_reconnect
         self._backoff = Backoff()
         self._failing = False
+        statements = shared.statements
         self._system_columns = ("id", "epoch", "lease_token") if statements.has_tokens else ("id", "epoch")
         some = Message(statements.queue, 0, 0, lease_token=int(statements.has_tokens))
         self._ack_sql = next(statements.ack([some]))[0]
@@ -72,9 +63,9 @@ class Receiver:
 
     def run(self) -> None:
         """Receive until `stop`; draining, until nothing is due and nothing is being handled. Raises WorkerError."""
-        while (free := self._free_slots.wait()) and not self._stopping:
-            idle = self._free_slots.idle
-            messages = self._received(free * self._batch + self._pace.ahead)
+        while (free := self._shared.free_slots.wait()) and not self._stopping:
+            idle = self._shared.free_slots.idle
+            messages = self._received(free * self._batch + self._shared.pace.ahead)
             if messages is None:
                 continue
             if self._stopping:
@@ -84,22 +75,22 @@ class Receiver:
             elif self._drain:
                 if idle:
                     return
-                self._free_slots.wait_progress(free)
+                self._shared.free_slots.wait_progress(free)
 
     def stop(self) -> None:
         """Start nothing more. A waiting poll has to be killed in addition: its connection's id is `polling_id`."""
         self._stopping = True
-        self._free_slots.close()
+        self._shared.free_slots.close()
 
     def _received(self, limit: int) -> list[Message] | None:
         """The messages of one poll; None if it failed for now, or none of them can be handled."""
-        began = self._clock()
+        began = self._shared.clock()
         wait = 0.0 if self._drain else WAIT_SECONDS
         try:
             self.polling_id = self._connection.id
             if self._stopping:
                 return None
-            rows, error = self._connection.read(*self._statements.poll(self._columns, limit, wait))
+            rows, error = self._connection.read(*self._shared.statements.poll(self._columns, limit, wait))
         except (pymysql.MySQLError, OSError) as failure:
             rows, error = [], failure
         finally:
@@ -109,8 +100,8 @@ class Receiver:
             return None
         if self._failing:
             self._recovered()
-        if not rows and not self._drain and self._clock() - began < wait / 2:
-            self._pause(_EARLY_PAUSE_SECONDS)
+        if not rows and not self._drain and self._shared.clock() - began < wait / 2:
+            self._shared.pause_receiving(_EARLY_PAUSE_SECONDS)
         messages = [self._message(row, began) for row in rows]
         for message in (message for message in messages if unreadable(message)):
             self._reject_unreadable(message)
@@ -121,13 +112,13 @@ class Receiver:
         """Wait before the next attempt. Messages that a lost connection had received are redelivered."""
         if self._stopping:
             return
-        if (end := permanent(error, self._statements.queue)) is not None:
+        if (end := permanent(error, self._shared.statements.queue)) is not None:
             raise end from error
         self._failing = True
         seconds = self._backoff.next_seconds()
         logger.warning("receiving failed, again in %.1f s: %s", seconds, error)
-        notify(lambda: self._hooks.reconnecting(error, seconds))
-        self._pause(seconds)
+        notify(lambda: self._shared.hooks.reconnecting(error, seconds))
+        self._shared.pause_receiving(seconds)
 
     def _recovered(self) -> None:
         self._failing = False
@@ -137,9 +128,9 @@ class Receiver:
 
     def _message(self, row: Row, began: float) -> Message:
         user_columns = {name: value for name, value in row.items() if name not in self._system_columns}
-        token = row["lease_token"] if self._statements.has_tokens else 0
+        token = row["lease_token"] if self._shared.statements.has_tokens else 0
         return Message(
-            self._statements.queue, row["id"], row["epoch"], user_columns, Lease(began), self._ack_sql, token
+            self._shared.statements.queue, row["id"], row["epoch"], user_columns, Lease(began), self._ack_sql, token
         )
 
     def _reject_unreadable(self, message: Message) -> None:
@@ -149,37 +140,37 @@ class Receiver:
         if isinstance(message.id, Unreadable):
             return  # no statement can name it; it is redelivered when its lease ends
         try:
-            for statement in self._statements.reject([message], reason):
+            for statement in self._shared.statements.reject([message], reason):
                 self._connection.execute(*statement)
         except (pymysql.MySQLError, OSError) as error:
             logger.warning("message %r could not be set aside, and comes again: %s", message.id, error)
             return
-        notify(lambda: self._hooks.rejected(message, reason, 0.0))
+        notify(lambda: self._shared.hooks.rejected(message, reason, 0.0))
 
     def _begin(self, messages: Sequence[Message]) -> None:
         """Hand them to slots, as these become free."""
-        self._pace.received(_size(messages[0]))
-        self._in_flight.add(messages)
-        notify(lambda: self._hooks.received(messages))
-        until = self._clock() + _AHEAD_WAITS_SECONDS
+        self._shared.pace.received(_size(messages[0]))
+        self._shared.in_flight.add(messages)
+        notify(lambda: self._shared.hooks.received(messages))
+        until = self._shared.clock() + _AHEAD_WAITS_SECONDS
         for start in range(0, len(messages), self._batch):
-            if not self._free_slots.wait(max(until - self._clock(), 0.0)):
+            if not self._shared.free_slots.wait(max(until - self._shared.clock(), 0.0)):
                 self._release(messages[start:])
                 return
-            self._free_slots.acquire()
+            self._shared.free_slots.acquire()
             self._dispatch(messages[start : start + self._batch])
 
     def _release(self, messages: Sequence[Message]) -> None:
         """Give back messages that no slot takes: the worker stops, or its handlers are long."""
-        self._in_flight.remove(messages)
+        self._shared.in_flight.remove(messages)
         try:
-            for statement in self._statements.release(messages):
+            for statement in self._shared.statements.release(messages):
                 self._connection.execute(*statement)
         except (pymysql.MySQLError, OSError) as error:
             logger.warning("%d messages could not be given back, and come again: %s", len(messages), error)
             return
         for message in messages:
-            notify(lambda message=message: self._hooks.released(message))  # type: ignore[misc]
+            notify(lambda message=message: self._shared.hooks.released(message))  # type: ignore[misc]
 
 
 def _size(message: Message) -> int:
@@ -202,7 +193,7 @@ def columns_to_select(columns: Sequence[str], *, tokens: bool) -> list[str]:
 
 
 def connect_attempts(
-    pause: Callable[[float], object], hooks: Hooks, place: str, stopped: Callable[[], bool]
+    pause: Pause, hooks: Hooks, place: str, stopped: Callable[[], bool]
 ) -> Iterator[Callable[[Exception], None]]:
     """Attempts at a first connection, until the caller succeeds or is stopped. Each yields the function to call on an
     error.

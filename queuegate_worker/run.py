@@ -23,11 +23,11 @@ from queuegate_worker.connection import Connect, Connection
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import Caller, Handler, InThread, OnLoop
-from queuegate_worker.heartbeat import Heartbeat
+from queuegate_worker.heartbeat import Heartbeat, InFlight
 from queuegate_worker.hooks import Hooks
-from queuegate_worker.in_flight import InFlight
 from queuegate_worker.receiver import WAIT_SECONDS, Batch, Receiver, columns_to_select, connect_attempts
 from queuegate_worker.settler import Settler
+from queuegate_worker.shared import Shared
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements, ack_wait_of
 
@@ -131,16 +131,21 @@ class Run:
         caller = self._caller()
         heartbeat_connection = Connection(self._plan.connect, _SHORT_ANSWER_SECONDS)
         heartbeat = Heartbeat(heartbeat_connection, statements, self._in_flight, statements.ack_wait, self._plan.clock)
+        shared = self._shared(statements)
         receiver = Receiver(
-            connection, statements, columns, self._free_slots, self._pace, self._in_flight, self._plan.hooks,
-            batch=self._plan.batch, drain=self._plan.drain, dispatch=self._work.put, clock=self._plan.clock,
-            pause=self._stopping.wait, on_reconnect=heartbeat.at_once,
-        )  # fmt: skip
+            connection,
+            shared,
+            columns,
+            batch=self._plan.batch,
+            drain=self._plan.drain,
+            dispatch=self._work.put,
+            on_reconnect=heartbeat.at_once,
+        )
         self._thread(heartbeat.run, "heartbeat").start()
-        acker = self._acker(statements)
+        acker = self._acker(shared)
         self._thread(lambda: self._guarded(acker.run), "acker").start()
         for number in range(self._plan.concurrency):
-            slot = self._slot(statements, caller, acker)
+            slot = self._slot(shared, caller, acker)
             self._thread(lambda slot=slot: self._serve(slot), f"slot-{number}").start()  # type: ignore[misc]
         receiving = self._thread(lambda: self._receive(receiver, connection), "receiver")
         receiving.start()
@@ -194,18 +199,26 @@ class Run:
             if not self._loop_thread.is_alive():
                 self._loop.close()
 
-    def _acker(self, statements: Statements) -> Acker:
-        connection = Connection(self._plan.connect, _ANSWER_SECONDS)
-        settler = Settler(connection, statements, self._closing.wait)
-        return Acker(settler, self._free_slots, self._in_flight, self._plan.hooks, self._stop_reasons.put)
-
-    def _slot(self, statements: Statements, caller: Caller, acker: Acker) -> Slot:
-        plan = self._plan
-        return Slot(
-            Connection(plan.connect, _ANSWER_SECONDS), statements, caller, self._in_flight, plan.hooks, acker,
-            transactional=plan.handler.transactional, clock=plan.clock, pause=self._closing.wait,
+    def _shared(self, statements: Statements) -> Shared:
+        return Shared(
+            statements=statements,
+            hooks=self._plan.hooks,
+            in_flight=self._in_flight,
+            free_slots=self._free_slots,
+            pace=self._pace,
+            clock=self._plan.clock,
+            pause=self._closing.wait,
+            pause_receiving=self._stopping.wait,
             fail=self._stop_reasons.put,
-        )  # fmt: skip
+        )
+
+    def _acker(self, shared: Shared) -> Acker:
+        connection = Connection(self._plan.connect, _ANSWER_SECONDS)
+        return Acker(Settler(connection, shared.statements, shared.pause), shared)
+
+    def _slot(self, shared: Shared, caller: Caller, acker: Acker) -> Slot:
+        connection = Connection(self._plan.connect, _ANSWER_SECONDS)
+        return Slot(connection, shared, caller, acker, transactional=self._plan.handler.transactional)
 
     def _serve(self, slot: Slot) -> None:
         """A slot's thread."""

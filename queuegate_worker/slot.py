@@ -10,60 +10,46 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pymysql
 
 from queuegate_worker.acker import Acker, Handled, report
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import WorkerError, connection_lost
+from queuegate_worker.errors import connection_lost
 from queuegate_worker.handlers import Caller
-from queuegate_worker.hooks import Hooks
-from queuegate_worker.in_flight import InFlight
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Outcome, Succeeded
 from queuegate_worker.settler import Settler, or_left_to_leases
-from queuegate_worker.statements import Statements
+from queuegate_worker.shared import Shared
 from queuegate_worker.transaction import CannotBegin, Transaction
 
 
 class Slot:
-    """See the module. `pause` waits for seconds; `fail` ends the worker with an error."""
+    """See the module."""
 
     def __init__(
-        self,
-        connection: Connection,
-        statements: Statements,
-        call: Caller,
-        in_flight: InFlight,
-        hooks: Hooks,
-        acker: Acker,
-        *,
-        transactional: bool,
-        clock: Callable[[], float],
-        pause: Callable[[float], object],
-        fail: Callable[[WorkerError], None],
+        self, connection: Connection, shared: Shared, call: Caller, acker: Acker, *, transactional: bool
     ) -> None:
-        self._connection, self._statements, self._call = connection, statements, call
-        self._in_flight, self._hooks, self._acker = in_flight, hooks, acker
-        self._transactional, self._clock, self._fail = transactional, clock, fail
-        self._settler = Settler(connection, statements, pause)
+        self._connection, self._shared, self._call, self._acker = connection, shared, call, acker
+        self._transactional = transactional
+        self._settler = Settler(connection, shared.statements, shared.pause)
 
     def work(self, messages: Sequence[Message]) -> None:
         """Handle messages and settle them."""
-        began, work = self._clock(), self._in_transaction if self._transactional else self._without_transaction
+        began, work = self._shared.clock(), self._in_transaction if self._transactional else self._without_transaction
         try:
-            outcomes = or_left_to_leases(lambda: work(messages), messages, self._fail)
+            outcomes = or_left_to_leases(lambda: work(messages), messages, self._shared.fail)
         except BaseException:
-            self._in_flight.remove(messages)
+            self._shared.in_flight.remove(messages)
             raise
-        seconds = self._clock() - began
+        seconds = self._shared.clock() - began
         if outcomes == []:
             self._acker.put(Handled(messages, seconds))
             return
-        self._in_flight.remove(messages)
+        self._shared.in_flight.remove(messages)
         for message, outcome in zip(messages, outcomes or (), strict=False):
-            report(self._hooks, message, outcome, seconds)
+            report(self._shared.hooks, message, outcome, seconds)
 
     def close(self) -> None:
         """The slot has no more work."""
@@ -72,7 +58,7 @@ class Slot:
     def _in_transaction(self, messages: Sequence[Message]) -> list[Outcome]:
         """The outcomes; none: the messages are to be acked."""
         transaction = Transaction(
-            self._connection, self._statements, lambda: self._settler.with_retries(self._connection.begin)
+            self._connection, self._shared.statements, lambda: self._settler.with_retries(self._connection.begin)
         )
         try:
             self._call(messages, transaction)

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
     from spark_connector.batch.read import BatchRead
     from spark_connector.sources.batch import SeveralRead
-    from spark_connector.streaming.micro_batch import MicroBatch
+    from spark_connector.streaming.offsets import MicroBatch
     from spark_connector.streaming.source import StreamSource
-    from spark_connector.writing.batch_write import BatchWrite
-    from spark_connector.writing.stream_write import StreamWrite
+    from spark_connector.writing.batch_write import BatchWrite, StreamWrite
 
 FORMAT = "queuegate"
 _log = logging.getLogger("queuegate.spark")
@@ -86,7 +85,7 @@ class QueuegateDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from spark_connector.option_names import Use
         from spark_connector.options import write
-        from spark_connector.writing.stream_write import StreamWrite
+        from spark_connector.writing.batch_write import StreamWrite
 
         return _StreamWriter(StreamWrite(write(self._options, Use.STREAM_WRITE), _fields(schema), overwrite))
 
@@ -221,7 +220,7 @@ def _property(name: str) -> str | None:
 
 def _micro_batch() -> MicroBatch | None:
     """The micro-batch that this task is part of, if Spark sets it (not in foreachBatch of Spark Connect)."""
-    from spark_connector.streaming.micro_batch import MicroBatch
+    from spark_connector.streaming.offsets import MicroBatch
 
     query, number = _property(_QUERY_ID), _property(_BATCH_ID)
     return MicroBatch(query, int(number)) if query and number else None

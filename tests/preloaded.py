@@ -124,13 +124,13 @@ def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
     if _INSTALLED:
         sys.path.insert(0, str(_ROOT / "queuegate" / "_server"))  # as `queuegate.__main__` does
-    from proxy import memory
+    from proxy import os_process
     from queuegate import app, command_line, process  # noqa: F401
 
-    memory.separate_large_blocks()  # as the command line does it, before much is loaded
+    os_process.separate_large_blocks()  # as the command line does it, before much is loaded
     from proxy.gateways import embedded  # noqa: F401
 
-    memory.spare_what_exists()
+    os_process.spare_what_exists()
     assert Path(app.__file__).is_relative_to(_ROOT), f"{app.__file__} is loaded, which is not in {_ROOT}"
     while True:
         asked, passed, _, _ = socket.recv_fds(line, _REQUEST_MAX_BYTES, 1)

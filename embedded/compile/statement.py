@@ -9,21 +9,27 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from sqlglot import exp
 
 from embedded.compile.budget import CompileBudget, check_tokens
 from embedded.compile.changes.insert import compile_insert
 from embedded.compile.changes.update_delete import compile_delete, compile_update
 from embedded.compile.compilation import Compilation, ValueNeeded
 from embedded.compile.errors import unsupported
+from embedded.compile.expressions.typed import Typed
 from embedded.compile.functions import registry
-from embedded.compile.plan import Compiled, Insert, Modify, Query
-from embedded.compile.queries.select import compile_select
+from embedded.compile.plan import Compiled, Insert, Modify, Query, ResultColumn
+from embedded.compile.queries.query import Queries
+from embedded.compile.queries.user_variables import resolve
 from embedded.compile.schema import Schema
+from embedded.compile.text.column_names import ItemText, select_items
 from embedded.compile.text.literal_lifting import LexicalModes, Lifted, slot_kinds
 from embedded.compile.text.modes import Modes
 from embedded.compile.text.parse import parse
+from embedded.compile.values.types import BINARY_CHARSET, BINARY_FLAG, NOT_NULL_FLAG, meta
 
 _FUNCTIONS = registry  # imported so that every function is known by what it makes
 Plan = Query | Insert | Modify
@@ -186,3 +192,46 @@ def query_columns(lifted: Lifted, schema: Schema, modes: Modes, budget: CompileB
     except ValueNeeded:
         return ()
     return plan.columns if isinstance(plan, Query) else ()
+
+
+def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -> Query:
+    """The plan of a query whose text is `shape`."""
+    items = select_items(shape)
+    assigned = resolve(tree, shape).names
+    selected = Queries(compilation).query(tree, None, [*items, *(ItemText("", 0) for _ in assigned)])
+    columns = tuple(result_column(name, value) for name, value in selected.columns)
+    visible = len(columns) - len(assigned)
+    count = None
+    if selected.unlimited is not None:
+        count = compilation.finish(f"SELECT COUNT(*) FROM ({selected.unlimited})")
+    statement = compilation.finish(selected.sql)
+    reads = tree.find(exp.Table) is not None
+    return Query(
+        statement, columns[:visible], selected.lock, count, compilation.temporary, _is_limited(tree), reads,
+        tuple(zip(assigned, columns[visible:], strict=True)),
+    )  # fmt: skip
+
+
+def _is_limited(tree: exp.Expression) -> bool:
+    """Whether the query as a whole has a LIMIT."""
+    while isinstance(tree, exp.Subquery | exp.Paren) and tree.args.get("limit") is None:
+        tree = tree.this
+    return tree.args.get("limit") is not None
+
+
+def result_column(name: str, value: Typed) -> ResultColumn:
+    """What a client is sent of a column of the result."""
+    origin = value.origin
+    flags = origin.flags if origin is not None else 0 if value.nullable else NOT_NULL_FLAG
+    described = meta(value.type, name, flags)
+    if origin is None and described.charset == BINARY_CHARSET:  # a number is marked so where it is computed, not stored
+        described = replace(described, flags=described.flags | BINARY_FLAG)
+    elif origin is not None:
+        described = replace(
+            described,
+            org_name=origin.column.name,
+            table=origin.alias,
+            org_table=origin.table,
+            schema="main" if origin.table and not origin.table.isupper() else "",
+        )
+    return ResultColumn(described, value.type)

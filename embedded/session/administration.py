@@ -18,10 +18,9 @@ from embedded.compile.text.literal_lifting import DEFAULT_MODES, lift
 from embedded.compile.values.types import SqlType, meta, text_type, varchar
 from embedded.database.connection import SqliteConnection
 from embedded.schema.alter_table import next_number
-from embedded.session.diagnostics import WARNING_COLUMNS, count_column
 from embedded.session.explain import explain
 from embedded.session.results import OkResult, RowsResult, fixed_rows
-from embedded.session.state import State
+from embedded.session.state import WARNING_COLUMNS, State, count_column
 from embedded.session.variables import lexical_modes
 
 Result = OkResult | RowsResult
@@ -151,7 +150,7 @@ class Administration:
         """SET TRANSACTION: for the next transaction alone."""
         if self.state.transaction.active:
             raise SqlError(1568, "Transaction characteristics can't be changed while a transaction is in progress")
-        self.state.transaction.next[name] = value
+        self.state.transaction.settings.next[name] = value
 
     async def _set_autocommit(self, on: bool) -> None:
         transaction = self.state.transaction

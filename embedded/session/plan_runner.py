@@ -226,7 +226,7 @@ class PlanRunner:
         transaction.touch()
         if all(table.temporary for table in targets) and not transaction.active:
             return await self.state.database.run(transaction.pin_for_temporary_tables(), _in_own_transaction(work))
-        if transaction.active or transaction.holds_writer or reads_temporary or not transaction.foreign_keys:
+        if transaction.active or transaction.holds_writer or reads_temporary or not transaction.steps.foreign_keys:
             return await self._in_transaction(work)
         return await self._shared_commit(work)
 
@@ -284,7 +284,7 @@ class PlanRunner:
         def look_up(name: str, arguments: tuple[object, ...]) -> object:
             return lookups((Bind(dynamic=name, arguments=arguments),), {})[(name, arguments)]
 
-        foreign_keys = state.transaction.foreign_keys
+        foreign_keys = state.transaction.steps.foreign_keys
         return Definer(connection, state.context(), schema, state.modes, look_up, foreign_keys)
 
     async def _define_shared(self, definition: Definition) -> Defined:

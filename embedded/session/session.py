@@ -1,6 +1,6 @@
 """EmbeddedSession: one client's session on the embedded database. Statements in, results or MySQL errors out.
 
-Here: what kind of statement it is, and what executes it. The statements of one session run one after the other; only
+The statements of one session run one after the other; only
 `interrupt` may be called while one runs.
 """
 
@@ -13,47 +13,29 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from embedded.compile.budget import CompileBudget
-from embedded.compile.commands.session_commands import read_command
-from embedded.compile.commands.show import ShowQuery, read_show
-from embedded.compile.definitions.read import read_definition
-from embedded.compile.definitions.statements import CreateDatabase, DropDatabase, DropRoutine
-from embedded.compile.errors import SqlError, unsupported
-from embedded.compile.plan import Insert, Modify, Query
+from embedded.compile.errors import SqlError
+from embedded.compile.plan import Insert
 from embedded.compile.queries.stream_condition import compile_condition
-from embedded.compile.schema import DATABASE
-from embedded.compile.statement import first_word, is_planned, query_columns
-from embedded.compile.text.literal_lifting import LexicalModes, Lifted, lift, slot_kinds, syntax_error
-from embedded.compile.text.modes import check_modes
-from embedded.compile.text.rows import split_rows
-from embedded.compile.text.tokens import Tokens
+from embedded.compile.text.literal_lifting import LexicalModes
 from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteInterrupted
 from embedded.database.sqlite import SqliteDatabase
-from embedded.session.administration import Administration
-from embedded.session.changes import RowPlan
 from embedded.session.client_text import ClientText
-from embedded.session.plan_runner import PlanRunner, StalePlan
+from embedded.session.dispatch import LEADING, StatementDispatch, bound, word_of
 from embedded.session.results import OkResult, PreparedInfo, RowsResult
 from embedded.session.state import Identity, State
 from embedded.session.statement_limits import UNBOUNDED, Bounds, TimeLimit
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import ColumnMeta
 from rewriter.errors import RewriteError
 
 __all__ = ["EmbeddedSession", "OkResult", "PreparedInfo", "RowsResult"]
 
 T = TypeVar("T")
 SqlValue = Any
-_LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
 _EXECUTED = re.compile(r"\s*EXECUTE\s+`?([^\s`;]+)", re.I)
-_DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
-_SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
 _KEEPS_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
-_LONG_STATEMENT = 4000  # characters; parsing so many takes some milliseconds, in which no other client is handled
-_SHAPE_MAX = 250_000  # characters of a statement without its literals; reading so many takes ten seconds
 _WRITER_TIMES = 10  # a transaction that is never idle may hold the writer so much longer than one that is
 _AT_ONCE = 0.001  # seconds of rest
-_ATTEMPTS = 3  # plans that may be stale when they run; after these, one is made while the schema cannot change
 
 
 class EmbeddedSession:
@@ -73,12 +55,9 @@ class EmbeddedSession:
         self._state.interactive = interactive
         self._bounds = bounds
         self._state.begin()
-        self._runner = PlanRunner(self._state)
-        self._administration = Administration(self._state, self._nested, self._run_internal)
-        self._is_client_statement = True  # whether the statement is the client's; sql_select_limit is for those alone
+        self._dispatch = StatementDispatch(self._state)
         self._task: asyncio.Task[Any] | None = None
         self._killed = False
-        self._budget = CompileBudget()  # of compiling the current statement
         self._closed = False
 
     @property
@@ -136,13 +115,15 @@ class EmbeddedSession:
         """
         state = self._state
         await state.shared.load()
-        lifted = await self._offload(len(sql), lambda: _bound(self._lift(sql, None), None))
-        rows = await self._offload(len(lifted.shape), lambda: self._insert_rows(lifted))
+        lifted = await self._dispatch.offload(len(sql), lambda: bound(self._dispatch.lift(sql, None), None))
+        rows = await self._dispatch.offload(len(lifted.shape), lambda: self._dispatch.insert_rows(lifted))
         if rows is None:
-            plan = await self._offload(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
+            plan = await self._dispatch.offload(
+                len(lifted.shape), lambda: self._dispatch.plan(lifted.shape, lifted.values)
+            )
             assert isinstance(plan, Insert)
             rows = [(plan, lifted.values)]
-        return await self._runner.insertion(rows)
+        return await self._dispatch.runner.insertion(rows)
 
     @property
     def database(self) -> str | None:
@@ -182,20 +163,8 @@ class EmbeddedSession:
 
     async def _prepare(self, sql: str) -> PreparedInfo:
         await self._state.shared.load()
-        word = _first_word(sql)
-        return await self._offload(len(sql), lambda: self._prepared(word, sql))
-
-    def _prepared(self, word: str, sql: str) -> PreparedInfo:
-        state = self._state
-        if not is_planned(word):
-            lifted = lift(sql, None, state.variables.lexical)
-            return PreparedInfo(lifted.parameters, self._show_columns(word, lifted))
-        whole = self._lift(sql, None)
-        lifted = self._first_row(whole)
-        if len(lifted.shape) > _SHAPE_MAX:
-            raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
-        columns = query_columns(lifted, state.schema, state.modes, self._budget)
-        return PreparedInfo(whole.parameters, tuple(column.meta for column in columns))
+        word = word_of(sql)
+        return await self._dispatch.offload(len(sql), lambda: self._dispatch.prepared(word, sql))
 
     async def condition(self, table: str, sql: str) -> tuple[str, str]:
         """The condition of a stream on that table for the engine, and the time zone in which it is to be read.
@@ -206,7 +175,7 @@ class EmbeddedSession:
         state = self._state
         await state.shared.load()
         schema, modes = state.shared.schema, state.modes
-        text = await self._offload(len(sql), lambda: compile_condition(sql, table, schema, modes))
+        text = await self._dispatch.offload(len(sql), lambda: compile_condition(sql, table, schema, modes))
         return text, str(state.variables.get("time_zone"))
 
     async def use(self, database: str) -> None:
@@ -215,15 +184,15 @@ class EmbeddedSession:
 
     async def reset(self) -> None:
         """COM_RESET_CONNECTION: roll back, forget variables, temporary tables and prepared statements."""
-        await self._runner.close()
-        self._administration.prepared.clear()
+        await self._dispatch.runner.close()
+        self._dispatch.administration.prepared.clear()
         await self._state.reset()
 
     async def close(self) -> None:
         """Roll back the open transaction and release the writer. May be called twice."""
         if not self._closed:
             self._closed = True
-            await self._runner.close()
+            await self._dispatch.runner.close()
             self._state.shared.locks.release_all(self._state.identity.connection_id)
             await self._state.transaction.close()
 
@@ -236,19 +205,19 @@ class EmbeddedSession:
         if self._state.transaction.committing:
             return
         again, self._killed = self._killed, True
-        self._budget.stop()
-        if not self._runner.kill(SqliteInterrupted()) and self._task is not None and not again:
+        self._dispatch.budget.stop()
+        if not self._dispatch.runner.kill(SqliteInterrupted()) and self._task is not None and not again:
             self._task.cancel()
 
     def _time_limit(self, sql: str) -> TimeLimit:
         variables = self._state.variables
-        leading = _LEADING.match(sql)
+        leading = LEADING.match(sql)
         executed = _EXECUTED.match(sql, leading.end() if leading else 0)
         if executed is not None:  # a SELECT that was prepared has the bounds of one
-            sql = self._administration.prepared.get(executed[1].lower(), sql)
+            sql = self._dispatch.administration.prepared.get(executed[1].lower(), sql)
         return TimeLimit.of(
             sql,
-            select=is_select(_first_word(sql)),
+            select=is_select(word_of(sql)),
             milliseconds=int(variables.get("max_execution_time")),
             seconds=float(variables.get("max_statement_time")),
             bounds=self._bounds,
@@ -258,7 +227,7 @@ class EmbeddedSession:
     async def _guarded(self, statement: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._killed, self._budget = task, False, CompileBudget()
+        self._task, self._killed, self._dispatch.budget = task, False, CompileBudget()
         try:
             return await statement
         except asyncio.CancelledError:
@@ -272,177 +241,13 @@ class EmbeddedSession:
         if self._closed:
             raise BackendUnavailable("the session is closed")
         await self._state.shared.load()
-        return await self._nested(sql, params)
-
-    async def _nested(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
-        word = _first_word(sql)
-        if is_planned(word):
-            return await self._planned(_bound(await self._offload(len(sql), lambda: self._lift(sql, params)), params))
-        tokens = await self._offload(len(sql), lambda: self._tokens(sql, params))
-        if tokens.at_end:
-            if not sql.strip(" \t\r\n;"):
-                raise SqlError(1065, "Query was empty")
-            return OkResult()  # nothing but comments
-        word = tokens.peek().upper
-        if word in _SHOWS:
-            account = self._state.identity.account.partition("@")
-            name = f"`{account[0]}`@`{account[2]}`"
-            show = await self._offload(len(sql), lambda: read_show(tokens, self._state.current, name))
-            return await self._administration.show(show)
-        if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
-            check_modes(tokens.shape, self._state.modes)
-            return await self._define(tokens)
-        return await self._administration.command(await self._offload(len(sql), lambda: read_command(tokens)))
-
-    def _tokens(self, sql: str, params: Sequence[SqlValue] | None) -> Tokens:
-        lifted = _bound(lift(sql, params, self._state.variables.lexical), params)
-        return Tokens(lifted.shape, lifted.values)
-
-    async def _run_internal(self, sql: str) -> RowsResult | OkResult:
-        """One of our own statements, inside one of the client's."""
-        self._is_client_statement = False
-        try:
-            return await self._nested(sql)
-        finally:
-            self._is_client_statement = True
+        return await self._dispatch.run(sql, params)
 
     async def offload(self, size: int, work: Callable[[], T]) -> T:
-        """Run `work` on a statement of so many bytes where it blocks no other client."""
-        return await self._offload(size, work)
-
-    async def _offload(self, size: int, work: Callable[[], T]) -> T:
-        """Run `work` at once, or in a thread where the statement is so long that it would block all other clients."""
-        return work() if size < _LONG_STATEMENT else await self._state.shared.parsers.run(work)
-
-    def _lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
-        return lift(sql, params, self._state.variables.lexical, self._state.look_up)
-
-    async def _planned(self, lifted: Lifted) -> RowsResult | OkResult:
-        """A query or change, planned again when the schema changes under it."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            version = self._state.shared.schema.version
-            try:
-                return await self._run_plan(lifted)
-            except StalePlan:
-                if attempt == _ATTEMPTS:
-                    return await self._planned_exclusively(lifted)
-            except BackendError as error:
-                moved = version != self._state.shared.schema.version
-                if not moved or error.errno not in (1054, 1146) or attempt == _ATTEMPTS:
-                    raise
-        raise AssertionError
-
-    async def _planned_exclusively(self, lifted: Lifted) -> RowsResult | OkResult:
-        """Plan and run while no other session writes: while definitions follow each other, any other plan is stale."""
-        transaction = self._state.transaction
-        alone = not transaction.active
-        await transaction.begin_write()
-        try:
-            return await self._run_plan(lifted)
-        finally:
-            if alone and transaction.writing:  # it was not executed, or changed only temporary tables
-                await transaction.rollback()
-
-    async def _run_plan(self, lifted: Lifted) -> RowsResult | OkResult:
-        rows = await self._offload(len(lifted.shape), lambda: self._insert_rows(lifted))
-        if rows is not None:
-            return await self._runner.change(rows, None, ())
-        if len(lifted.shape) > _SHAPE_MAX:
-            raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
-        plan = await self._offload(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
-        match plan:
-            case Query():
-                limit = None if plan.limited or not self._is_client_statement else self._state.variables.select_limit
-                return await self._runner.query(plan, lifted.values, limit)
-            case Insert():
-                return await self._runner.change([(plan, lifted.values)], None, ())
-            case Modify():
-                return await self._runner.change(None, plan, lifted.values)
-        raise AssertionError
-
-    def _plan(self, shape: str, values: Sequence[Any]) -> Query | Insert | Modify:
-        state = self._state
-        return state.shared.plans.plan(shape, values, state.schema, state.modes, self._budget)
-
-    def _insert_rows(self, lifted: Lifted) -> list[RowPlan] | None:
-        """The rows of an INSERT with many, each with its plan."""
-        rows = split_rows(lifted.shape)
-        if rows is None:
-            return None
-        result: list[RowPlan] = []
-        for number, row in enumerate(rows, 1):
-            values = tuple(lifted.values[slot] for slots in row.slots for slot in slots)
-            self._budget.reset()
-            try:
-                plan = self._plan(row.shape, values)
-            except SqlError as error:
-                if error.errno == 1136:
-                    raise SqlError(1136, f"Column count doesn't match value count at row {number}") from None
-                raise
-            assert isinstance(plan, Insert)
-            result.append((plan, values))
-        return result
-
-    def _first_row(self, lifted: Lifted) -> Lifted:
-        rows = split_rows(lifted.shape)
-        if rows is None:
-            return lifted
-        values = tuple(lifted.values[slot] for slots in rows[0].slots for slot in slots)
-        return Lifted(rows[0].shape, values, len(slot_kinds(rows[0].shape)))
-
-    async def _define(self, tokens: Tokens) -> OkResult:
-        definition = await self._offload(len(tokens.shape), lambda: read_definition(tokens))
-        match definition:
-            case CreateDatabase():
-                return self._create_database(definition)
-            case DropDatabase():
-                if definition.if_exists and definition.name != DATABASE:
-                    self._state.diagnostics.add(
-                        "Note", 1008, f"Can't drop database '{definition.name}'; database doesn't exist"
-                    )
-                    return OkResult(warnings=1)
-                if definition.name != DATABASE:
-                    raise SqlError(1008, f"Can't drop database '{definition.name}'; database doesn't exist")
-                raise unsupported("DROP DATABASE", "drop its tables, or delete the file")
-            case DropRoutine():
-                text = f"{definition.kind} {DATABASE}.{definition.name} does not exist"
-                self._state.diagnostics.add("Note", 1305, text)
-                await self._state.transaction.commit()
-                return OkResult(warnings=1)
-        return await self._runner.define(definition)
-
-    def _create_database(self, definition: CreateDatabase) -> OkResult:
-        if definition.name != DATABASE:
-            raise unsupported(f"a second database ('{definition.name}')", f"the only one is '{DATABASE}'")
-        if not definition.if_not_exists:
-            raise SqlError(1007, f"Can't create database '{DATABASE}'; database exists")
-        self._state.diagnostics.add("Note", 1007, f"Can't create database '{DATABASE}'; database exists")
-        return OkResult(1, warnings=1)
-
-    def _show_columns(self, word: str, lifted: Lifted) -> tuple[ColumnMeta, ...]:
-        if word not in _SHOWS or lifted.parameters:
-            return ()
-        tokens = Tokens(lifted.shape, lifted.values)
-        show = read_show(tokens, self._state.current, "")
-        if not isinstance(show, ShowQuery):
-            return ()
-        inner = lift(show.sql)
-        return tuple(column.meta for column in query_columns(inner, self._state.schema, self._state.modes))
-
-
-def _bound(lifted: Lifted, params: Sequence[SqlValue] | None) -> Lifted:
-    """The same; a `?` means something only in a statement that is prepared."""
-    if params is None and lifted.parameters:
-        raise syntax_error("?")
-    return lifted
+        """See StatementDispatch."""
+        return await self._dispatch.offload(size, work)
 
 
 def is_select(word: str) -> bool:
     """Whether max_execution_time holds for statements that begin so."""
     return word in ("SELECT", "WITH")
-
-
-def _first_word(sql: str) -> str:
-    """The statement's first word, comments and parentheses before it passed over."""
-    match = _LEADING.match(sql)
-    return first_word(sql[match.end() :] if match else sql)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from embedded.compile.functions.aggregates import AGGREGATES
 from embedded.compile.functions.context import CallContext
@@ -17,13 +21,62 @@ from embedded.compile.schema import Schema, Table, from_json
 from embedded.compile.statement import PlanCache
 from embedded.database.connection import SqlFunctions, SqliteConnection
 from embedded.database.sqlite import SqliteDatabase
+from embedded.database.task_thread import Tasks, run_tasks
 from embedded.session.information_schema import ColumnTexts
-from embedded.session.parser_threads import ParserThreads
 from engine.backend.base import Settings
+from engine.model.errors import BackendUnavailable
 
 _KEY = "embedded"
 _TABLES = "SELECT comment, definition FROM queuegate_meta_tables ORDER BY name"
 FUNCTIONS = SqlFunctions(scalars(), AGGREGATES)
+
+
+T = TypeVar("T")
+
+PARSER_THREADS = 2
+
+
+@dataclass(eq=False, slots=True)
+class ParserThreads:
+    """Threads that parse long statements, so that the event loop handles other clients at the same time.
+
+    Two for each open database: a client that sends many such statements delays only others that send them. The
+    threads end when the database closes; they are daemons, because parsing a statement cannot be interrupted, and
+    must not delay the end of the process.
+
+    The threads start with the first statement that needs them.
+    """
+
+    _tasks: Tasks = field(default_factory=queue.SimpleQueue)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _closed: bool = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run `work` in one of the threads.
+
+        Raises:
+            BackendUnavailable: the database is closed.
+        """
+        if self._closed:
+            raise BackendUnavailable("the database is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        if len(self._threads) < PARSER_THREADS:
+            thread = threading.Thread(target=run_tasks, args=(self._tasks, _call), name="statement-reader", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._tasks.put((work, future, loop))
+        return await future
+
+    def close(self) -> None:
+        """End the threads once their tasks are done, without waiting for that. May be called twice."""
+        self._closed = True
+        for _ in self._threads:
+            self._tasks.put(None)
+
+
+def _call(work: Callable[[], T]) -> T:
+    return work()
 
 
 @dataclass(eq=False, slots=True)

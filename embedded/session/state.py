@@ -14,19 +14,61 @@ from embedded.compile.binding import MOMENTS, Dynamics, dynamic_values, moment_v
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.dates import time_zone
-from embedded.compile.plan import Bind
+from embedded.compile.plan import Bind, ResultColumn
 from embedded.compile.queries.information_schema import INFORMATION_SCHEMA
 from embedded.compile.schema import DATABASE, Schema, Table
 from embedded.compile.text.literal_lifting import Unsigned
 from embedded.compile.text.modes import Modes
+from embedded.compile.values.types import BIGINT, UNSIGNED_BIGINT, meta, varchar
 from embedded.database.connection import SqliteConnection
 from embedded.database.sqlite import SqliteDatabase
 from embedded.session.client_text import DEFAULT_CHARSET, ClientText, client_text
-from embedded.session.diagnostics import Diagnostics
 from embedded.session.information_schema import Information
 from embedded.session.shared_database import Shared
 from embedded.session.transaction import Transaction
 from embedded.session.variables import Variables
+
+WARNING_COLUMNS = tuple(
+    ResultColumn(meta(sql_type, name, 1), sql_type)
+    for name, sql_type in (("Level", varchar(7)), ("Code", UNSIGNED_BIGINT), ("Message", varchar(512)))
+)
+CONDITIONS_MAX = 64  # max_error_count
+
+
+@dataclass(slots=True)
+class Diagnostics:
+    """What can be queried after the last statement: warnings, ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID()."""
+
+    warnings: list[tuple[str, int, str]] = field(default_factory=list)
+    warning_count: int = 0
+    row_count: int = 0
+    found_rows: int = 0
+    last_insert_id: int = 0
+
+    def clear(self) -> None:
+        """A new statement begins."""
+        self.warnings.clear()
+        self.warning_count = 0
+
+    def add(self, level: str, errno: int, text: str) -> None:
+        self.warning_count += 1
+        if len(self.warnings) < CONDITIONS_MAX:
+            self.warnings.append((level, errno, text))
+
+    def shown(self, *, errors: bool, offset: int, limit: int | None) -> list[tuple[str, int, str]]:
+        """Rows of SHOW WARNINGS or SHOW ERRORS."""
+        rows = [row for row in self.warnings if not errors or row[0] == "Error"][offset:]
+        return rows if limit is None else rows[:limit]
+
+    def count(self, *, errors: bool) -> int:
+        return sum(row[0] == "Error" for row in self.warnings) if errors else self.warning_count
+
+
+def count_column(errors: bool) -> ResultColumn:
+    """The column of SHOW COUNT(*) WARNINGS."""
+    name = "@@session.error_count" if errors else "@@session.warning_count"
+    return ResultColumn(meta(BIGINT, name, 1), BIGINT)
+
 
 _NUMBERS = "SELECT name, seq + 1 FROM main.sqlite_sequence"
 _CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")
@@ -153,9 +195,9 @@ class State:
     def changed(self) -> None:
         """A variable or the current database has changed."""
         self._modes = self._zone = self._text = None
-        self.transaction.isolation = str(self.variables.get("transaction_isolation"))
-        self.transaction.foreign_keys = bool(self.variables.get("foreign_key_checks"))
-        self.transaction.session_read_only = bool(self.variables.get("transaction_read_only"))
+        self.transaction.settings.isolation = str(self.variables.get("transaction_isolation"))
+        self.transaction.steps.foreign_keys = bool(self.variables.get("foreign_key_checks"))
+        self.transaction.settings.read_only = bool(self.variables.get("transaction_read_only"))
 
     def use(self, database: str) -> None:
         """USE.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from embedded.compile.compilation import quote
@@ -17,6 +18,71 @@ from embedded.database.connection import SqliteConnection, SqliteWorker
 from embedded.database.sqlite import SqliteDatabase
 
 T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class ConnectionSteps:
+    """The steps of a transaction on its SQLite connection, in the thread of that. `savepoints`: their names, the oldest
+    first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the end."""
+
+    foreign_keys: bool = True
+    savepoints: list[str] = field(default_factory=list)
+    unchecked: bool = False
+
+    def open_write(self, connection: SqliteConnection, *, snapshot: bool) -> None:
+        if snapshot:
+            # A snapshot becomes a writer only if no other session has committed since: SQLite reports that at the first
+            # write.
+            connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
+            self.open_checks(connection)
+            return
+        self.open_checks(connection)
+        connection.execute("BEGIN IMMEDIATE").close()
+        for name in self.savepoints:
+            connection.execute(f"SAVEPOINT {quote(name)}").close()
+
+    def open_checks(self, connection: SqliteConnection) -> None:
+        """Check foreign keys as the session is set; `_unchecked`: the checks have to be turned on again at the end."""
+        if self.unchecked == self.foreign_keys:
+            connection.check_foreign_keys(self.foreign_keys)
+            self.unchecked = not self.foreign_keys
+
+    def open_snapshot(self, connection: SqliteConnection) -> None:
+        connection.execute("BEGIN").close()
+        # The snapshot is taken by the first read.
+        connection.fetch_all("SELECT 1 FROM queuegate_meta_tables LIMIT 1")
+        for name in self.savepoints:
+            connection.execute(f"SAVEPOINT {quote(name)}").close()
+
+    def commit(self, connection: SqliteConnection) -> None:
+        if connection.in_transaction:
+            connection.execute("COMMIT").close()
+        self.check_again(connection)
+
+    def rollback(self, connection: SqliteConnection) -> None:
+        connection.rollback()
+        self.check_again(connection)
+
+    def check_again(self, connection: SqliteConnection) -> None:
+        if self.unchecked:
+            connection.check_foreign_keys(True)
+            self.unchecked = False
+
+    def position(self, name: str) -> int:
+        key = name.lower()
+        for position in range(len(self.savepoints) - 1, -1, -1):
+            if self.savepoints[position] == key:
+                return position
+        raise SqlError(1305, f"SAVEPOINT {name} does not exist")
+
+
+@dataclass(eq=False, slots=True)
+class Characteristics:
+    """Of the transactions to come: as the session is set, and `next`, what SET TRANSACTION says of the next one."""
+
+    isolation: str = "READ-COMMITTED"
+    read_only: bool = False
+    next: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -33,15 +99,11 @@ class Transaction:
     worker: SqliteWorker | None = None
     owns_tables: bool = False
     snapshot: bool = False
-    foreign_keys: bool = True
-    isolation: str = "READ-COMMITTED"
     level: str = "READ-COMMITTED"
-    session_read_only: bool = False
-    next: dict[str, Any] = field(default_factory=dict)
-    savepoints: list[str] = field(default_factory=list)
     committing: bool = False
     writer_since: float = 0.0
-    _unchecked: bool = False
+    steps: ConnectionSteps = field(default_factory=ConnectionSteps)
+    settings: Characteristics = field(default_factory=Characteristics)
 
     @property
     def holds_writer(self) -> bool:
@@ -61,7 +123,7 @@ class Transaction:
         if self.level == "REPEATABLE-READ":
             await self._begin_snapshot()
         elif self.level == "SERIALIZABLE":
-            await (self._begin_snapshot() if self.read_only else self._begin_exclusive())
+            await (self._begin_snapshot() if self.read_only else self.begin_write())
 
     async def begin(self, *, read_only: bool, snapshot: bool) -> None:
         """START TRANSACTION; an open one is committed first."""
@@ -72,12 +134,9 @@ class Transaction:
 
     def _start(self, read_only: bool) -> None:
         self.active = True
-        self.read_only = read_only or bool(self.next.get("transaction_read_only", self.session_read_only))
-        self.level = self.next.get("transaction_isolation", self.isolation)
-        self.next.clear()
-
-    async def _begin_exclusive(self) -> None:
-        await self.begin_write()
+        self.read_only = read_only or bool(self.settings.next.get("transaction_read_only", self.settings.read_only))
+        self.level = self.settings.next.get("transaction_isolation", self.settings.isolation)
+        self.settings.next.clear()
 
     async def begin_write(self, seconds: float | None = None) -> SqliteWorker:
         """Take the gate, if this transaction does not hold it yet; returns the connection to write on.
@@ -97,7 +156,7 @@ class Transaction:
             await self.database.gate.acquire(self.lock_wait() if seconds is None else seconds)
         try:
             worker = self._pin()
-            await self.database.run(worker, self._open_write)
+            await self.database.run(worker, partial(self.steps.open_write, snapshot=self.snapshot))
         except BaseException:
             if not has_gate:
                 self.database.gate.release()
@@ -110,9 +169,9 @@ class Transaction:
 
     async def follow_checks(self) -> None:
         """SET foreign_key_checks takes effect at once, also where this transaction has written."""
-        if self.writing and self._unchecked == self.foreign_keys:
+        if self.writing and self.steps.unchecked == self.steps.foreign_keys:
             assert self.worker is not None
-            await self.database.run(self.worker, self._open_checks)
+            await self.database.run(self.worker, self.steps.open_checks)
 
     async def commit(self) -> None:
         """Make everything durable and release the gate."""
@@ -120,9 +179,9 @@ class Transaction:
         if worker is not None and (self.writing or self.active):
             self.committing = True
             try:
-                await self.database.run(worker, self._commit)
+                await self.database.run(worker, self.steps.commit)
             except BaseException:
-                await self._run_rollback(worker)
+                await self.database.run(worker, self.steps.rollback)
                 self._ended()
                 raise
             finally:
@@ -132,13 +191,13 @@ class Transaction:
     async def rollback(self) -> None:
         """Undo everything since the transaction began."""
         if self.worker is not None:
-            await self._run_rollback(self.worker)
+            await self.database.run(self.worker, self.steps.rollback)
         self._ended()
 
     async def lost(self) -> None:
         """SQLite itself has rolled the transaction back (an interrupt, a full disk)."""
-        if self._unchecked and self.worker is not None:
-            await self.database.run(self.worker, self._check_again)
+        if self.steps.unchecked and self.worker is not None:
+            await self.database.run(self.worker, self.steps.check_again)
         self._ended()
 
     async def savepoint(self, name: str) -> None:
@@ -149,21 +208,21 @@ class Transaction:
             return
         if self.worker is not None and self._has_transaction():
             await self.database.run(self.worker, _executing(f"SAVEPOINT {quote(key)}"))
-        self.savepoints.append(key)
+        self.steps.savepoints.append(key)
 
     async def rollback_to(self, name: str) -> None:
         """ROLLBACK TO: later savepoints are gone, this one stays."""
-        position = self._find(name)
+        position = self.steps.position(name)
         if self.worker is not None and self._has_transaction():
             await self.database.run(self.worker, _executing(f"ROLLBACK TO {quote(name.lower())}"))
-        del self.savepoints[position + 1 :]
+        del self.steps.savepoints[position + 1 :]
 
     async def release(self, name: str) -> None:
         """RELEASE SAVEPOINT: this one and later ones are gone."""
-        position = self._find(name)
+        position = self.steps.position(name)
         if self.worker is not None and self._has_transaction():
             await self.database.run(self.worker, _executing(f"RELEASE {quote(name.lower())}"))
-        del self.savepoints[position:]
+        del self.steps.savepoints[position:]
 
     async def lock_tables(self, *, write: bool) -> None:
         """LOCK TABLES: for writing, no other session may write until UNLOCK TABLES."""
@@ -189,7 +248,7 @@ class Transaction:
         """Roll back, release the gate and the connection."""
         try:
             if self.worker is not None and (self.writing or self.active):
-                await self._run_rollback(self.worker)
+                await self.database.run(self.worker, self.steps.rollback)
         finally:
             owned, self.owns_tables = self.owns_tables, False
             if owned and self.worker is not None:
@@ -203,64 +262,15 @@ class Transaction:
     async def _begin_snapshot(self) -> None:
         worker = self._pin()
         try:
-            await self.database.run(worker, self._open_snapshot)
+            await self.database.run(worker, self.steps.open_snapshot)
         except BaseException:
             self._ended()
             raise
         self.snapshot = True
 
-    async def _run_rollback(self, worker: SqliteWorker) -> None:
-        await self.database.run(worker, self._rollback)
-
-    def _rollback(self, connection: SqliteConnection) -> None:
-        connection.rollback()
-        self._check_again(connection)
-
-    def _commit(self, connection: SqliteConnection) -> None:
-        if connection.in_transaction:
-            connection.execute("COMMIT").close()
-        self._check_again(connection)
-
-    def _check_again(self, connection: SqliteConnection) -> None:
-        if self._unchecked:
-            connection.check_foreign_keys(True)
-            self._unchecked = False
-
     def _has_transaction(self) -> bool:
         """Whether SQLite has a transaction open: a savepoint outside one would begin one that no one ends."""
         return self.writing or self.snapshot
-
-    def _find(self, name: str) -> int:
-        key = name.lower()
-        for position in range(len(self.savepoints) - 1, -1, -1):
-            if self.savepoints[position] == key:
-                return position
-        raise SqlError(1305, f"SAVEPOINT {name} does not exist")
-
-    def _open_write(self, connection: SqliteConnection) -> None:
-        if self.snapshot:
-            # A snapshot becomes a writer only if no other session has committed since: SQLite reports that at the first
-            # write.
-            connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
-            self._open_checks(connection)
-            return
-        self._open_checks(connection)
-        connection.execute("BEGIN IMMEDIATE").close()
-        for name in self.savepoints:
-            connection.execute(f"SAVEPOINT {quote(name)}").close()
-
-    def _open_checks(self, connection: SqliteConnection) -> None:
-        """Check foreign keys as the session is set; `_unchecked`: the checks have to be turned on again at the end."""
-        if self._unchecked == self.foreign_keys:
-            connection.check_foreign_keys(self.foreign_keys)
-            self._unchecked = not self.foreign_keys
-
-    def _open_snapshot(self, connection: SqliteConnection) -> None:
-        connection.execute("BEGIN").close()
-        # The snapshot is taken by the first read.
-        connection.fetch_all("SELECT 1 FROM queuegate_meta_tables LIMIT 1")
-        for name in self.savepoints:
-            connection.execute(f"SAVEPOINT {quote(name)}").close()
 
     def _pin(self) -> SqliteWorker:
         if self.worker is None:
@@ -275,7 +285,7 @@ class Transaction:
     def _ended(self) -> None:
         wrote, self.writing = self.writing, False
         self.active = self.read_only = self.snapshot = False
-        self.savepoints.clear()
+        self.steps.savepoints.clear()
         self._unpin()
         if wrote and not self.table_locks:
             self.database.gate.release()

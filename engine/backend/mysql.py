@@ -28,9 +28,9 @@ from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.environment import SERVER_VARIABLES, Environment, StatementPins
 from engine.backend.mysql_connection import AnswerConnection, parsed_column
 from engine.backend.pool import PooledConnection, ThreadPool
+from engine.backend.servers import SHARDS, shards_of, unfit_keyspaces
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
-from engine.backend.vitess import SHARDS, shards_of, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
 from mysql_client.driver import is_encrypted, read_payload, send_command, set_read_timeout

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from engine.model.epochs import last_epoch
+from engine.model.identity import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
 from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside, is_lease_end

@@ -37,8 +37,7 @@ from engine.model.schedules import (
     values_text,
 )
 from engine.schedules.bounds import LogRateLimiter, TokenBucket
-from engine.schedules.messages import insertion
-from engine.schedules.ticks import due
+from engine.schedules.ticks import due, insertion
 from engine.service import Service
 from engine.store.schedule_store import Step, WaitingSchedule
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.backend.vitess import unfit_keyspaces
-from engine.model.epochs import integer_bounds
+from engine.backend.servers import unfit_keyspaces
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
-from engine.model.identity import can_identify, is_integer
+from engine.model.identity import can_identify, integer_bounds, is_integer
 from engine.model.marked_name import copied_from
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (

@@ -14,7 +14,7 @@ from engine.model.identity import id_kind
 from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.groups import GroupStatements, create_groups
-from engine.store.topic_log import Define
+from engine.store.topic_state import Define
 
 GROUPS_PAGE = 200
 """Groups checked together: each is one query by an index."""

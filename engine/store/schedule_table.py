@@ -26,7 +26,7 @@ from engine.store.gate import check_mark
 from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, WaitingSchedules
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.schedules import ScheduleStatements, create_schedules
-from engine.store.topic_log import Define
+from engine.store.topic_state import Define
 
 _NO_SUCH_TABLE = 1146
 _PROBLEM = 1000  # characters of its column

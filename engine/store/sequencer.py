@@ -14,9 +14,8 @@ from engine.backend.base import StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, TopicSpec
 from engine.model.sequence import NumberingResult
-from engine.store.operations.sequence import step
+from engine.store.operations.sequence import SequenceStatements, step
 from engine.store.statements.dialect import Dialect
-from engine.store.statements.sequence import SequenceStatements
 
 _NO_SUCH_TABLE = 1146
 _LOST = frozenset((1213, 1062))

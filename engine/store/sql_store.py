@@ -50,15 +50,15 @@ from engine.store.operations import dead_letters, due_messages, feed, lease, par
 from engine.store.operations import order as sql_order
 from engine.store.schedule_table import ScheduleTable, no_inserts
 from engine.store.sharing import UNMARKED, Sharing
-from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
 from engine.store.statements.dead_letters import DeadLetterStatements
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.mysql import MYSQL
-from engine.store.statements.partitions import PartitionStatements
+from engine.store.statements.partitions import PartitionStatements, make_table
 from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
-from engine.store.topic_log import Conditions, Define, TopicLog, no_conditions
+from engine.store.topic_log import Conditions, TopicLog, no_conditions
+from engine.store.topic_state import Define
 from engine.store.trace_log import TraceLog
 from engine.store.zones import Zones
 

@@ -5,13 +5,10 @@ Each method is one function run on a StoreConnection in a worker thread, as the 
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
@@ -28,16 +25,14 @@ from engine.model.topics import (
     Hole,
     RetentionResult,
     SeekResult,
-    Settled,
     TopicExtent,
 )
-from engine.shared_future import wait_shared
 from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
-from engine.store.operations.extent import read_extent
-from engine.store.operations.feed import FeedRequest, TopicState, Transactions
+from engine.store.operations.feed import FeedRequest, TopicState
 from engine.store.operations.lease import Terms
+from engine.store.operations.retained_for_groups import read_extent
 from engine.store.operations.retention import retain
 from engine.store.operations.sequence import sequencing
 from engine.store.operations.take import TakeRequest, TakeResult, Taking
@@ -49,26 +44,12 @@ from engine.store.statements.topics import (
     FeedStatements,
     PositionStatements,
     RetentionStatements,
-    TopicStatements,
-    create_positions,
     offset_column,
 )
 from engine.store.topic_partitions import TopicPartitions
+from engine.store.topic_state import Define, OpenTransactions, PositionTables, SettledIds, check_numbers, log_of
 
 T = TypeVar("T")
-
-_NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
-_HIDDEN = (
-    "topics: the open transactions are not shown (%s). So an id that is missing is waited for for an hour, and a"
-    " message of a transaction that is open for longer is passed over. GRANT PROCESS ON *.* TO the account in `backend`"
-)
-_LIST_CACHED_SECONDS = 0.25  # somewhat longer than the server caches that list while it is not read
-_SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of the open transactions
-
-
-Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
-"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's syntax, with the engine's own privileges; returns its
-rows. Raises BackendError."""
 
 Conditions = Callable[[TopicSpec, str], Awaitable[Condition]]
 """The filter of a consumer group, from its option, compiled for the database. Raises BackendError where it is
@@ -94,21 +75,16 @@ class TopicLog:
         logger: logging.Logger | None = None,
     ) -> None:
         self._pool = pool
-        self._logger = logger or logging.getLogger("queuegate.store")
         self._times = times or LeaseTimes()
         self._dialect = dialect
-        self._define = define
         self._conditions = conditions
-        self._shown = False  # whether the server shows us its open transactions, as far as is known
-        self._logged_hidden = False  # whether it was logged that it does not
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
-        self._refreshing: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
-        self._refreshed_at = 0.0
         self._unsettled: set[QueueName] = set()  # groups whose holes are to be
-        self._settled: dict[QueueName, Settled] = {}  # the settled ids of topics, as far as they were needed
+        self._positions = PositionTables(pool, dialect, define)
+        self._settled = SettledIds(pool, dialect, OpenTransactions(pool, dialect, self._positions, logger))
         self._texts: dict[QueueName, FeedStatements] = {}
-        self.partitions = TopicPartitions(pool, dialect, self._begin_missing)
-        self._sequencer = Sequencer(pool, dialect, self._make_positions_of)
+        self.partitions = TopicPartitions(pool, dialect, self._positions.begin_missing)
+        self._sequencer = Sequencer(pool, dialect, self._positions.make_in)
 
     async def sequencing(self) -> Sequencing:
         """Whether topics can have the option `sequence` here. Raises BackendError."""
@@ -121,7 +97,7 @@ class TopicLog:
         Raises:
             BackendError: no number was given; 1235 where the topic lacks the column.
         """
-        _check_numbers(topic)
+        check_numbers(topic)
         return await self._sequencer.number(topic) if topic.sequenced else NumberingResult()
 
     async def number_all(self, topic: TopicSpec) -> None:
@@ -143,13 +119,13 @@ class TopicLog:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
                 return FeedResult(0, numbered.more, blocked=numbered.waiting)
             due_max = None if whatever_waits else limit
-            wanted = FeedRequest(limit, due_max, self._known(topic.name, group.name))
+            wanted = FeedRequest(limit, due_max, self._state(topic.name, group.name))
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
                 await self._close_holes(group, statements)
             return replace(fed, more=fed.more or numbered.more, blocked=fed.blocked or numbered.waiting)
 
-        return await self._with_position(group, work)
+        return await self._positions.with_position(group, work)
 
     async def take(
         self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, terms: Terms
@@ -167,7 +143,7 @@ class TopicLog:
         await self._settle(group, statements)
 
         async def work() -> TakeResult | None:
-            known = self._known(topic.name, group.name)
+            known = self._state(topic.name, group.name)
             request = TakeRequest(count, terms.delays_ns[0], known, self._times, terms.sharing)
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
@@ -182,14 +158,11 @@ class TopicLog:
                 self._unsettled.add(group.name)
             return taken
 
-        return await self._with_position(group, work)
+        return await self._positions.with_position(group, work)
 
-    def _settled_of(self, topic: QueueName) -> Settled:
-        return self._settled.get(topic, NOTHING_SETTLED)
-
-    def _known(self, topic: QueueName, group: QueueName | None = None) -> TopicState:
+    def _state(self, topic: QueueName, group: QueueName | None = None) -> TopicState:
         checked_ns = 0 if group is None else self._checked_ns.get(group, 0)
-        return TopicState(self._shown, self._settled_of(topic), checked_ns)
+        return self._settled.state(topic, checked_ns)
 
     async def _settle(self, group: QueueSpec, statements: FeedStatements) -> None:
         """Drop the holes that will not be filled, if that is due since the last `take`. Not within `take`: what it has
@@ -199,93 +172,20 @@ class TopicLog:
             self._unsettled.discard(group.name)
 
     async def _close_holes(self, group: QueueSpec, statements: FeedStatements) -> None:
-        known = await self._settle_topic(statements.topic_spec)
+        known = await self._settled.settle(statements.topic_spec)
         await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
         self._checked_ns[group.name] = known.now_ns
-
-    async def _settle_more(self, topic: TopicSpec) -> Settled:
-        """The settled ids of a topic. The open transactions are read only where that may help."""
-        text, settled = self._log_of(topic).now_and_last, self._settled_of(topic.name)
-        ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
-        if settled.to_compare(int(last), int(now_ns)):
-            await self._settle_topic(topic)
-        elif settled.candidates is None or int(last) < settled.candidates.last:
-            self._settled[topic.name] = settled.further(int(last), int(now_ns), int(now_ns), None)
-        return self._settled_of(topic.name)
-
-    async def _settle_topic(self, topic: TopicSpec) -> Transactions:
-        """Read the open transactions, and update the settled ids of a topic. Raises BackendError."""
-        known = await self._transactions(topic.name.database)
-        text = self._log_of(topic).now_and_last
-        ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
-        if not known.old:
-            settled = self._settled_of(topic.name)
-            self._settled[topic.name] = settled.further(int(last), int(now_ns), known.now_ns, known.open)
-        return known
 
     async def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
         """The statements, cached while both definitions are unchanged. Raises BackendError: the filter is wrong, or the
         topic lacks the column of its numbers."""
-        _check_numbers(topic)
+        check_numbers(topic)
         known = self._texts.get(group.name)
         if known is None or known.group is not group or known.topic_spec is not topic:
             text = group.options.filter
             condition = None if text is None else await self._conditions(topic, text)
             known = self._texts[group.name] = FeedStatements(self._dialect, group, topic, condition)
         return known
-
-    async def _transactions(self, database: str) -> Transactions:
-        """The open transactions, as of the last second: more frequent calls get an old list. Raises BackendError."""
-        now = asyncio.get_running_loop().time()
-        if self._refreshing is None or now - self._refreshed_at >= _SHARED_SECONDS:
-            self._refreshed_at, self._refreshing = now, asyncio.ensure_future(self._refresh(database))
-        return await wait_shared(self._refreshing)
-
-    async def _refresh(self, database: str) -> Transactions:
-        try:
-            known = await self._list(database)
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            await self._define(create_positions(database))
-            known = await self._list(database)
-        if known.old:  # queries at the same moments as another client's would never see a current list
-            await asyncio.sleep(_LIST_CACHED_SECONDS)
-            known = await self._list(database)
-        self._shown = known.open is not None or (known.old and self._shown)
-        if known.hidden and not self._logged_hidden:
-            self._logged_hidden = True
-            self._logger.warning(_HIDDEN, known.hidden)
-        return known
-
-    async def _list(self, database: str) -> Transactions:
-        statements, number = PositionStatements(self._dialect, database), secrets.randbits(62)
-        now = f"SELECT {self._dialect.now_ns}"
-        return await self._pool.write(lambda connection: feed.transactions(connection, statements, now, number))
-
-    async def _with_position(self, group: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
-        """A group without a position, as after a dump without that table was restored, begins with the first message:
-        what it had done it does again, and nothing is lost."""
-        try:
-            return await work()
-        except LookupError:
-            pass
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-        await self._begin_missing(group.name.database, group.name)
-        return await work()
-
-    async def _begin_missing(self, database: str, *groups: QueueName) -> None:
-        """Make the database's table of positions, and those of groups that have none: before the first message."""
-        positions = PositionStatements(self._dialect, database)
-        await self._make_positions(positions, database)
-        for group in groups:
-            try:
-                await self._pool.write(partial(feed.begin_missing, statements=positions, group=group))
-            except BackendError as error:
-                if error.errno != _DUPLICATE:  # another has written it in this moment
-                    raise
 
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         """Write the position of a new group.
@@ -294,10 +194,10 @@ class TopicLog:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was written.
         """
-        positions, statements = PositionStatements(self._dialect, group.database), self._log_of(topic)
-        await self._make_positions(positions, group.database)
+        positions, statements = PositionStatements(self._dialect, group.database), log_of(self._dialect, topic)
+        await self._positions.make_in(group.database)
         await self._number_for(topic, start)
-        settled = self._settled_of(topic.name)
+        settled = self._settled.of(topic.name)
         await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start, settled))
 
     async def _number_for(self, topic: TopicSpec, start: StartAt) -> None:
@@ -305,27 +205,10 @@ class TopicLog:
         if start.start is not Start.EARLIEST:
             await self.number_all(topic)
 
-    def _log_of(self, topic: TopicSpec) -> TopicStatements:
-        """The texts for a topic. Raises BackendError, 1235 where its offsets are numbers and it lacks their column."""
-        _check_numbers(topic)
-        return TopicStatements(self._dialect, topic)
-
-    async def _make_positions_of(self, database: str) -> None:
-        await self._make_positions(PositionStatements(self._dialect, database), database)
-
-    async def _make_positions(self, positions: PositionStatements, database: str) -> None:
-        """Make the table of positions, if it is not there."""
-        try:
-            await self._pool.read(lambda connection: connection.query(positions.exists))
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            await self._define(create_positions(database))
-
     async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
         """The position of a reader that begins there. Raises InvalidOption, BackendError."""
         await self._number_for(topic, start)
-        statements, settled = self._log_of(topic), self._settled_of(topic.name)
+        statements, settled = log_of(self._dialect, topic), self._settled.of(topic.name)
         return await self._pool.read(lambda connection: feed.position_at(connection, statements, start, settled))
 
     async def rows(
@@ -342,12 +225,12 @@ class TopicLog:
             BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
         """
         await self._number_for(topic, start)
-        statements, settled = await self._statements_of(group, topic), self._settled_of(topic.name)
+        statements, settled = await self._statements_of(group, topic), self._settled.of(topic.name)
 
         async def work() -> SeekResult:
             return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start, settled))
 
-        return await self._with_position(group, work)
+        return await self._positions.with_position(group, work)
 
     async def retain(
         self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
@@ -358,9 +241,9 @@ class TopicLog:
             BackendError: nothing was deleted.
         """
         positions = PositionStatements(self._dialect, topic.name.database)
-        statements, log = RetentionStatements(self._dialect, topic), self._log_of(topic)
+        statements, log = RetentionStatements(self._dialect, topic), log_of(self._dialect, topic)
         if groups:
-            await self._make_positions(positions, topic.name.database)
+            await self._positions.make_in(topic.name.database)
         retained = await self._pool.write(
             lambda connection: retain(connection, positions, statements, log, topic, groups, limit, grace)
         )
@@ -377,8 +260,8 @@ class TopicLog:
         """
         statements = Compacting(self._dialect, topic, groups)
         if statements.positions is not None:
-            await self._make_positions(statements.positions, topic.name.database)
-        settled = NOTHING_SETTLED if statements.log.in_order else await self._settle_more(topic)
+            await self._positions.make_in(topic.name.database)
+        settled = NOTHING_SETTLED if statements.log.in_order else await self._settled.settle_more(topic)
         page = await self._pool.read(lambda connection: find_superseded(connection, statements, settled, place, limit))
         if not page.superseded:
             return CompactionResult(0, page.place, page.more)
@@ -394,11 +277,11 @@ class TopicLog:
         async def work() -> GroupPosition:
             return await self._pool.read(lambda connection: feed.read_position(connection, statements, group.name))
 
-        return await self._with_position(group, work)
+        return await self._positions.with_position(group, work)
 
     async def extent(self, topic: TopicSpec) -> TopicExtent:
         """What a topic has."""
-        statements = self._log_of(topic)
+        statements = log_of(self._dialect, topic)
         return await self._pool.read(lambda connection: read_extent(connection, statements, topic.name))
 
     async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
@@ -408,7 +291,7 @@ class TopicLog:
         async def work() -> GroupLag:
             return await self._pool.read(lambda connection: feed.lag(connection, statements, group, counted=counted))
 
-        return await self._with_position(group, work)
+        return await self._positions.with_position(group, work)
 
     async def read(
         self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
@@ -416,7 +299,7 @@ class TopicLog:
         """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
         `limit` of them, those for which the condition is true."""
         await self.number(topic)
-        statements, known = self._log_of(topic), self._known(topic.name)
+        statements, known = log_of(self._dialect, topic), self._state(topic.name)
         offset = offset_column(topic)
 
         def work(connection: StoreConnection) -> LogPage:
@@ -434,15 +317,9 @@ class TopicLog:
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
         """The holes of a reader that stay: an open transaction may still fill them, or has just done so."""
-        statements = self._log_of(topic)
-        known = await self._settle_topic(topic)
+        statements = log_of(self._dialect, topic)
+        known = await self._settled.settle(topic)
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))
-
-
-def _check_numbers(topic: TopicSpec) -> None:
-    """Raises BackendError, 1235 where the topic's offsets are numbers and it lacks their column."""
-    if topic.unsequenced is not None:
-        raise BackendError(topic.unsequenced, 1235, "42000")
 
 
 def _rows(

@@ -16,7 +16,7 @@ from engine.model.trace_event import TraceEvent
 from engine.store.base import CleanupResult
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.traces import INSERTED_MAX, TraceStatements, create_traces
-from engine.store.topic_log import Define
+from engine.store.topic_state import Define
 
 _NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
 _BIGINT_MAX = (1 << 63) - 1

@@ -23,6 +23,7 @@ from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
+    Condition,
     SubscribeRequest,
     SubscriptionStatus,
     TextValue,
@@ -40,6 +41,76 @@ POLL_SECONDS = 5.0
 """How often the log is polled without a reported commit: for messages written around the proxy, and for missing ids."""
 
 
+class _LogCursor:
+    """Reads a topic's log from a position on. `closed`: it is to read no more."""
+
+    def __init__(
+        self, topic: TopicSpec, position: GroupPosition, condition: Condition | None, context: EngineContext
+    ) -> None:
+        by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
+        self._id_and_time = by_name["id"], by_name["time_scheduled"]
+        self._topic, self._condition, self._context = topic, condition, context
+        self.position = position
+        self.closed = False
+        self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
+        self._check_at = 0.0  # when the holes are compared with the open transactions again
+        self._read_ns = 0  # the database's time as of the last page
+
+    @property
+    def next_postponed_ns(self) -> int | None:
+        """When the next postponed message is due."""
+        return self._postponed[0][0] if self._postponed else None
+
+    async def read(self, room: int, *, complete: bool) -> list[tuple[TextValue, ...]]:
+        """The next rows, at most `room`. `complete`: the result ends with what is visible now, and need not wait for
+        what is missing."""
+        context = self._context
+        if self._checks():
+            self._check_at = context.clock.monotonic() + POLL_SECONDS
+            holes = await context.work.run(context.store.topics.awaited(self._topic, self.position.holes))
+            self.position = replace(self.position, holes=holes)
+        while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
+            if due := await self._read_due(room):
+                return due  # else they were deleted meanwhile
+        condition = self._condition
+        examined = room if condition is None else PAGE  # few of them may fit
+        while not self.closed:
+            if complete:
+                self.position = replace(self.position, holes=())
+            page = await context.work.run(context.store.topics.read(self._topic, self.position, examined, condition))
+            at_the_end, self.position = page.position == self.position, page.position
+            self._read_ns = page.now_ns
+            due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
+            if due or at_the_end:
+                return due[:room]  # beyond the limit nothing is wanted of what was read
+        return []
+
+    def _checks(self) -> bool:
+        """Whether the holes are to be compared with the open transactions: now and then, and at once where they are of
+        an old part of the topic."""
+        holes = self.position.holes
+        late = self._context.clock.monotonic() >= self._check_at
+        return bool(holes) and (late or to_check(holes, self._read_ns, self._read_ns))
+
+    async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
+        """Postponed messages that are due."""
+        now_ns = self._context.clock.now_ns()
+        due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
+        ids = [id_ for _, id_ in due]
+        rows = await self._context.work.run(self._context.store.topics.rows(self._topic, ids, self._condition))
+        for _ in due:  # only now: what could not be read is read again
+            heapq.heappop(self._postponed)
+        return rows
+
+    def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
+        """Postpone a message, if it is scheduled for later."""
+        id_, scheduled_ns = (int(row[at] or 0) for at in self._id_and_time)
+        if scheduled_ns <= now_ns:
+            return False
+        heapq.heappush(self._postponed, (scheduled_ns, id_))
+        return True
+
+
 class BroadcastReader:
     """See the module. Made by Topics.subscribe. `on_closed` is called when it has ended."""
 
@@ -53,19 +124,14 @@ class BroadcastReader:
     ) -> None:
         check_request(request)
         self._pick, self.columns = project(topic, request.columns)
-        by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
-        self._id_and_time = by_name["id"], by_name["time_scheduled"]
         self.topic = topic
         self.request = request
         self.sent = 0
         self.since_ns = 0
-        self._position = position
+        self._cursor = _LogCursor(topic, position, request.condition, context)
         self._context, self._on_closed = context, on_closed
-        self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
         self._draining = request.wait_mode is WaitMode.NOWAIT
         self._until = context.clock.monotonic() + request.wait_seconds
-        self._check_at = 0.0  # when the holes are compared with the open transactions again
-        self._read_ns = 0  # the database's time as of the last page
         self._wakeup = asyncio.Event()
         self._waiting = False
         self._over = False
@@ -73,7 +139,7 @@ class BroadcastReader:
 
     def __repr__(self) -> str:
         state = "ended" if self._over else "waiting" if self._waiting else "reading"
-        return f"<BroadcastReader {self.topic.name} {state} sent={self.sent} offset={self._position.offset}>"
+        return f"<BroadcastReader {self.topic.name} {state} sent={self.sent} offset={self._cursor.position.offset}>"
 
     def __aiter__(self) -> BroadcastReader:
         return self
@@ -99,7 +165,8 @@ class BroadcastReader:
         """The next rows; none, for now, while the database is unreachable, or after a transient error, as a lock, or a
         lagging node of a cluster. A result with WAIT or NOWAIT must not end then as if there were no messages."""
         try:
-            return await self._read()
+            room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
+            return await self._cursor.read(room, complete=self._draining)
         except BackendError as error:
             if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
                 raise
@@ -122,64 +189,13 @@ class BroadcastReader:
         seconds = POLL_SECONDS
         if self.request.wait_mode is WaitMode.WAIT:
             seconds = min(seconds, max(0.0, self._until - self._context.clock.monotonic()))
-        if self._postponed:
-            ahead = (self._postponed[0][0] - self._context.clock.now_ns()) / NS_PER_SECOND
+        if (next_ns := self._cursor.next_postponed_ns) is not None:
+            ahead = (next_ns - self._context.clock.now_ns()) / NS_PER_SECOND
             seconds = min(seconds, max(ahead, 0.001))
         try:
             await asyncio.wait_for(self._wakeup.wait(), seconds)
         except TimeoutError:
             pass
-
-    # --- reading
-
-    async def _read(self) -> list[tuple[TextValue, ...]]:
-        """The next rows, up to the limit."""
-        context = self._context
-        if self._checks():
-            self._check_at = context.clock.monotonic() + POLL_SECONDS
-            holes = await context.work.run(context.store.topics.awaited(self.topic, self._position.holes))
-            self._position = replace(self._position, holes=holes)
-        room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
-        while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
-            if due := await self._read_due(room):
-                return due  # else they were deleted meanwhile
-        condition = self.request.condition
-        examined = room if condition is None else PAGE  # few of them may fit
-        while not self._over:
-            if self._draining:  # it ends with what is visible now, and need not wait for what is missing
-                self._position = replace(self._position, holes=())
-            page = await context.work.run(context.store.topics.read(self.topic, self._position, examined, condition))
-            at_the_end, self._position = page.position == self._position, page.position
-            self._read_ns = page.now_ns
-            due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
-            if due or at_the_end:
-                return due[:room]  # beyond the limit nothing is wanted of what was read
-        return []
-
-    def _checks(self) -> bool:
-        """Whether the holes are to be compared with the open transactions: now and then, and at once where they are of
-        an old part of the topic."""
-        holes = self._position.holes
-        late = self._context.clock.monotonic() >= self._check_at
-        return bool(holes) and (late or to_check(holes, self._read_ns, self._read_ns))
-
-    async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
-        """Postponed messages that are due."""
-        now_ns = self._context.clock.now_ns()
-        due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
-        ids = [id_ for _, id_ in due]
-        rows = await self._context.work.run(self._context.store.topics.rows(self.topic, ids, self.request.condition))
-        for _ in due:  # only now: what could not be read is read again
-            heapq.heappop(self._postponed)
-        return rows
-
-    def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
-        """Postpone a message, if it is scheduled for later."""
-        id_, scheduled_ns = (int(row[at] or 0) for at in self._id_and_time)
-        if scheduled_ns <= now_ns:
-            return False
-        heapq.heappush(self._postponed, (scheduled_ns, id_))
-        return True
 
     def _batch(self, rows: Sequence[tuple[TextValue, ...]]) -> Batch:
         self.sent += len(rows)
@@ -216,7 +232,7 @@ class BroadcastReader:
         self.finish()
 
     def _stop(self) -> None:
-        self._over = True
+        self._over = self._cursor.closed = True
         self._wakeup.set()
         self._on_closed(self)
 

@@ -8,14 +8,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
+from engine.history.writer import own_place
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName, SubscriptionStatus
-from proxy.cluster.log_records import own_records, record_item
+from proxy import logs
 from proxy.cluster.messages import id_of
 from proxy.cluster.questions import Item
 from proxy.cluster.registry import ConnectionRegistry, ProcessInfo
@@ -148,3 +149,32 @@ def _subscription_item(status: SubscriptionStatus) -> Item:
 def subscription_of(item: Item) -> SubscriptionStatus:
     database, table, *rest = item
     return SubscriptionStatus(QueueName(database, table), *rest)
+
+
+# Recent warnings and errors of the processes (`proxy.logs`), and their form in messages.
+
+
+class PlacedRecord(NamedTuple):
+    """A record, and the process that has logged it: the machine's name and the number of the process."""
+
+    place: str
+    record: logs.StoredRecord
+
+
+def own_records() -> list[PlacedRecord]:
+    """Those of this process, the newest first."""
+    place = own_place()
+    return [PlacedRecord(place, record) for record in logs.recent.newest()]
+
+
+def record_item(placed: PlacedRecord) -> Item:
+    """A record as an item."""
+    record = placed.record
+    return [placed.place, record.at_ns, record.level, record.logger, record.message, record.details]
+
+
+def record_of(item: Item) -> PlacedRecord:
+    """The inverse of `record_item`. Raises TypeError or ValueError where it is none."""
+    place, at_ns, *texts = item
+    level, logger, message, details = map(str, texts)
+    return PlacedRecord(str(place), logs.StoredRecord(int(at_ns), level, logger, message, details))

@@ -22,8 +22,17 @@ from engine.model.commit_report import CommitReport
 from engine.model.queue import MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.model.trace_event import TraceEvent, in_order
 from engine.store.proxy_directory import ProxyDirectory
-from proxy.cluster.answers import Answers, Question, holder_of, process_info_of, subscription_of, understood
-from proxy.cluster.log_records import PlacedRecord, own_records, record_of
+from proxy.cluster.answers import (
+    Answers,
+    PlacedRecord,
+    Question,
+    holder_of,
+    own_records,
+    process_info_of,
+    record_of,
+    subscription_of,
+    understood,
+)
 from proxy.cluster.mesh import Mesh, MeshAddress
 from proxy.cluster.messages import MessageKind, id_body
 from proxy.cluster.peer_links import PeerEvents

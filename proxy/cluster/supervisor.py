@@ -31,7 +31,7 @@ from typing import Protocol
 from proxy.cluster.worker_links import listening
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
-from proxy.signals import ENDING
+from proxy.os_process import ENDING
 from proxy.systemd import Notifier
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from proxy.login.client_tls import ClientTls
 from proxy.session.session import BackendConnection, BackendTraits, ClientSession, Identity
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.relay import RelayUpstream
@@ -96,7 +96,7 @@ class RelayGateway:
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         url, timeout = self._url, self._login_timeout
-        backend = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
+        backend = await connect_backend(url.host, url.port, unix_socket=url.socket, timeout=timeout)
         if url.proxy_protocol:
             backend.write(proxy_header(client.peername, client.sockname))
         try:

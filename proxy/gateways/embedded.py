@@ -24,7 +24,8 @@ from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import Condition, QueueName, TopicSpec
 from engine.model.schedules import Insertion, MakeInsert
 from engine.store.sql_store import SqlMessageStore
-from engine.store.topic_log import Conditions, Define
+from engine.store.topic_log import Conditions
+from engine.store.topic_state import Define
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
 from proxy.config import Config

@@ -126,7 +126,8 @@ async def carry_change_user(
         StreamClosed: the client went away.
     """
     refusal: RefusedByServer | None = None
-    sink, backend.sink = backend.sink, None
+    sink = backend.sink
+    backend.redirect(None)
     on_lost, backend.on_lost = backend.on_lost, None  # a server that hangs up after its refusal must not outrun it
     with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):

@@ -8,7 +8,7 @@ for SessionRights, which knows what is a topic at the moment; `guard` and the ex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -16,7 +16,35 @@ from typing import Generic, NamedTuple, TypeVar
 
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topics import GroupName
-from proxy.login.wildcards import Wildcard, fits
+
+# Names compared with patterns of wildcards, in a time that grows with the product of their lengths at most.
+
+
+class Wildcard(Enum):
+    """What of a pattern is not a character."""
+
+    ONE = "one character"
+    MANY = "any characters, or none"
+
+
+def fits(name: str, pattern: Sequence[str | Wildcard]) -> bool:
+    """Whether the whole name fits. Only the last MANY is ever tried again: an earlier one could gain nothing."""
+    position = part = 0
+    many, tried = -1, 0  # the last MANY in the pattern, and how far of the name it takes
+    while position < len(name):
+        wanted = pattern[part] if part < len(pattern) else None
+        if wanted is Wildcard.MANY:
+            many, tried = part, position
+            part += 1
+        elif wanted is Wildcard.ONE or wanted == name[position]:
+            position += 1
+            part += 1
+        elif many >= 0:
+            tried += 1
+            position, part = tried, many + 1
+        else:
+            return False
+    return all(pattern[rest] is Wildcard.MANY for rest in range(part, len(pattern)))
 
 
 class Right(Enum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.model.queue import ColumnMeta, TextValue
 from proxy.errors import ProxyError
-from proxy.login.wildcards import Wildcard, fits
+from proxy.login.rights import Wildcard, fits
 
 _LONGLONG, _VAR_STRING = 8, 253
 _BINARY, _UTF8MB4 = 63, 45

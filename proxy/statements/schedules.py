@@ -23,8 +23,7 @@ from engine.model.schedules import (
     Schedule,
     ScheduleName,
 )
-from engine.schedules.messages import check_columns, insertion, own_columns
-from engine.schedules.ticks import check_rule, next_tick
+from engine.schedules.ticks import check_columns, check_rule, insertion, next_tick, own_columns
 from proxy.errors import ProxyError
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.schedule_status import UNKNOWN_SCHEDULE, stored_schedule, unknown_schedule

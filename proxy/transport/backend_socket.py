@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from ssl import SSLContext
 from typing import cast
 
-from proxy.errors import BackendLost, CannotConnect, FatalProtocolError
+from proxy.errors import BackendLost, CannotConnect
 from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
 from proxy.transport.compressed import CompressedTransport
@@ -30,6 +30,80 @@ _addresses = Addresses()  # of all connections of this process
 
 class ReadInterrupted(Exception):
     """Nothing was received, and the reader is needed elsewhere."""
+
+
+class _Packets:
+    """Bytes of a login, read packet by packet."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self._reader: asyncio.Future[None] | None = None
+
+    def next(self) -> tuple[bytes, int] | None:
+        """The next packet's payload and sequence id, once it is here. Raises BackendLost: no login has it."""
+        buffer = self.buffer
+        if len(buffer) < HEADER_BYTES:
+            return None
+        size = read_header(buffer)[0] & SIZE_MASK
+        if size > LOGIN_PACKET_MAX_BYTES:
+            raise BackendLost("the server sent a packet that no login has")
+        if len(buffer) < HEADER_BYTES + size:
+            return None
+        payload, sequence = bytes(buffer[HEADER_BYTES : HEADER_BYTES + size]), buffer[3]
+        del buffer[: HEADER_BYTES + size]
+        return payload, sequence
+
+    def take_all(self) -> bytes:
+        """All that has come and was not read."""
+        unread = bytes(self.buffer)
+        self.buffer.clear()
+        return unread
+
+    async def wait(self) -> None:
+        """Until `wake`. Raises ReadInterrupted."""
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+
+    def wake(self, error: Exception | None = None) -> None:
+        """End `wait`, with an error if one is given."""
+        if self._reader is None or self._reader.done():
+            return
+        if error is None:
+            self._reader.set_result(None)
+        else:
+            self._reader.set_exception(error)
+
+
+class _WriteFlow:
+    """Whether the socket has room for what is written, and those who wait for it."""
+
+    def __init__(self) -> None:
+        self._paused = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def pause(self) -> None:
+        """It is full."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """It has room again, or nothing is sent any more."""
+        self._paused = False
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def drain(self) -> None:
+        """Wait until it has room."""
+        while self._paused:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.remove(waiter)
 
 
 class _ToSink(asyncio.Protocol):
@@ -59,58 +133,19 @@ class BackendSocket(asyncio.Protocol):
         self.seq = 0
         self.encrypted = False
         self.local = False
-        self.compressed = False
-        self._sink: Callable[[bytes], None] | None = None
+        self.sink: Callable[[bytes], None] | None = None
         self.on_lost: Callable[[str], None] | None = None
         self.closed = False
         self.reason = "the server closed the connection"
         self.was_reset = False  # it did so without the usual end, as MariaDB does with clients idle for too long
-        self._loop = asyncio.get_running_loop()
         self.writer: Callable[[bytes], None] | None = None
         """The transport's `write` while the connection may be used: for callers where one more call matters."""
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._reader: asyncio.Future[None] | None = None
-        self._paused = False
-        self._drain_waiters: list[asyncio.Future[None]] = []
+        self._packets = _Packets()
+        self._flow = _WriteFlow()
         self._reading_paused = False
         self._closing_error_socket: socket.socket | None = None  # a duplicate of the socket
-        self._lost_future: asyncio.Future[None] = self._loop.create_future()
-
-    @classmethod
-    async def connect(
-        cls, host: str, port: int, *, unix_socket: str | None = None, timeout: float = CONNECT_SECONDS
-    ) -> BackendSocket:
-        """Open a connection to the server.
-
-        Raises:
-            CannotConnect: no one answers there, or not in time.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(timeout):
-                if unix_socket is not None:
-                    _, backend = await loop.create_unix_connection(cls, unix_socket)
-                else:
-                    backend = await cls._open(host, port)
-        except TimeoutError as error:
-            raise CannotConnect(unix_socket or f"{host}:{port}", f"no answer within {timeout:g} s") from error
-        except OSError as error:
-            raise CannotConnect(unix_socket or f"{host}:{port}", error.strerror or str(error)) from error
-        return backend
-
-    @classmethod
-    async def _open(cls, host: str, port: int) -> BackendSocket:
-        """A connection to the first of the name's addresses that answers."""
-        loop = asyncio.get_running_loop()
-        failures: list[OSError] = []
-        for address in await _addresses.of(host, port):
-            try:
-                return (await loop.create_connection(cls, address, port))[1]
-            except OSError as error:
-                failures.append(error)
-        _addresses.forget(host, port)
-        raise failures[0] if failures else OSError(f"{host} has no address")
+        self._lost_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def private(self) -> bool:
@@ -133,46 +168,43 @@ class BackendSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a login. Once there is a sink, the transport gives them to that."""
-        if self._sink is not None:
-            self._sink(data)
+        if self.sink is not None:
+            self.sink(data)
             return
-        self._buffer += data
-        if len(self._buffer) > LOGIN_PACKET_MAX_BYTES:
+        self._packets.buffer += data
+        if len(self._packets.buffer) > LOGIN_PACKET_MAX_BYTES:
             self.pause_reading()
-        self._wake_reader()
+        self._packets.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._closing_error_socket is not None:
-            self._read_closing_error(self._closing_error_socket)
+            transport = self._transport
+            receive = transport.data_received if isinstance(transport, CompressedTransport) else self.data_received
+            _read_rest(self._closing_error_socket, receive)
         self.closed = True
         self.writer = None
         if exc is not None:
             self.reason = f"{exc}" or type(exc).__name__
             self.was_reset = isinstance(exc, ConnectionResetError)
-        self._wake_reader()
-        for waiter in self._drain_waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._packets.wake()
+        self._flow.resume()
         if not self._lost_future.done():
             self._lost_future.set_result(None)
         if self.on_lost is not None:
             self.on_lost(self.reason)
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self._flow.pause()
 
     def resume_writing(self) -> None:
-        self._paused = False
-        for waiter in self._drain_waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._flow.resume()
 
     # --- packets, while logging in
 
     @property
     def unread(self) -> bool:
         """Whether the server has sent something that is not read yet."""
-        return bool(self._buffer)
+        return bool(self._packets.buffer)
 
     async def read_packet(self) -> bytes:
         """The next packet's payload; `seq` follows it.
@@ -181,33 +213,18 @@ class BackendSocket(asyncio.Protocol):
             BackendLost: the connection broke, or what came is no packet of a login.
             ReadInterrupted: `interrupt` was called.
         """
-        buffer = self._buffer
-        while True:
-            if len(buffer) >= HEADER_BYTES:
-                size = read_header(buffer)[0] & SIZE_MASK
-                if size > LOGIN_PACKET_MAX_BYTES:
-                    raise BackendLost("the server sent a packet that no login has")
-                if len(buffer) >= HEADER_BYTES + size:
-                    return self._take(size)
+        while (packet := self._packets.next()) is None:
             if self.closed:
                 raise BackendLost(self.reason)
-            self._reader = self._loop.create_future()
             self.resume_reading()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
+            await self._packets.wait()
+        payload, sequence = packet
+        self.seq = sequence + 1 & 0xFF
+        return payload
 
     def interrupt(self) -> None:
         """A caller that waits in `read_packet` gets a ReadInterrupted."""
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_exception(ReadInterrupted())
-
-    def _take(self, size: int) -> bytes:
-        self.seq = self._buffer[3] + 1 & 0xFF
-        payload = bytes(self._buffer[HEADER_BYTES : HEADER_BYTES + size])
-        del self._buffer[: HEADER_BYTES + size]
-        return payload
+        self._packets.wake(ReadInterrupted())
 
     def write_packet(self, payload: bytes) -> None:
         """Send one packet with the next sequence id."""
@@ -220,10 +237,10 @@ class BackendSocket(asyncio.Protocol):
         Raises:
             BackendLost: the handshake failed; the message has the reason.
         """
-        if self._transport is None or self.closed or self._buffer:
+        if self._transport is None or self.closed or self.unread:
             raise BackendLost("the server spoke in clear text when TLS was to begin")
         try:
-            transport = await self._loop.start_tls(
+            transport = await asyncio.get_running_loop().start_tls(
                 self._transport, self, context, server_hostname=server_hostname or None
             )
         except OSError as error:
@@ -236,36 +253,30 @@ class BackendSocket(asyncio.Protocol):
 
     def start_compression(self) -> None:
         """The server has answered OK: from now on packets are inside compressed ones."""
-        if self._transport is None or self.closed or self.compressed:
+        if self._transport is None or self.closed or isinstance(self._transport, CompressedTransport):
             return
-        self.compressed = True
-        early = bytes(self._buffer)
-        self._buffer.clear()
-        transport = CompressedTransport(self._transport, self, serving=False, capabilities=0, on_fault=self._garbled)
+        early = self._packets.take_all()
+        transport = CompressedTransport(
+            self._transport,
+            self,
+            serving=False,
+            capabilities=0,
+            on_fault=lambda fault: self.abort("the server sent what cannot be uncompressed"),
+        )
         self._transport, self.writer = transport, transport.write
         transport.data_received(early)
-
-    def _garbled(self, fault: FatalProtocolError) -> None:
-        self.abort("the server sent what cannot be uncompressed")
 
     # --- bytes
 
     def deliver_to(self, sink: Callable[[bytes], None]) -> None:
         """The login is over: from now on every chunk goes to `sink`, first of all what has come already."""
-        self.sink = sink
-        if self._buffer:
-            rest = bytes(self._buffer)
-            self._buffer.clear()
+        self.redirect(sink)
+        if rest := self._packets.take_all():
             sink(rest)
 
-    @property
-    def sink(self) -> Callable[[bytes], None] | None:
-        """The receiver of the bytes; None: they are buffered for `read_packet`."""
-        return self._sink
-
-    @sink.setter
-    def sink(self, sink: Callable[[bytes], None] | None) -> None:
-        self._sink = sink
+    def redirect(self, sink: Callable[[bytes], None] | None) -> None:
+        """Give all bytes to another receiver; None: buffer them for `read_packet`."""
+        self.sink = sink
         if self._transport is not None and not self.closed:
             self._transport.set_protocol(self if sink is None else _ToSink(self, sink))
 
@@ -276,13 +287,8 @@ class BackendSocket(asyncio.Protocol):
 
     async def drain(self) -> None:
         """Wait until the socket has room. A lost connection returns at once: its loss is reported elsewhere."""
-        while self._paused and not self.closed:
-            waiter = self._loop.create_future()
-            self._drain_waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._drain_waiters.remove(waiter)
+        if not self.closed:
+            await self._flow.drain()
 
     @contextlib.contextmanager
     def preserving_closing_error(self, large: bool) -> Iterator[None]:
@@ -299,17 +305,6 @@ class BackendSocket(asyncio.Protocol):
             duplicate, self._closing_error_socket = self._closing_error_socket, None
             if duplicate is not None:
                 duplicate.close()
-
-    def _read_closing_error(self, duplicate: socket.socket) -> None:
-        duplicate.setblocking(False)
-        receive = (
-            self._transport.data_received if isinstance(self._transport, CompressedTransport) else self.data_received
-        )
-        try:
-            while data := duplicate.recv(LOGIN_PACKET_MAX_BYTES):
-                receive(data)
-        except OSError:
-            pass  # that was all
 
     def pause_reading(self) -> None:
         """Take no more from the server: the client does not read what came."""
@@ -351,6 +346,47 @@ class BackendSocket(asyncio.Protocol):
             self.reason = reason or self.reason
             self._transport.abort()
 
-    def _wake_reader(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+
+async def connect_backend(
+    host: str, port: int, *, unix_socket: str | None = None, timeout: float = CONNECT_SECONDS
+) -> BackendSocket:
+    """Open a connection to the server.
+
+    Raises:
+        CannotConnect: no one answers there, or not in time.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout):
+            if unix_socket is not None:
+                _, backend = await loop.create_unix_connection(BackendSocket, unix_socket)
+            else:
+                backend = await _open(host, port)
+    except TimeoutError as error:
+        raise CannotConnect(unix_socket or f"{host}:{port}", f"no answer within {timeout:g} s") from error
+    except OSError as error:
+        raise CannotConnect(unix_socket or f"{host}:{port}", error.strerror or str(error)) from error
+    return backend
+
+
+async def _open(host: str, port: int) -> BackendSocket:
+    """A connection to the first of the name's addresses that answers."""
+    loop = asyncio.get_running_loop()
+    failures: list[OSError] = []
+    for address in await _addresses.of(host, port):
+        try:
+            return (await loop.create_connection(BackendSocket, address, port))[1]
+        except OSError as error:
+            failures.append(error)
+    _addresses.forget(host, port)
+    raise failures[0] if failures else OSError(f"{host} has no address")
+
+
+def _read_rest(duplicate: socket.socket, receive: Callable[[bytes], None]) -> None:
+    """Read what the server has sent before it closed."""
+    duplicate.setblocking(False)
+    try:
+        while data := duplicate.recv(LOGIN_PACKET_MAX_BYTES):
+            receive(data)
+    except OSError:
+        pass  # that was all

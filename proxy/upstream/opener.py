@@ -21,7 +21,7 @@ from proxy.cluster.registry import ConnectionRegistry
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls, backend_tls
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import BackendSocket, connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.base import read_plainly
@@ -134,7 +134,7 @@ class UpstreamServer:
         self, client: ClientSocket | None, login_options: LoginOptions
     ) -> tuple[BackendSocket, ServerLogin]:
         url = self._url
-        backend = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
+        backend = await connect_backend(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
         try:
             if url.proxy_protocol:
                 backend.write(proxy_header(*((client.peername, client.sockname) if client is not None else ((), ()))))

@@ -208,7 +208,7 @@ class RelayUpstream:
                 relay.fail(relay.loss("closed by the proxy"))
         elif not backend.closed:
             backend.resume_reading()
-            backend.sink = lambda chunk: None  # what the server sends at the end is of no interest
+            backend.redirect(lambda chunk: None)  # what the server sends at the end is of no interest
             if self._client.closed and not self._client.quit_received:
                 backend.hang_up()  # as the client did: the server counts such, and logs them
             else:

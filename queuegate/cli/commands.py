@@ -8,20 +8,20 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from queuegate.cli import completion, init, pause, peek, purge, redrive, status, top, work
+from queuegate.cli import local_commands, peek, queue_commands, top
 from queuegate.cli.bench import command as bench
 from queuegate.cli.connecting import Target, target_of, with_password
 from queuegate.cli.failures import ConsoleError
 from queuegate.cli.names import read_name
 
 _CONNECTING: Mapping[str, Callable[[argparse.Namespace, Target], int]] = {  # the names of queues are in `names`
-    "status": status.run,
+    "status": queue_commands.status,
     "top": top.run,
     "peek": peek.run,
-    "redrive": redrive.run,
-    "pause": pause.run,
-    "resume": pause.run,
-    "purge": purge.run,
+    "redrive": queue_commands.redrive,
+    "pause": queue_commands.pause_or_resume,
+    "resume": queue_commands.pause_or_resume,
+    "purge": queue_commands.purge,
     "bench": bench.run,
 }
 
@@ -33,14 +33,14 @@ def run(options: argparse.Namespace) -> int:
 
 def run_completion(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """The exit code of `completion`, of this parser."""
-    return guarded(lambda: completion.run(parser, options.shell, as_json=options.json))
+    return guarded(lambda: local_commands.completion(parser, options.shell, as_json=options.json))
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.command == "init":
-        return init.run(options)
+        return local_commands.init(options)
     if options.command == "work":
-        return work.run(options)
+        return local_commands.work(options)
     texts = [options.queue] if hasattr(options, "queue") else getattr(options, "queues", [])
     options.names = [read_name(text) for text in texts]
     target = with_password(target_of(options, os.environ, Path.home()))

@@ -20,7 +20,7 @@ from queuegate.cli import top_screen
 from queuegate.cli.connecting import Link, Target
 from queuegate.cli.failures import ConsoleError
 from queuegate.cli.names import QueueRef
-from queuegate.cli.status import fetch_figures
+from queuegate.cli.queue_commands import fetch_figures
 from queuegate.cli.tables import local_time
 from queuegate.cli.top_frame import StyledLine, View, ViewOptions, frame, rows_shown, view_object
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from rewriter.errors import RewriteError, SqlSyntaxError, StreamNotExplained, UnsupportedSql
-from rewriter.grammar.ack import parse_ack, parse_delete, parse_update
+from rewriter.grammar.ack import parse_ack, parse_delete, parse_update, take_condition
 from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
-from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.nack_release_renew import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.grammar.quick_forms import quick_ack
@@ -297,3 +296,27 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "REDRIVE": _of_group(parse_redrive),
     "RUN": parse_run,
 }
+
+
+# EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]: what follows FOR.
+
+LIMIT_DEFAULT, LIMIT_MAX = 20, 1000
+"""Messages explained; each is explained in sentences, and no one reads a thousand."""
+
+
+def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:
+    """What follows EXPLAIN DELIVERY FOR."""
+    name = cursor.take_name()
+    condition, limit = "", None
+    if cursor.accept_words("WHERE"):
+        first = cursor.position
+        condition = take_condition(cursor)
+        if any(token.kind is Kind.PARAMETER for token in cursor.tokens[first : cursor.position]):
+            raise UnsupportedSql("EXPLAIN DELIVERY takes no ?; write the value into the statement")
+    if cursor.accept_words("LIMIT"):
+        number = cursor.accept_kind(Kind.NUMBER)
+        if number is None or not number.text.isdecimal() or not 1 <= int(number.text[:9]) <= LIMIT_MAX:
+            raise cursor.error(f"EXPLAIN DELIVERY takes a LIMIT from 1 to {LIMIT_MAX}")
+        limit = int(number.text)
+    cursor.take_end("EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]")
+    return ExplainMessages(name, condition, limit)

@@ -22,7 +22,7 @@ from engine.model.queue import (
 )
 from engine.model.states import MARK, in_flight
 from rewriter.errors import IncorrectId
-from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
+from rewriter.grammar.parse import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
 from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
 from rewriter.plans.ack import ids_condition, known_ids

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.model.backoff import failure_delay_sql
-from engine.model.epochs import last_epoch
+from engine.model.identity import last_epoch
 from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.option_values import check_receivers_wait
 from engine.model.pins import Pins

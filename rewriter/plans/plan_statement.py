@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from engine.model.groups import group_key
-from engine.model.option_values import OptionValue, is_name
+from engine.model.option_values import OptionValue
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.pins import Pins
-from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
-from engine.model.schedules import ScheduleName
+from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.topics import GroupName
-from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.errors import GroupExists, UnsupportedSql
 from rewriter.grammar.due import has_due
 from rewriter.grammar.statements import (
     Ack,
@@ -68,6 +67,7 @@ from rewriter.plans.alter_queue import alter_plan, foreign_dead_letter, with_dea
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
+from rewriter.plans.lookup import Lookup, unknown_queue
 from rewriter.plans.nack_release_renew import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
@@ -94,15 +94,13 @@ from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token
 from rewriter.views import Scope
 
-_Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
-
 
 class PlanBuilder:
     """Plans statements against one catalog."""
 
     def __init__(self, catalog: QueueCatalog, names: QueueNames, defaults: QueueOptions) -> None:
         self._catalog = catalog
-        self._names = names
+        self._lookup = Lookup(catalog, names)
         self._defaults = defaults
 
     def plan(self, statement: Statement, context: PlanContext) -> Plan:
@@ -113,13 +111,13 @@ class PlanBuilder:
             case Ack():
                 return self._ack(statement, context)
             case Settle():
-                return settle_as_update(statement, self._receiver(statement.name, context), context.now_sql)
+                return settle_as_update(statement, self._lookup.receiver(statement.name, context), context.now_sql)
             case Retry():
-                return retry_as_update(statement, self._receiver(statement.name, context), context.now_sql)
+                return retry_as_update(statement, self._lookup.receiver(statement.name, context), context.now_sql)
             case RedriveQueue():
                 return self._redrive(statement, context)
             case QueueFunction(settles, column):
-                return _counting(self._receiver(settles.name, context).name, self.plan(settles, context), column)
+                return _counting(self._lookup.receiver(settles.name, context).name, self.plan(settles, context), column)
             case Unbound(sql, parameters, column):
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
@@ -127,7 +125,7 @@ class PlanBuilder:
             case CreateSchedule():
                 return self._create_schedule(statement, context)
             case AlterSchedule(name) | DropSchedule(name) | RunSchedule(name):
-                return replace(statement, name=self._schedule(name, context))
+                return replace(statement, name=self._lookup.schedule(name, context))
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
             case InsertQueue():
@@ -135,25 +133,27 @@ class PlanBuilder:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
-                return self._alter(self._copied(name, context, QueueSpec) or self._spec(name, context), options)
+                return self._alter(
+                    self._lookup.copied(name, context, QueueSpec) or self._lookup.queue(name, context), options
+                )
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
-                return _truncate(self._spec(name, context))
+                return _truncate(self._lookup.queue(name, context))
             case CreateTopic(name):
-                topic = self._new_name(name, context)
+                topic = self._lookup.new_name(name, context)
                 return create_topic(statement, topic, context)
             case AlterTopic(name, topic_options):
-                log = self._copied(name, context, TopicSpec) or self._topic(name, context)
+                log = self._lookup.copied(name, context, TopicSpec) or self._lookup.topic(name, context)
                 return alter_topic(log, topic_options, self._catalog.groups_of(log.name), context.sequencing)
             case DropTopic():
                 return self._drop_topic(statement, context)
             case CreateGroup():
                 return self._create_group(statement, context)
             case AlterGroup(name, group, options):
-                return self._alter(self._group(name, group, context), options)
+                return self._alter(self._lookup.group(name, group, context), options)
             case SeekGroup(name, group, beginning):
-                spec = self._group(name, group, context)
+                spec = self._lookup.group(name, group, context)
                 return SeekConsumerGroup(spec.name, *start_at(beginning), _named(spec))
             case DropGroup():
                 return self._drop_group(statement, context)
@@ -162,7 +162,7 @@ class PlanBuilder:
             case ReadSystem() | ShowSystem() | Kill() | UseDatabase():
                 return statement
             case ExplainMessages(name):
-                return explain_plan(statement, self._receiver(name, context), context.now_sql)
+                return explain_plan(statement, self._lookup.receiver(name, context), context.now_sql)
             case TraceMessage(name, id_):
                 return self._trace(name, id_, context)
         assert_never(statement)
@@ -186,112 +186,27 @@ class PlanBuilder:
                 check_not_fed(spec)
                 check_explicit_ids(_encoded(sql), spec, strict=False)
 
-    # --- names
-
-    def _qualified(self, name: Name, context: PlanContext) -> QueueName:
-        database = name.database or context.database
-        if database is None:
-            raise NoDatabaseSelected("No database selected")
-        return QueueName(database, name.table)
-
-    def _find(self, name: QueueName) -> QueueSpec | None:
-        """The queue, or None if there is none.
-
-        Raises:
-            NotAQueueTable: the table is marked as a queue and cannot be used as one.
-        """
-        resolved = self._names.resolve(name.database, name.table)
-        if resolved is None:
-            return None
-        if reason := self._catalog.rejected.get(resolved):
-            raise NotAQueueTable(f"'{resolved.table}' is not a queue: {reason}")
-        return self._catalog.queues.get(resolved)
-
-    def _spec(self, name: Name, context: PlanContext) -> QueueSpec:
-        queue = self._qualified(name, context)
-        spec = self._find(queue)
-        if spec is None:
-            raise _unknown(queue)
-        return spec
-
-    def _queue_or_none(self, name: Name, context: PlanContext) -> QueueSpec | None:
-        """The queue of an ordinary statement; None if there is none: then it goes to the database."""
-        database = name.database or context.database
-        resolved = None if database is None else self._names.resolve(database, name.table)
-        return None if resolved is None else self._catalog.queues.get(resolved)
-
-    def _new_name(self, name: Name, context: PlanContext) -> QueueName:
-        queue = self._qualified(name, context)
-        if not is_name(queue.table):
-            raise IncorrectName(queue.table)
-        if (reason := self._catalog.unfit.get(queue.database)) is not None:
-            raise UnsupportedSql(reason)
-        return queue
-
-    def _copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
-        """The table that ALTER makes a queue or topic of its own, though its mark is another's."""
-        queue = self._qualified(name, context)
-        resolved = self._names.resolve(queue.database, queue.table)
-        copy = None if resolved is None else self._catalog.copies.get(resolved)
-        return copy if isinstance(copy, kind) else None
-
-    def _topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
-        database = name.database or context.database
-        resolved = None if database is None else self._names.resolve(database, name.table)
-        return None if resolved is None else self._catalog.topics.get(resolved)
-
-    def _topic(self, name: Name, context: PlanContext) -> TopicSpec:
-        topic = self._topic_or_none(name, context)
-        if topic is None:
-            queue = self._qualified(name, context)
-            if self._find(queue) is not None:
-                raise UnsupportedSql(f"'{queue.table}' is a queue, not a topic")
-            raise UnknownQueue(f"Topic '{queue}' doesn't exist", queue)
-        return topic
-
-    def _check_is_no_topic(self, database: str, context: PlanContext) -> None:
-        """FROM names a database, as in every SHOW of MySQL. Where there is no database of that name, but a topic, the
-        topic was meant; an empty result would mean that it has no groups."""
-        topic = self._topic_or_none(Name(None, database), context)
-        if topic is None or any(name.database == database for name in (*self._catalog.topics, *self._catalog.queues)):
-            return
-        raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
-
-    def _group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
-        name = self._topic(topic, context).name
-        return group_of(name, group, self._catalog.groups_of(name))
-
-    def _receiver(self, name: Name, context: PlanContext) -> QueueSpec:
-        """The queue whose messages a statement is about; of a topic, that of a consumer group."""
-        if name.group is not None or self._topic_or_none(name, context) is not None:
-            return self._group(name, name.group, context)
-        return self._spec(name, context)
-
     def _redrive(self, statement: RedriveQueue, context: PlanContext) -> Plan:
         """REDRIVE of a dead-letter queue; of a topic, that of a consumer group."""
         name = statement.name
         dead: QueueSpec | None
-        if name.group is None and self._topic_or_none(name, context) is None:
-            dead = self._spec(name, context)
+        if name.group is None and self._lookup.topic_or_none(name, context) is None:
+            dead = self._lookup.queue(name, context)
         else:
-            group = self._group(name, name.group, context)
-            dead = self._find(group.dead_letter)
+            group = self._lookup.group(name, name.group, context)
+            dead = self._lookup.find(group.dead_letter)
             if dead is None:  # it is made with the first dead letter
                 return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
         return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
 
     # --- plans that need the catalog
 
-    def _schedule(self, name: ScheduleName, context: PlanContext) -> ScheduleName:
-        written = self._new_name(Name(name.database or None, name.name), context)
-        return ScheduleName(written.database, written.table)
-
     def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
         written = Name(statement.queue.database or None, statement.queue.table)
-        target = self._topic_or_none(written, context) or self._spec(written, context)
+        target = self._lookup.topic_or_none(written, context) or self._lookup.queue(written, context)
         check_accepts_inserts(target)
         database = statement.name.database
-        name = self._schedule(replace(statement.name, database=database or target.name.database), context)
+        name = self._lookup.schedule(replace(statement.name, database=database or target.name.database), context)
         check_place(name, target.name, database or None)
         return replace(statement, name=name, queue=target.name)
 
@@ -299,25 +214,25 @@ class PlanBuilder:
         name = Name(show.database, show.name or "")
         match show.view.scope:
             case Scope.QUEUE:
-                queue = self._spec(name, context).name
+                queue = self._lookup.queue(name, context).name
                 return replace(show, database=queue.database, name=queue.table)
             case Scope.SCHEDULE:
-                return replace(show, database=self._new_name(name, context).database)
+                return replace(show, database=self._lookup.new_name(name, context).database)
             case Scope.TOPIC if show.name is not None:
-                topic = self._topic(name, context).name
+                topic = self._lookup.topic(name, context).name
                 return replace(show, database=topic.database, name=topic.table)
             case Scope.TOPIC if show.database is not None:
-                self._check_is_no_topic(show.database, context)
+                self._lookup.check_is_no_topic(show.database, context)
             case Scope.SERVER:
                 return show
         return replace(show, database=show.database or context.database)
 
     def _insert(self, statement: InsertQueue, context: PlanContext) -> Plan:
         """INSERT; where there is no queue of that name it goes to the database."""
-        topic = self._topic_or_none(statement.name, context)
+        topic = self._lookup.topic_or_none(statement.name, context)
         if topic is not None:
             return insert_into_topic(statement, topic, context.now_sql)
-        spec = self._queue_or_none(statement.name, context)
+        spec = self._lookup.queue_or_none(statement.name, context)
         if spec is None:
             return Passthrough()
         check_not_fed(spec)
@@ -325,7 +240,7 @@ class PlanBuilder:
         return insert_plan(statement, spec, context.now_sql)
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
-        topic = self._topic(statement.topic, context)
+        topic = self._lookup.topic(statement.topic, context)
         plan = plan_group(statement, topic, self._defaults)
         known = map(str.lower, self._catalog.groups_of(topic.name))
         if statement.group.lower() in known:
@@ -338,20 +253,20 @@ class PlanBuilder:
     def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
         if spec.options.topic is None:
             check_queue_options(options)
-            return alter_plan(spec, options, self._defaults, self._find)
+            return alter_plan(spec, options, self._defaults, self._lookup.find)
         check_group_options(options)
         topic = self._catalog.topics.get(QueueName(spec.name.database, spec.options.topic))
-        plan = alter_plan(spec, options, self._defaults, self._find)
+        plan = alter_plan(spec, options, self._defaults, self._lookup.find)
         check = "" if topic is None else filter_check(topic, options.get("filter"))
         return replace(plan, check=check, manages=_named(spec))
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
-        known = self._topic_or_none(statement.topic, context)
+        known = self._lookup.topic_or_none(statement.topic, context)
         groups = {} if known is None else self._catalog.groups_of(known.name)
         if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
             manages = None if known is None else GroupName(known.name, statement.group)
             return NoOperation(1051, f"Unknown consumer group '{statement.group}'", manages)
-        spec = group_of(self._topic(statement.topic, context).name, statement.group, groups)
+        spec = group_of(self._lookup.topic(statement.topic, context).name, statement.group, groups)
         dead = self._catalog.get(spec.dead_letter)
         tables = spec.name.sql
         if dead is not None and dead.options.dead_letter_of == spec.name.table:
@@ -359,9 +274,9 @@ class PlanBuilder:
         return Execute(f"DROP TABLE {tables}", Effects(catalog=True), manages=_named(spec))
 
     def _drop_topic(self, statement: DropTopic, context: PlanContext) -> Plan:
-        if statement.if_exists and self._topic_or_none(statement.name, context) is None:
-            return NoOperation(1051, f"Unknown topic '{self._qualified(statement.name, context)}'")
-        topic = self._topic(statement.name, context).name
+        if statement.if_exists and self._lookup.topic_or_none(statement.name, context) is None:
+            return NoOperation(1051, f"Unknown topic '{self._lookup.qualified(statement.name, context)}'")
+        topic = self._lookup.topic(statement.name, context).name
         if groups := self._catalog.groups_of(topic):
             raise UnsupportedSql(
                 f"topic '{topic.table}' has consumer groups, whose unfinished messages would be lost; DROP GROUP them "
@@ -371,14 +286,14 @@ class PlanBuilder:
 
     def _trace(self, name: Name, id_: Token, context: PlanContext) -> Plan:
         """TRACE MESSAGE on a topic, or on a queue."""
-        topic = self._topic_or_none(name, context)
+        topic = self._lookup.topic_or_none(name, context)
         if topic is None:
-            return trace_in_queue(id_, self._spec(name, context), context.now_sql)
+            return trace_in_queue(id_, self._lookup.queue(name, context), context.now_sql)
         offset, groups = offset_in(id_, topic.name), self._catalog.groups_of(topic.name)
         return trace_plan(offset, topic, groups, context.now_sql)
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
-        spec = self._receiver(statement.name, context)
+        spec = self._lookup.receiver(statement.name, context)
         statement = expand_numbers(statement, spec)
         plan = ack_as_update(statement, spec, context.now_sql)
         group = group_key(spec, self._catalog)
@@ -386,10 +301,10 @@ class PlanBuilder:
 
     def _change(self, statement: UpdateQueue | DeleteQueue, context: PlanContext) -> Plan:
         """UPDATE and DELETE; where there is no queue of that name they go to the database."""
-        topic = self._topic_or_none(statement.name, context)
+        topic = self._lookup.topic_or_none(statement.name, context)
         if topic is not None and isinstance(statement, UpdateQueue):
             return update_of_topic(statement, topic.name)
-        spec = self._queue_or_none(statement.name, context)
+        spec = self._lookup.queue_or_none(statement.name, context)
         if spec is None:
             return Passthrough()
         group = group_key(spec, self._catalog)
@@ -405,7 +320,7 @@ class PlanBuilder:
 
     def _insert_after_group(self, statement: InsertQueue, context: PlanContext) -> Plan:
         assert statement.group is not None
-        spec, of = self._spec(statement.name, context), self._spec(statement.group.name, context)
+        spec, of = self._lookup.queue(statement.name, context), self._lookup.queue(statement.group.name, context)
         check_not_fed(spec)
         group = group_key(of, self._catalog)
         if group is None:
@@ -416,7 +331,7 @@ class PlanBuilder:
         return insert_after_group(statement, spec, group, context.now_sql)
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
-        queue = self._new_name(statement.name, context)
+        queue = self._lookup.new_name(statement.name, context)
         check_queue_options(statement.options)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
@@ -427,18 +342,18 @@ class PlanBuilder:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        plan, dead = Execute(sql, Effects(catalog=True)), foreign_dead_letter(queue, options, self._find)
+        plan, dead = Execute(sql, Effects(catalog=True)), foreign_dead_letter(queue, options, self._lookup.find)
         if dead is not None:
             return with_dead_letter_check(plan, queue, dead)
         # A new queue under the default name of another queue's dead-letter queue becomes that dead-letter queue.
         by_default = (q.name for q in self._catalog if q.options.dead_letter is None and q.dead_letter == queue)
-        source = None if self._find(queue) is not None else next(by_default, None)
+        source = None if self._lookup.find(queue) is not None else next(by_default, None)
         names = None if source is None else (source, queue)
         return replace(plan, effects=replace(plan.effects, names=names))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
-        queue = self._qualified(statement.name, context)
-        spec = self._find(queue)
+        queue = self._lookup.qualified(statement.name, context)
+        spec = self._lookup.find(queue)
         if spec is not None:
             # Another client may drop it at this moment, not through the proxy.
             if_exists = "IF EXISTS " if statement.if_exists else ""
@@ -446,12 +361,12 @@ class PlanBuilder:
             return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True, drops=drops))
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")
-        raise _unknown(queue)
+        raise unknown_queue(queue)
 
     def _stream(self, statement: SelectStream, context: PlanContext) -> Plan:
-        queue = self._qualified(statement.name, context)
-        spec = self._find(queue)
-        if spec is None and (topic := self._topic_or_none(statement.name, context)) is not None:
+        queue = self._lookup.qualified(statement.name, context)
+        spec = self._lookup.find(queue)
+        if spec is None and (topic := self._lookup.topic_or_none(statement.name, context)) is not None:
             plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context)
             if not isinstance(plan, QueueSpec):
                 return plan
@@ -460,7 +375,7 @@ class PlanBuilder:
             return subscribe(statement, spec, context.sql_modes)
         if not statement.certain and (statement.fault or statement.clauses.condition):
             return Passthrough()  # a table `stream` and its alias
-        raise _unknown(queue, perhaps_alias=not statement.certain)
+        raise unknown_queue(queue, perhaps_alias=not statement.certain)
 
 
 def _named(group: QueueSpec) -> GroupName:
@@ -471,10 +386,6 @@ def _named(group: QueueSpec) -> GroupName:
 def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
     assert isinstance(plan, Execute | EndInGroup), "a verb is one statement"
     return ExecuteCounting(queue, plan, column)
-
-
-def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
-    return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)
 
 
 def _truncate(queue: QueueSpec) -> Execute:

@@ -35,6 +35,7 @@ from engine.model.topic_options import (
     parse_topic_options,
     topic_comment,
 )
+from engine.model.topic_partitions import by_range, first_partitions
 from engine.model.topics import group_table, is_group_name
 from rewriter.errors import StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
@@ -64,7 +65,6 @@ from rewriter.plans import sequenced_topics
 from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
 from rewriter.plans.insert import due_columns, with_columns
-from rewriter.plans.partitions import PARTITION_CLAUSE, check_partitionable
 from rewriter.plans.queue_table import (
     ENGINE,
     back_quoted,
@@ -419,3 +419,14 @@ def _until(beginning: Beginning, offset: str) -> list[str]:
             return [f"{offset} <= {beginning.offset}"]
         case Start.TIMESTAMP:
             return [f"time_created <= {_time(beginning.moment)}"]
+
+
+PARTITION_CLAUSE = by_range(first_partitions())
+"""At the end of the CREATE TABLE of a topic with the option `partition`."""
+
+
+def check_partitionable(items: Iterable[Item]) -> None:
+    """Raises UnsupportedSql where a table with these columns and keys cannot be partitioned. A unique key without the
+    id is refused by the database itself."""
+    if any({"FOREIGN", "REFERENCES"}.intersection(item.words) for item in items):
+        raise UnsupportedSql("partition: a table with partitions has no foreign keys; leave these out, or the option")

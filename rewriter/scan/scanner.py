@@ -37,8 +37,7 @@ from rewriter.views import SHOW_VIEWS, SYSTEM_TABLES
 
 __all__ = ["Classification", "StatementClass", "StatementScanner", "split_statements", "transaction_verb"]
 
-# 64 KiB: where a name must be searched anywhere in a statement. Longer ones count as naming every queue.
-_SEARCH_MAX = 65536
+_SEARCH_MAX = 65536  # bytes in which a word is searched
 _SEMICOLONS_MAX = 1000  # after each of which a verb is searched; with more, the text is split into its statements
 _SHORT = 512  # bytes of an INSERT whose values are searched sooner than its list of columns is read
 _NAME_MAX = 256  # bytes of what names a table, with what is before it, where it is remembered
@@ -179,9 +178,9 @@ class StatementScanner:
         self._targets: dict[tuple[bytes, bytes | None, str | None], QueueName | None] = {}  # by names as written
         self._id_digits: dict[QueueName, int] = {}  # of the highest explicit id that is allowed; 0: any is
         self._handlers: dict[bytes, Handler] = {
-            b"SELECT": self._select,
+            b"SELECT": _select,
             b"WITH": self._with,
-            b"TABLE": self._select,
+            b"TABLE": _select,
             b"INSERT": self._insert,
             b"REPLACE": self._replace,
             b"LOAD": self._load,
@@ -192,18 +191,18 @@ class StatementScanner:
             b"DROP": self._drop,
             b"RENAME": self._rename,
             b"TRUNCATE": self._truncate,
-            b"SHOW": self._show,
-            b"EXPLAIN": self._explain,
-            b"DESCRIBE": self._explain,
-            b"DESC": self._explain,
+            b"SHOW": _show,
+            b"EXPLAIN": _explain,
+            b"DESCRIBE": _explain,
+            b"DESC": _explain,
             b"ANALYZE": self._analyze,
-            b"CALL": self._call,
-            b"RELEASE": self._release,
+            b"CALL": _call,
+            b"RELEASE": _release,
             b"USE": lambda sql, end, database: _USE,
             b"SET": self._set,
             b"XA": self._xa,
-            b"PREPARE": self._dynamic,
-            b"EXECUTE": self._execute,
+            b"PREPARE": _dynamic,
+            b"EXECUTE": _execute,
             **dict.fromkeys(_QUEUE_VERBS, lambda sql, end, database: _PLAN),
         }
         # Comments are not skipped here but count as a hit: many unclosed ones would cost a scan each.
@@ -231,7 +230,7 @@ class StatementScanner:
             if len(statements) > 1:
                 return self._classify_each(statements, database)
         if sql[:7] in _PLAIN_SELECT:
-            return self._select(sql, 7, database)
+            return _select(sql, 7, database)
         verb, end = leading_verb(sql)
         handler = self._handlers.get(verb)
         if handler is None:
@@ -268,39 +267,17 @@ class StatementScanner:
 
     # --- reading
 
-    def _select(self, sql: bytes, end: int, database: str | None) -> Classification:
-        lowered = sql.lower()
-        if b"@@" in lowered and reads_socket(lowered):
-            return _PLAN
-        if b"stream" in lowered and _FROM_STREAM.search(sql, end):
-            return _PLAN
-        if b"queue" in lowered and (_QUEUE_FUNCTION.search(sql, end) or _SYSTEM_TABLE.search(sql, end)):
-            return _PLAN
-        if database == SYSTEM_DATABASE and (_SYSTEM_NAME.search(sql, end) or _ASKS_DATABASE.match(sql, end)):
-            return _PLAN
-        if (_NAME in lowered or database == SYSTEM_DATABASE) and _INFORMATION.search(sql, end):
-            return _PLAN
-        return _NOTHING
-
     def _with(self, sql: bytes, end: int, database: str | None) -> Classification:
         lowered = sql[end : end + _SEARCH_MAX].lower()
         if b"update" in lowered or b"delete" in lowered:
             changes = self._anywhere(sql)
             if changes is not _NOTHING:
                 return changes
-        return self._select(sql, end, database)
-
-    def _show(self, sql: bytes, end: int, database: str | None) -> Classification:
-        if database == SYSTEM_DATABASE or _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end):
-            return _PLAN
-        return _NOTHING
-
-    def _explain(self, sql: bytes, end: int, database: str | None) -> Classification:
-        return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)
+        return _select(sql, end, database)
 
     def _analyze(self, sql: bytes, end: int, database: str | None) -> Classification:
         """MariaDB's ANALYZE UPDATE ... carries it out."""
-        return self._anywhere(sql) if _ANALYZED_WRITE.match(sql, end) else self._select(sql, end, database)
+        return self._anywhere(sql) if _ANALYZED_WRITE.match(sql, end) else _select(sql, end, database)
 
     # --- writing
 
@@ -332,7 +309,8 @@ class StatementScanner:
             else self._plain_insert(queue)
         )
         if queue in self._names.topics:
-            return self._into_topic(sql, match, queue, classification)
+            history = self._catalog.topics[queue].options.trace_keep_ns is not None
+            return _into_topic(sql, match, classification, history=history)
         if len(sql) > _SHORT and b"duplicate" not in lowered and not values_of_own_columns(sql, match.end()):
             return classification
         if self._may_end_ids(sql, queue):
@@ -342,19 +320,6 @@ class StatementScanner:
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and names_column(sql, match.end(), b"state"):
             return replace(classification, kind=StatementClass.PLAN)
         return classification
-
-    def _into_topic(
-        self, sql: bytes, match: re.Match[bytes], topic: QueueName, classification: Classification
-    ) -> Classification:
-        """An INSERT into a topic. For one whose history is stored: whether it adds rows and does nothing else."""
-        if sets_id(sql, match.end()):
-            return replace(classification, kind=StatementClass.PLAN)
-        if classification.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
-            return classification
-        plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, match.start(), match.start(1))
-        if not plain or b"returning" in sql[-_SEARCH_MAX:].lower():
-            return classification
-        return replace(classification, effects=replace(classification.effects, numbered=True))
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _INSERT.match(sql, end)
@@ -380,7 +345,7 @@ class StatementScanner:
     def _load(self, sql: bytes, end: int, database: str | None) -> Classification:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
         if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
-            return self._changed(queue)
+            return _changed(queue)
         return Classification(StatementClass.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
 
     def _update(self, sql: bytes, end: int, database: str | None) -> Classification:
@@ -410,20 +375,14 @@ class StatementScanner:
         kind = StatementClass.TOUCHES if spec.options.group_key is None else StatementClass.PLAN
         return Classification(kind, replace(ending(queue, ids), tally=(queue, "deleted")))
 
-    def _changed(self, queue: QueueName | None) -> Classification:
-        return _NOTHING if queue is None else Classification(StatementClass.TOUCHES, _changing(queue))
-
     def _anywhere(self, sql: bytes) -> Classification:
         """A write to several tables: any queue that is named may be changed."""
-        queues = self._mentioned(sql) & self._names.all_queues
+        queues = self._names.mentioned(sql) & self._names.all_queues
         return Classification(StatementClass.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
 
     def names_queue(self, sql: bytes) -> bool:
         """Whether the name of a queue, or of a table that would be one, occurs anywhere in a text."""
-        return bool(self._mentioned(sql))
-
-    def _mentioned(self, sql: bytes) -> frozenset[QueueName]:
-        return self._names.mentioned(sql) if len(sql) <= _SEARCH_MAX else self._names.marked
+        return bool(self._names.mentioned(sql))
 
     # --- definitions
 
@@ -456,7 +415,7 @@ class StatementScanner:
 
     def _dropped(self, sql: bytes, place: int, database: str | None) -> frozenset[QueueName]:
         """The queues that DROP TABLE names. Where its names are unclear, all that are mentioned anywhere."""
-        if not self._mentioned(sql):
+        if not self._names.mentioned(sql):
             return frozenset()
         queues: set[QueueName] = set()
         beginning = _DROPPED.match(sql, place)
@@ -467,7 +426,7 @@ class StatementScanner:
             if name[3] is None:
                 return frozenset(queues)
             name = _DROPPED_NAME.match(sql, name.end())
-        return self._mentioned(sql) & self._names.all_queues
+        return self._names.mentioned(sql) & self._names.all_queues
 
     def _rename(self, sql: bytes, end: int, database: str | None) -> Classification:
         return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
@@ -482,12 +441,9 @@ class StatementScanner:
         """DDL on tables is relevant if it names a queue, or may create one."""
         lowered = sql.lower()
         marked = b"vitess_message" in lowered or b"queuegate_topic" in lowered
-        return _CATALOG if marked or self._mentioned(sql) else _NOTHING
+        return _CATALOG if marked or self._names.mentioned(sql) else _NOTHING
 
     # --- the rest
-
-    def _call(self, sql: bytes, end: int, database: str | None) -> Classification:
-        return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
 
     def _set(self, sql: bytes, end: int, database: str | None) -> Classification:
         """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
@@ -501,17 +457,66 @@ class StatementScanner:
         """What was prepared may have been so by another session, through another proxy, or before a restart."""
         return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
 
-    def _dynamic(self, sql: bytes, end: int, database: str | None) -> Classification:
-        """A statement as a string, or as an expression that results in one: MariaDB runs USE from it, and SET."""
-        lowered = sql[end : end + _SEARCH_MAX].lower()
-        unsettling = b"use" in lowered or _READING.search(lowered)
-        return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
 
-    def _execute(self, sql: bytes, end: int, database: str | None) -> Classification:
-        return self._dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
+def _select(sql: bytes, end: int, database: str | None) -> Classification:
+    lowered = sql.lower()
+    if b"@@" in lowered and reads_socket(lowered):
+        return _PLAN
+    if b"stream" in lowered and _FROM_STREAM.search(sql, end):
+        return _PLAN
+    if b"queue" in lowered and (_QUEUE_FUNCTION.search(sql, end) or _SYSTEM_TABLE.search(sql, end)):
+        return _PLAN
+    if database == SYSTEM_DATABASE and (_SYSTEM_NAME.search(sql, end) or _ASKS_DATABASE.match(sql, end)):
+        return _PLAN
+    if (_NAME in lowered or database == SYSTEM_DATABASE) and _INFORMATION.search(sql, end):
+        return _PLAN
+    return _NOTHING
 
-    def _release(self, sql: bytes, end: int, database: str | None) -> Classification:
-        return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+def _show(sql: bytes, end: int, database: str | None) -> Classification:
+    if database == SYSTEM_DATABASE or _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end):
+        return _PLAN
+    return _NOTHING
+
+
+def _explain(sql: bytes, end: int, database: str | None) -> Classification:
+    return _PLAN if _DELIVERY.match(sql, end) else _select(sql, end, database)
+
+
+def _call(sql: bytes, end: int, database: str | None) -> Classification:
+    """A stored procedure may set the character set and the modes."""
+    return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _USE
+
+
+def _dynamic(sql: bytes, end: int, database: str | None) -> Classification:
+    """A statement as a string, or as an expression that results in one: MariaDB runs USE from it, and SET."""
+    lowered = sql[end : end + _SEARCH_MAX].lower()
+    unsettling = b"use" in lowered or _READING.search(lowered)
+    return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
+
+
+def _execute(sql: bytes, end: int, database: str | None) -> Classification:
+    return _dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
+
+
+def _release(sql: bytes, end: int, database: str | None) -> Classification:
+    return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _changed(queue: QueueName | None) -> Classification:
+    return _NOTHING if queue is None else Classification(StatementClass.TOUCHES, _changing(queue))
+
+
+def _into_topic(sql: bytes, match: re.Match[bytes], classification: Classification, *, history: bool) -> Classification:
+    """An INSERT into a topic. For one whose `history` is stored: whether it adds rows and does nothing else."""
+    if sets_id(sql, match.end()):
+        return replace(classification, kind=StatementClass.PLAN)
+    if classification.effects.tally is None or not history:
+        return classification
+    plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, match.start(), match.start(1))
+    if not plain or b"returning" in sql[-_SEARCH_MAX:].lower():
+        return classification
+    return replace(classification, effects=replace(classification.effects, numbered=True))
 
 
 def _removal(queues: frozenset[QueueName]) -> Classification:

@@ -14,6 +14,8 @@ from rewriter.text.lexis import WORDS, unquote
 SYSTEM_DATABASE = "queuegate"
 """The database that the tables of the proxy itself are in; no server has to have it."""
 
+_SEARCH_MAX = 65536  # bytes in which names are searched; a longer text counts as naming every queue
+
 UNKNOWN_DATABASE = "\x00"
 """The default database of a session that ran text of its own making: it is queried when a name depends on it."""
 
@@ -48,11 +50,6 @@ class QueueNames:
         """The topics among them."""
         return self._topics
 
-    @property
-    def marked(self) -> frozenset[QueueName]:
-        """Queues, and tables that would be if they were right."""
-        return self._marked
-
     def resolve(self, database: str, table: str) -> QueueName | None:
         """The marked table (queue or rejected) of that name."""
         exact = QueueName(database, table)
@@ -85,9 +82,11 @@ class QueueNames:
         return match if match in self._queues else None
 
     def mentioned(self, sql: bytes) -> frozenset[QueueName]:
-        """Every marked table whose name occurs in the text, in whatever role or database."""
+        """Every marked table whose name occurs in the text, in whatever role or database; in a long text, all."""
         if not self._keys:
             return frozenset()
+        if len(sql) > _SEARCH_MAX:
+            return self._marked
         lowered = sql.lower()
         if self._has_non_ascii and not sql.isascii():
             return self._marked

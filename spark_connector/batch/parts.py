@@ -9,15 +9,13 @@ see.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_connector.batch.spans import occupied, shares
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
-from spark_connector.client.topic_log import first_since
-from spark_connector.client.topic_numbers import number_all
+from spark_connector.client.topic_log import first_since, number_all
 from spark_connector.option_bounds import Span
 
 EXACT_ROWS_MAX = 1_000_000  # with more rows the shares are estimated: counting would take seconds
@@ -191,3 +189,56 @@ def _estimated(client: Client, queue: Queue, whole: Range, count: int) -> list[K
     lowest = at(f"MIN({by}) FROM {name} WHERE {by} <=", highest) if whole.after is None else at(above, whole.after + 1)
     spans = occupied((lowest, highest), lambda n: at(above, n), lambda n: at(below, n), _PROBES)
     return list(shares(spans, count))
+
+
+# The used spans of a range of numbers, found with few look-ups, and their division into equal shares.
+#
+# For tables too large to count: within a span ids are assumed to be evenly distributed; wide gaps do not count.
+
+_ROUNDS = 3  # a later round examines what was hidden by a gap in an earlier one
+NumberSpan = tuple[int, int]  # first and last number; both exist
+
+
+def occupied(
+    span: NumberSpan, ceiling: Callable[[int], int], floor: Callable[[int], int], probes: int
+) -> list[NumberSpan]:
+    """The span without its gaps, as far as `probes` evenly spaced look-ups show them.
+
+    `ceiling` returns the lowest existing number not below its argument, `floor` the highest not above it.
+    """
+    spans = [span]
+    for _ in range(_ROUNDS):
+        step = max(1, sum(last - first for first, last in spans) // probes)
+        spans = [part for each in spans for part in _without_gaps(each, step, ceiling, floor)]
+    return spans
+
+
+def _without_gaps(
+    span: NumberSpan, step: int, ceiling: Callable[[int], int], floor: Callable[[int], int]
+) -> Iterator[NumberSpan]:
+    first, last = span
+    at = first + step
+    while at < last:
+        above = ceiling(at)
+        below = at if above == at else floor(at)
+        if above - below > step:
+            yield first, below
+            first = above
+        at = max(at, above) + step
+    yield first, last
+
+
+def shares(spans: Sequence[NumberSpan], count: int) -> list[int]:
+    """The last number of each share except the last share, if numbers are evenly distributed in the spans."""
+    total = sum(last - first + 1 for first, last in spans)
+    ends = {_at(spans, total * n // count) for n in range(1, count)}
+    return sorted(end for end in ends if spans[0][0] <= end < spans[-1][1])
+
+
+def _at(spans: Sequence[NumberSpan], index: int) -> int:
+    """The number at that position, counted from 1 through all spans."""
+    for first, last in spans:
+        if index <= last - first + 1:
+            return first + index - 1
+        index -= last - first + 1
+    return spans[-1][1]

@@ -9,15 +9,14 @@ import pyarrow as pa
 import pymysql
 
 from spark_connector.batch import parts
-from spark_connector.batch.conditions import check
 from spark_connector.batch.parts import Part, Range
-from spark_connector.client.cluster import settings
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, to_connector_error
+from spark_connector.client.connection import Client, number, settings, to_connector_error
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.reconnecting import open_client, run_with_retries
-from spark_connector.client.topic_numbers import check_numbers
+from spark_connector.client.topic_log import check_numbers
 from spark_connector.errors import OptionError
+from spark_connector.option_condition import OPTION
 from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
 
@@ -48,7 +47,7 @@ class BatchRead:
         for setting in own:
             client.execute(setting)
         if options.where is not None:
-            check(client, queue, options.where)
+            check_condition(client, queue, options.where)
         planned = parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
         self._warn_of_size(client, queue)
         return planned
@@ -102,3 +101,17 @@ def _check_options(queue: Queue, options: BatchReadOptions) -> None:
             f"options startingOffsets, startingTimestamp, endingOffsets and endingTimestamp are for topics, and"
             f" {queue.name} is a queue: choose by .where(...)"
         )
+
+
+# The server's errors for an invalid condition; other errors are not caused by the option.
+_FAULTS = frozenset({1052, 1054, 1064, 1111, 1221, 1235, 1241, 1242, 1305, 1630, 1582, 1583, 3593})
+
+
+def check_condition(client: Client, queue: Queue, text: str) -> None:
+    """Checks that the database accepts it. Raises OptionError, ConnectionFailed, ConnectorError."""
+    try:
+        client.rows(f"SELECT 1 FROM {queue.quoted} WHERE ({text}) LIMIT 0")
+    except pymysql.Error as error:
+        if number(error) in _FAULTS:
+            raise OptionError(f"{OPTION}: of {text[:80]!r} the database says: {error.args[1]}") from error
+        raise to_connector_error(error, client.address) from error

@@ -23,7 +23,6 @@ from spark_connector.jobs.arguments import connection, parse
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.dead_letters import analysis
 from spark_connector.jobs.dead_letters.job import dead_letters
-from spark_connector.jobs.enqueue import enqueue, read
 from spark_connector.jobs.failures import JobError, one_line
 from spark_connector.jobs.publishing import Enqueued
 from spark_connector.jobs.replay import Chosen, OfTopic, Preview, preview, replay
@@ -36,6 +35,13 @@ from spark_connector.jobs.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
+
+from spark_connector.jobs.console import SILENT
+from spark_connector.jobs.publishing import publish
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 _Run = Callable[["SparkSession", Mapping[str, str], Namespace, Console], str]
@@ -195,3 +201,36 @@ _JOBS: Mapping[str, _Run] = {
     "replay": _replay,
     "enqueue": _enqueue,
 }
+
+
+# enqueue: the rows of any DataFrame, or of files, become messages; all of them or none.
+
+FORMATS = ("parquet", "csv", "json", "orc")
+_STRICT = ("csv", "json")  # Spark would read malformed values there as NULL
+
+
+def read(spark: SparkSession, path: str, form: str, options: Mapping[str, str]) -> DataFrame:
+    """The rows of files. A malformed line is an error, unless `options` contain a `mode`."""
+    if form not in FORMATS:
+        raise JobError(f"files are read as one of {', '.join(FORMATS)}, not {form!r}")
+    strict = {"mode": "FAILFAST"} if form in _STRICT and "mode" not in {name.lower() for name in options} else {}
+    return spark.read.format(form).options(**strict, **options).load(path)
+
+
+def enqueue(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    rows: DataFrame,
+    *,
+    select: Sequence[str] = (),
+    key_column: str | None = None,
+    run: str | None = None,
+    console: Console = SILENT,
+) -> Enqueued:
+    """Enqueues the rows, each as a message with the columns that have the queue's names.
+
+    `select`: expressions of Spark's SQL with names, as in `total * 100 AS cents`. `key_column`: a unique key of the
+    queue; rows whose key exists are skipped. `run`: a second run of that name adds nothing.
+    """
+    chosen = rows.selectExpr(*select) if select else rows
+    return publish(spark, chosen, options, job="enqueue", run=run, key=key_column, console=console)

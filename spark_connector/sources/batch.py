@@ -16,8 +16,7 @@ from spark_connector.errors import ConnectorError, OptionError
 from spark_connector.option_bounds import Several, Span
 from spark_connector.options import BatchReadOptions
 from spark_connector.sources.columns import SourceColumn, check
-from spark_connector.sources.names import find
-from spark_connector.sources.schema import check_columns
+from spark_connector.sources.schema import check_columns, find
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,9 +25,8 @@ from spark_connector.option_bounds import Bound, Several
 from spark_connector.options import StreamReadOptions
 from spark_connector.sources.batch import check_bounds
 from spark_connector.sources.columns import SourceColumn, check
-from spark_connector.sources.names import find
-from spark_connector.sources.schema import check_columns
-from spark_connector.streaming.micro_batch import MicroBatch
+from spark_connector.sources.schema import check_columns, find
+from spark_connector.streaming.offsets import MicroBatch
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.source import StreamSource, source
 

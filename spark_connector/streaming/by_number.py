@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from spark_connector.client.connection import NOW_US, Client
 from spark_connector.client.queue import NUMBER, Queue
-from spark_connector.client.topic_log import deleted_before, first_since
-from spark_connector.client.topic_numbers import number_all
+from spark_connector.client.topic_log import deleted_before, first_since, number_all
 from spark_connector.streaming.offsets import By, TailOffset
 from spark_connector.streaming.order import Loss, PollResult, Starting, offset_before
 from spark_connector.streaming.tail import Readable, Row

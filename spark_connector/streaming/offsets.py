@@ -13,6 +13,14 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
+class MicroBatch:
+    """The query and the number of a task's micro-batch, from Spark."""
+
+    query: str  # an id, stored in the checkpoint
+    number: int
+
+
+@dataclass(frozen=True)
 class QueueOffset:
     """mode=queue: claim number `seq` of the checkpoint's group; 0: before the first."""
 

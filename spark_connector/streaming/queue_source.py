@@ -24,16 +24,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.client.cluster import settings
-from spark_connector.client.connection import Client
+from spark_connector.client.connection import Client, settings
 from spark_connector.client.queue import Queue, describe, group_queue
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import QueueError
 from spark_connector.streaming.checkpoints import Checkpoints
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
-from spark_connector.streaming.micro_batch import MicroBatch
-from spark_connector.streaming.offsets import QueueOffset, queue_offset
+from spark_connector.streaming.offsets import MicroBatch, QueueOffset, queue_offset
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes

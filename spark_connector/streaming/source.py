@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connector.client.columns import Field
 from spark_connector.options import StreamReadOptions
-from spark_connector.streaming.micro_batch import MicroBatch
+from spark_connector.streaming.offsets import MicroBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,17 +16,14 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.client.cluster import settings
-from spark_connector.client.connection import Client
+from spark_connector.client.connection import Client, settings
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.reconnecting import ReconnectingClient
-from spark_connector.client.topic_log import check_order
-from spark_connector.client.topic_numbers import check_numbers
+from spark_connector.client.topic_log import check_numbers, check_order
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.streaming.by_id import ById
 from spark_connector.streaming.by_number import ByNumber
-from spark_connector.streaming.micro_batch import MicroBatch
-from spark_connector.streaming.offsets import TailOffset, tail_offset
+from spark_connector.streaming.offsets import MicroBatch, TailOffset, tail_offset
 from spark_connector.streaming.order import Order
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.pickled import PickledSource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ from spark_connector.client.connection import Client, escaped
 from spark_connector.client.queue import Queue
 from spark_connector.client.row_blocks import Block
 from spark_connector.errors import SchemaError
-from spark_connector.values.widening import decimal, lossless
 
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -143,3 +143,42 @@ def _where(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryAr
             assert ids is not None
             return f" of message {ids[number].as_py().decode('utf-8', 'backslashreplace')}"
     return ""
+
+
+# The types that a column may be read as besides its own: all that can represent each of its values, and text.
+
+_DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_WHOLE = tuple(_DIGITS)  # from narrow to wide
+# Whole numbers up to 2^24 are exact in a float, up to 2^53 in a double.
+_FLOATS: Mapping[str, frozenset[str]] = {
+    "float": frozenset({"tinyint", "smallint"}),
+    "double": frozenset({"tinyint", "smallint", "int", "float"}),
+}
+_OTHERS = frozenset({("binary", "string"), ("string", "binary"), ("date", "timestamp_ntz")})
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def decimal(spark: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type, None for any other."""
+    match = _DECIMAL.fullmatch(spark)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def lossless(declared: str, own: str, requested: str) -> bool:
+    """Whether a column, `declared` in the database and `own` in Spark, loses nothing when it is read as `requested`."""
+    if requested in (own, "string") or (own, requested) in _OTHERS:
+        return True
+    if requested == "boolean":
+        return declared.lower().startswith("tinyint(1)")  # MySQL's BOOLEAN; a value of 2 is refused when it is read
+    if own == "boolean":
+        return requested in _WHOLE
+    if into := decimal(requested):
+        return _fits(own, into)
+    if requested in _FLOATS:
+        return own in _FLOATS[requested]
+    return own in _WHOLE and requested in _WHOLE and _WHOLE.index(own) < _WHOLE.index(requested)
+
+
+def _fits(own: str, into: tuple[int, int]) -> bool:
+    precision, scale = decimal(own) or (_DIGITS.get(own, 99), 0)
+    return into[1] >= scale and into[0] - into[1] >= precision - scale

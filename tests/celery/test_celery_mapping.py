@@ -12,6 +12,7 @@ import pytest
 from over import over
 
 from queuegate_celery.errors import to_amqp_error
+from queuegate_celery.exchanges import matches
 from queuegate_celery.messages import (
     COLUMNS,
     NS,
@@ -23,7 +24,6 @@ from queuegate_celery.messages import (
     scheduled_ns,
 )
 from queuegate_celery.queues import Queues
-from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, SettingError, Settings, address_of
 from queuegate_celery.sql import escaped, quoted
 

@@ -184,7 +184,7 @@ class Clock:
 
 def test_leases_are_prolonged_by_a_third():
     holder, clock = Holder(), Clock()
-    renewal = Renewal(holder, 30, clock)
+    renewal = Renewal(holder, holder, 30, clock)
     renewal.stop()  # its thread; here the clock is moved by hand
     for seconds, renewals in ((9.9, 0), (0.2, 1), (9.8, 1), (0.3, 2), (0.3, 2)):
         clock.now += seconds
@@ -198,7 +198,7 @@ def test_leases_are_prolonged_by_a_third():
 
 def test_acks_that_the_event_loop_leaves_are_sent():
     holder, clock = Holder(), Clock()
-    renewal = Renewal(holder, 30, clock)
+    renewal = Renewal(holder, holder, 30, clock)
     renewal.stop()
     renewal.acks_wait()
     renewal.run_once()
@@ -216,7 +216,7 @@ def test_a_failure_is_told_and_ends_it():
             raise OSError("gone")
 
     holder = Failing()
-    renewal = Renewal(holder, 30)
+    renewal = Renewal(holder, holder, 30)
     renewal.acks_wait()
     assert holder.failed.wait(20)
     renewal.stop()

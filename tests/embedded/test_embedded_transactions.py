@@ -376,7 +376,12 @@ async def test_many_sessions_share_commits_and_each_gets_its_own_answer(connect,
 
 async def test_kill_ends_a_running_query(client):
     running = asyncio.create_task(client.error("SELECT SLEEP(30)"))
-    await until(lambda: client.session._runner.context is not None and client.session._runner.context.wake is not None)
+    await until(
+        lambda: (
+            client.session._dispatch.runner.context is not None
+            and client.session._dispatch.runner.context.wake is not None
+        )
+    )
     client.session.interrupt()
     assert (await asyncio.wait_for(running, 5))[0] == 1317
     assert await client.value("SELECT 1") == 1
@@ -428,7 +433,7 @@ async def test_killing_one_write_leaves_its_neighbours_in_the_same_commit_alone(
     )
     others = [connect() for _ in range(5)]
     killed = asyncio.create_task(slow.errno(many))
-    await until(lambda: slow.session._runner.job is not None and slow.session._runner.job.started)
+    await until(lambda: slow.session._dispatch.runner.job is not None and slow.session._dispatch.runner.job.started)
     tasks = [asyncio.create_task(one("INSERT INTO t (n) VALUES (?)", i)) for i, one in enumerate(others)]
     slow.session.interrupt()
     assert await asyncio.wait_for(killed, 10) == 1317
@@ -503,7 +508,7 @@ async def test_the_time_of_an_unread_result_ends_nothing_else(client, table):
     limit = unread.batches.limit
     timer = limit._timer
     later = asyncio.create_task(client.value("SELECT SLEEP(1)"))
-    await until(lambda: client.session._runner.context.wake is not None)
+    await until(lambda: client.session._dispatch.runner.context.wake is not None)
     limit._fire()
     assert await later == 0, "it was another statement's time"
     assert limit._timer is timer, "nothing repeats"

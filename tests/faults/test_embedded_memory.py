@@ -1,7 +1,7 @@
 """What an embedded proxy keeps of the traffic it has served: its memory stops growing, however many statements differ.
 
 The bounds lie in the prepared statements of each connection to the file (embedded/database/connection.py), in the
-plans (embedded/compile/statement.py) and in the heaps of the threads (proxy/memory.py).
+plans (embedded/compile/statement.py) and in the heaps of the threads (proxy/os_process.py).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ STALLED_MAX = 100 * MB  # the whole process, while it carries a gigabyte to some
 STATEMENT_MAX = 20 * MB  # for a statement of any size under way to the database; its pieces leave gaps in the heap
 EACH_READER_MAX = 1 * MB  # what a write buffer's high water and one read of a socket come to, and as much again
 IDLE_MAX = 60_000  # a connection that does nothing
-IDLE_TLS_MAX = 50_000  # 37 KB where the TLS buffers are kept apart (proxy/memory.py), 58 KB in the heap
+IDLE_TLS_MAX = 50_000  # 37 KB where the TLS buffers are kept apart (proxy/os_process.py), 58 KB in the heap
 
 
 @pytest.fixture

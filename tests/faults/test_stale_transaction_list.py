@@ -1,4 +1,4 @@
-"""The list of open transactions, by which a group knows that nobody will fill a hole (engine/store/topic_log.py)."""
+"""The list of open transactions, by which a group knows that nobody will fill a hole (engine/store/topic_state.py)."""
 
 from __future__ import annotations
 

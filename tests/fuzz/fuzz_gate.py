@@ -39,8 +39,8 @@ import embedded.database.sqlite as sqlite_module
 import proxy.login.own_accounts
 import proxy.login.plugins
 from embedded.database.connection import SqliteConnection
-from embedded.session.parser_threads import ParserThreads
 from embedded.session.session import EmbeddedSession
+from embedded.session.shared_database import ParserThreads
 from engine.backend.environment import StatementPins
 from engine.background import alarm_watch, watchdog
 from engine.engine import Engine, EngineOptions

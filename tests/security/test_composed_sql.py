@@ -48,8 +48,11 @@ REVIEWED = {
     ("rewriter/grammar/system_tables.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_information.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_shows.py", "table.value"): "a name of the product's own",
-    ("proxy/show/system_tables.py", "field.name"): "a name of the product's own",
-    ("proxy/show/system_tables.py", "value"): "letters, digits and signs that end no string, by the pattern before it",
+    ("proxy/show/system_information.py", "field.name"): "a name of the product's own",
+    (
+        "proxy/show/system_information.py",
+        "value",
+    ): "letters, digits and signs that end no string, by the pattern before it",
     ("embedded/database/connection.py", "folder"): "a path of the configuration, with its quotes doubled",
     ("engine/backend/environment.py", "name"): "a name of the product's own",
     ("engine/store/catalog.py", "table.name.sql"): "the text of a problem",

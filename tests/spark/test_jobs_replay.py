@@ -9,8 +9,8 @@ from jobs_at_hand import ack, days_ago, enqueue, options
 
 from spark_connector.errors import ConnectorError
 from spark_connector.jobs.archive.job import archive
-from spark_connector.jobs.enqueue import enqueue as enqueue_job
-from spark_connector.jobs.enqueue import read
+from spark_connector.jobs.commands import enqueue as enqueue_job
+from spark_connector.jobs.commands import read
 from spark_connector.jobs.failures import one_line
 from spark_connector.jobs.replay import Chosen, preview, replay
 

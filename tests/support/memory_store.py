@@ -18,8 +18,8 @@ from memory_traces import MemoryTraces
 from virtual_time import VirtualClock, pass_time
 
 from engine.clock import Clock
-from engine.model.epochs import is_spent
 from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.identity import is_spent
 from engine.model.lease_token import LeaseTimes, next_token, voided
 from engine.model.options import QueueOptions
 from engine.model.queue import (
@@ -56,7 +56,7 @@ from engine.store.base import (
 )
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
-from engine.store.limits import Rate
+from engine.store.operations.limits import Rate
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.zones import Zones
 from engine.traces import QueueTrace, Traces

@@ -17,7 +17,7 @@ from typing import Any
 from engine.backend.base import Answer, Statement
 from engine.model.errors import BackendError, LockWaitTimeout
 from engine.store.gate import COMMENT
-from engine.store.statements.sequence import SequenceStatements
+from engine.store.operations.sequence import SequenceStatements
 from engine.store.statements.topics import FeedStatements
 
 Key = tuple[str, object]

@@ -12,7 +12,7 @@ from wire_server import WireServer
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.login.carried_login import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import BackendSocket, connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.relay import RelayUpstream
@@ -55,7 +55,7 @@ class RelayServer(WireServer):
 
     async def _serve(self, stream: ClientSocket) -> None:
         try:
-            link = await BackendSocket.connect("127.0.0.1", self._backend_port)
+            link = await connect_backend("127.0.0.1", self._backend_port)
             self._links.append(link)
             login = await carry_authentication(
                 stream, link, tls=self._tls, client_tls=self._client_tls, login_timeout=self._login_timeout

@@ -12,9 +12,8 @@ from servers import Gate
 from spark_connector.client.columns import Field
 from spark_connector.option_names import Use
 from spark_connector.options import WriteOptions, write
-from spark_connector.writing.batch_write import BatchWrite
+from spark_connector.writing.batch_write import BatchWrite, StreamWrite
 from spark_connector.writing.stage import Staged
-from spark_connector.writing.stream_write import StreamWrite
 
 T = TypeVar("T")
 QUERY = "11111111-2222-3333-4444-555555555555"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pymysql
 import pytest
@@ -13,10 +14,10 @@ from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
-from queuegate_worker.heartbeat import Heartbeat
-from queuegate_worker.in_flight import InFlight
+from queuegate_worker.heartbeat import Heartbeat, InFlight
 from queuegate_worker.receiver import Receiver
 from queuegate_worker.settler import Settler
+from queuegate_worker.shared import Shared
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements
 
@@ -42,13 +43,15 @@ class Bench:
     def __init__(self, proxy, handle, batches=False):
         self.proxy, self.told, self.pauses, self.ended = proxy, Told(), [], []
         handler = handler_of(handle, batches=batches)
-        in_flight, self.slots = InFlight(), FreeSlots(1)
+        self.slots = FreeSlots(1)
         settler = Settler(Connection(proxy.connect, 9), STATEMENTS, self.pauses.append)
-        self.acker = Acker(settler, self.slots, in_flight, self.told, self.ended.append)
-        self.slot = Slot(
-            Connection(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), in_flight, self.told, self.acker,
-            transactional=handler.transactional, clock=lambda: 0.0, pause=self.pauses.append, fail=self.ended.append,
+        shared = Shared(
+            STATEMENTS, self.told, InFlight(), self.slots, Pace(1, 1), clock=lambda: 0.0, pause=self.pauses.append,
+            pause_receiving=self.pauses.append, fail=self.ended.append,
         )  # fmt: skip
+        self.acker = Acker(settler, shared)
+        connection, call = Connection(proxy.connect, 9), InThread(handler, self.told)
+        self.slot = Slot(connection, shared, call, self.acker, transactional=handler.transactional)
 
     def work(self, *messages):
         self.slot.work(messages or [Message("q", 7, 1, {}, ack_statement="ACK `q` WHERE id = %s AND epoch = %s")])
@@ -270,13 +273,16 @@ def test_a_failed_renewal_is_tried_at_the_next_beat():
 class Receiving:
     """A receiver of two slots, which does what a test says at its pauses and its hand-overs."""
 
-    def __init__(self, proxy, drain=True, **options):
+    def __init__(self, proxy, drain=True, batch=2):
         self.proxy, self.told, self.pauses, self.batches, self.away = proxy, Told(), [], [], []
         self.free_slots, self.now = FreeSlots(2), 0.0
+        shared = Shared(
+            STATEMENTS, self.told, InFlight(), self.free_slots, Pace(2, 2), clock=lambda: self.now,
+            pause=self.pauses.append, pause_receiving=self.pauses.append, fail=self.away.append,
+        )  # fmt: skip
         self.receiver = Receiver(
-            Connection(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.free_slots, Pace(2, 2), InFlight(),
-            self.told, **{"batch": 2, "drain": drain, "dispatch": self.begin, "clock": lambda: self.now,
-               "pause": self.pauses.append, "on_reconnect": lambda: self.away.append(1), **options},
+            Connection(proxy.connect, 9), shared, ["id", "n", "epoch"], batch=batch, drain=drain,
+            dispatch=self.begin, on_reconnect=lambda: self.away.append(1),
         )  # fmt: skip
 
     def begin(self, batch):
@@ -333,7 +339,7 @@ def test_an_empty_poll_that_ends_early_is_no_busy_loop():
         receiving.pauses.append(seconds)
         receiving.receiver.stop()
 
-    receiving.receiver._pause = pause
+    receiving.receiver._shared = replace(receiving.receiver._shared, pause_receiving=pause)
     receiving.receiver.run()
     assert receiving.pauses == [0.1]
 
@@ -355,7 +361,7 @@ def test_short_handlers_have_messages_received_ahead_and_long_ones_none():
 
 def test_it_asks_for_more_than_its_slots_where_handlers_are_short():
     receiving = Receiving(FakeProxy(SELECT=(rows(1), rows(2, 3, 4, 5, 6, 7), [])), batch=1)
-    receiving.receiver._pace.handled(0.025)
+    receiving.receiver._shared.pace.handled(0.025)
     receiving.receiver.run()
     assert [" LIMIT 2 " in sql for sql in receiving.proxy.sent] == [True, False, False], "their size is not known yet"
     assert " LIMIT 10 " in receiving.proxy.sent[1], "what two slots handle in 50 ms, in batches of two"
@@ -374,7 +380,7 @@ def test_what_no_slot_takes_in_time_is_given_back():
     receiving.receiver.run()
     assert receiving.batches == [[1], [2]] and receiving.told.said == [("released", 3), ("released", 4)]
     assert receiving.proxy.sent[-1] == "RELEASE `q` WHERE id IN (3, 4) AND epoch = 1"
-    assert len(receiving.receiver._in_flight) == 2
+    assert len(receiving.receiver._shared.in_flight) == 2
 
 
 def test_draining_waits_for_the_acks():

@@ -13,10 +13,10 @@ from functools import partial
 
 from console.database import Column, StatementError, queue_sql, with_values, without_values
 from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
+from console.pages.messages.matching import DONE_MAX, PIECE, count_of
 from console.pages.messages.message import ID_MAX
 from console.pages.messages.message_rows import id_value
 from console.pages.messages.message_verbs import Statement
-from console.pages.messages.pieces import DONE_MAX, PIECE, count_of
 from console.pages.queue import columns_of
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from console.database import Column, StatementError, TooSlow, queue_sql, with_values, without_values
 from console.pages.keyset import Key
@@ -25,12 +26,32 @@ from console.pages.messages.message_verbs import (
     requested_clauses,
     statement_where,
 )
-from console.pages.messages.pieces import DONE_MAX, PIECE, count_of
 from console.pages.messages.search import PARAMETERS, Search, requested_search, search_sql
 from console.pages.queue import columns_of
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
+
+# Actions on many messages in pieces: how large a piece is, and how many messages are left to do.
+
+PIECE = 500
+COUNTED_MAX = 100_000
+DONE_MAX = 999_999_999
+
+
+class Count(NamedTuple):
+    """How many messages fit a condition; at least so many where it is not `exact`."""
+
+    messages: int
+    exact: bool
+
+
+async def count_of(visit: Visit, queue: QueueName, where: Statement) -> Count:
+    """Counted up to COUNTED_MAX. Raises DatabaseError."""
+    rows = f"SELECT 1 AS one FROM {queue_sql(queue)} WHERE {where.sql} LIMIT {COUNTED_MAX + 1}"
+    answer = await visit.session.database.read(f"SELECT COUNT(*) AS n FROM ({rows}) AS counted", *where.values)
+    counted = int(answer.rows[0]["n"])
+    return Count(min(counted, COUNTED_MAX), counted <= COUNTED_MAX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
-from embedded.compile.values.json_text import NumberTooBig, finite, no_constant
+from embedded.compile.values.store import NumberTooBig, finite, no_constant
 
 _STEP = re.compile(r'\.\s*([A-Za-z_$][\w$]*|"(?:[^"\\]|\\.)*"|\*)|\[\s*(\d+|\*|last(?:\s*-\s*\d+)?)\s*\]|(\*\*)')
 _AT_ONCE = 262_144  # characters of a document; reading so many in one call takes about ten milliseconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from sys import getsizeof
 from typing import Any
 
 from embedded.compile.functions import (  # noqa: F401 - each registers its functions
@@ -16,7 +17,6 @@ from embedded.compile.functions import (  # noqa: F401 - each registers its func
     locks,
     numbers,
     patterns,
-    stored_operands,
     text,
 )
 from embedded.compile.functions import json as json_values  # noqa: F401
@@ -42,3 +42,23 @@ def store(context: CallContext, value: Any, description: str) -> Any:
 def scalars() -> tuple[tuple[str, int, Callable[..., Any], bool], ...]:
     """Of each: name, number of arguments (any), function, whether equal arguments give equal results."""
     return tuple((one.name, -1, one.function, one.deterministic) for one in SCALARS.values())
+
+
+# Operands stored while one expression is evaluated: see embedded/compile/expressions/stored_operands.py.
+
+_COPIES = 2  # of an operand: the stored one, and SQLite's own where it is loaded
+
+
+@scalar("keep", null_aware=True, deterministic=False)
+def store_operands(context: CallContext, *pairs: Any) -> int:
+    """Store values, each after its number; 0."""
+    for number, value in zip(pairs[::2], pairs[1::2], strict=True):
+        context.stored_operands[number] = value
+        context.allocate(-number, _COPIES * getsizeof(value))
+    return 0
+
+
+@scalar("kept", deterministic=False)
+def load_operand(context: CallContext, number: int) -> Any:
+    """The value that was stored last under this number."""
+    return context.stored_operands[number]

@@ -18,7 +18,7 @@ from embedded.compile.errors import SqlError, unsupported
 from rewriter.errors import SqlSyntaxError
 from rewriter.text.literals import string_literal
 from rewriter.text.long_text import LONG_TEXT, UNCUT_MAX, NoPlaceToCut, UnclosedToken, pieces
-from rewriter.text.nul import cut_at_nul
+from rewriter.text.tokens import cut_at_nul
 
 SqlValue = Any
 

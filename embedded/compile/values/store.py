@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
+from math import isinf
 from typing import Any
 
 from embedded.compile.errors import ValueRefused
-from embedded.compile.values.json_text import finite, no_constant
 from embedded.compile.values.numbers import float_text, full_number, numeric_prefix, round_half_away
 from embedded.compile.values.temporal import (
     date_text,
@@ -27,6 +27,26 @@ from embedded.compile.values.temporal import (
 )
 from embedded.compile.values.types import Kind, SqlType
 from embedded.compile.values.wide_decimal import encode
+
+# What Python's JSON reader takes and MySQL's does not.
+
+
+class NumberTooBig(ValueError):
+    """A JSON number that no DOUBLE is."""
+
+
+def finite(number: str) -> float:
+    """A number with a point or an exponent; MySQL refuses what it would have to store as infinity."""
+    value = float(number)
+    if isinf(value):
+        raise NumberTooBig("Number too big to be stored in double.")
+    return value
+
+
+def no_constant(name: str) -> None:
+    """NaN and Infinity, which Python takes and JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
 
 _WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost in between
 _SHOWN = 64  # characters of a refused value that an error quotes

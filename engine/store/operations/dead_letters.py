@@ -14,9 +14,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from engine.backend.base import StoreConnection
-from engine.model.epochs import integer_bounds
 from engine.model.errors import BackendError
-from engine.model.identity import IdKind, from_text, id_kind, id_text
+from engine.model.identity import IdKind, from_text, id_kind, id_text, integer_bounds
 from engine.model.queue import ColumnMeta, Layout, MessageId, QueueSpec
 from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, PRIORITY_LEVELS_MAX, id_column, not_null, number

@@ -7,21 +7,19 @@ rows that it may lease; then the lease, the rows after it, and the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
-from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
-from engine.model.epochs import highest_epoch, is_spent, last_epoch, next_epoch
+from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure, with_failure
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
-from engine.model.identity import from_text, id_kind
+from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, last_epoch, next_epoch
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
-from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
+from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 from engine.store.base import Claim, ForeseenLease, LeaseState, LeaseUnknown, Release, lease_is_current
 from engine.store.gate import check_mark
-from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
@@ -116,7 +114,7 @@ def claim_locked(
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns, rows, delays_ns = locked.now_ns, _claimable(locked.rows, terms), terms.delays_ns
-    failed_attempts.note(connection, statements, queue, _expired(queue, rows, terms))
+    note_failures(connection, statements, queue, _expired(queue, rows, terms))
     spent = _spent(queue, rows)
     if spent:
         connection.execute(statements.set_aside(len(spent)), spent)
@@ -311,7 +309,7 @@ def _release_chunk(
     if gone is not None:
         at_ns = int(not_null(moment[0].rows[0][0]))
         failed = {lease.id: failure(lease.epoch, at_ns, RECEIVER_GONE, gone) for lease in same}
-        failed_attempts.note(connection, statements, queue, failed)
+        note_failures(connection, statements, queue, failed)
     # A due time that is an earlier lease's end would look as if this lease had run out.
     marks = queue.options.tries_alone
     due_ns = {
@@ -347,3 +345,48 @@ def delete_acked(connection: StoreConnection, statements: QueueStatements, ids: 
         return 0
     check_mark(connection, statements.table)
     return connection.execute(statements.purge(len(ids)), ids)
+
+
+# Failed attempts of messages that this transaction has locked, added to the record in their rows.
+#
+# A NACK records its attempt itself, in one UPDATE (rewriter.plans.failed_attempts). This is for failures without a
+# report: an expired lease, a receiver whose connection has ended. Blocking; runs in a thread.
+
+_CHARACTERS_AT_ONCE = 200_000
+"""In one UPDATE, so that it stays below the least max_allowed_packet that servers are run with (1 MiB)."""
+
+_MESSAGES_AT_ONCE = 200  # its CASE is searched row by row, so the cost grows with the square
+
+
+def note_failures(
+    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, failed: Mapping[MessageId, str]
+) -> None:
+    """Add to each message the object of its failure (engine.model.attempts.failure)."""
+    most = queue.attempts_stored
+    if not failed or not most:
+        return
+    id_, stored = id_column(queue), queue.column(ATTEMPTS_COLUMN)
+    assert stored is not None
+    kind = id_kind(id_)
+    rows = connection.query_text(statements.failed_attempts(len(failed)), list(failed), (id_, stored))
+    before = {
+        from_text(kind, not_null(row[0])): None if row[1] is None else row[1].decode("utf-8", "replace") for row in rows
+    }
+    texts = {id_: with_failure(text, failed[id_], most) for id_, text in before.items()}
+    for part in _parts(texts):
+        cases = [value for pair in part.items() for value in pair]
+        connection.execute(statements.note_failed(len(part)), (*cases, *part))
+
+
+def _parts(texts: Mapping[MessageId, str]) -> Iterator[dict[MessageId, str]]:
+    """As many as one statement takes, each time."""
+    part: dict[MessageId, str] = {}
+    characters = 0
+    for id_, text in texts.items():
+        if part and (characters + len(text) > _CHARACTERS_AT_ONCE or len(part) >= _MESSAGES_AT_ONCE):
+            yield part
+            part, characters = {}, 0
+        part[id_] = text
+        characters += len(text)
+    if part:
+        yield part

@@ -1,4 +1,4 @@
-"""What a topic must retain for its consumer groups, in SQL. Blocking; runs in a thread."""
+"""What a topic holds, and what it must retain for its consumer groups, in SQL. Blocking; runs in a thread."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
-from engine.model.topics import GroupPosition, may_be_group_of
+from engine.model.topics import GroupPosition, TopicExtent, may_be_group_of
 from engine.store.operations.feed import position_of
 from engine.store.statements.topic_partitions import TABLE
-from engine.store.statements.topics import PositionStatements, RetentionStatements
+from engine.store.statements.topics import (
+    MESSAGES_COUNTED_MAX,
+    PositionStatements,
+    RetentionStatements,
+    TopicStatements,
+)
+
+# What a topic must retain for its consumer groups, in SQL. Blocking; runs in a thread.
 
 NO_BOUND = (1 << 63) - 1
 _NO_SUCH_TABLE = 1146
@@ -61,3 +69,28 @@ def _first_undone(
 ) -> int:
     first = connection.query(statements.first_undone(group))[0][0]
     return position.first_unread if first is None else min(int(first), position.first_unread)
+
+
+# What a topic has, asked at little cost. Blocking; runs in a thread.
+
+_MINUTE_NS = 60 * NS_PER_SECOND
+
+
+def read_extent(connection: StoreConnection, statements: TopicStatements, topic: QueueName) -> TopicExtent:
+    """What a topic has."""
+    ((first, last),) = connection.query(statements.bounds)
+    counted = int(connection.query(statements.messages)[0][0])
+    if first is None:  # or no message has a number yet
+        return TopicExtent(None, None, counted, _size(connection, statements, topic), 0)
+    first, last = int(first), int(last)
+    messages = counted if counted < MESSAGES_COUNTED_MAX else max(counted, last - first + 1)
+    now_ns = int(connection.query(statements.now)[0][0])
+    (recent,) = connection.query(statements.first_since, (now_ns - _MINUTE_NS,))[0]
+    last_minute = 0 if recent is None else max(0, last - int(recent) + 1)
+    return TopicExtent(first, last, messages, _size(connection, statements, topic), last_minute)
+
+
+def _size(connection: StoreConnection, statements: TopicStatements, topic: QueueName) -> int | None:
+    """In bytes; None where the database does not say it."""
+    rows = connection.query(statements.bytes, (topic.database, topic.table)) if statements.bytes else ()
+    return int(rows[0][0]) if rows and rows[0][0] is not None else None

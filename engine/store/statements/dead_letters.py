@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.model.epochs import integer_bounds
+from engine.model.identity import integer_bounds
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SOURCE_ID_COLUMN, ColumnMeta, MessageId, QueueSpec, quoted
 from engine.model.states import REJECTED_NS

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.backend.base import Answer, Statement, StoreConnection
-from engine.backend.vitess import is_not_known_yet, unfit_keyspaces
+from engine.backend.servers import is_not_known_yet, unfit_keyspaces
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
@@ -32,7 +32,7 @@ MARKED_TABLES = _MARKED.format(which="NOT IN ('mysql', 'information_schema', 'pe
 """Every table, of any database we may see, whose comment carries the mark."""
 
 _MARKED_IN_KEYSPACE = _MARKED.format(which="= ?")
-"""The same in one keyspace of a Vitess, see engine.backend.vitess."""
+"""The same in one keyspace of a Vitess, see engine.backend.servers."""
 
 WITHOUT_WAITING = (
     "SET @queuegate_lock_wait = @@lock_wait_timeout,"

@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.queue import QueueSpec, quoted
-from engine.store.statements.archive import archived_until
+from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.store.statements.dialect import Dialect
+
+# The table `queuegate_archive`, in which an archiving job says how far it has come.
+#
+# A queue with the option `archive` is not purged beyond that (docs/archive.md). Each database has its own table.
+
+ARCHIVE_TABLE = "queuegate_archive"
+
+
+def archived_until(dialect: Dialect, database: str) -> str:
+    """Until which time_acked queue `?` is archived, as a value."""
+    return f"(SELECT archived_until FROM {dialect.gate.own(database, ARCHIVE_TABLE)} WHERE queue = ?)"
+
+
+def make_table(database: str) -> str:
+    """Its definition. `archived_until`: every message with a time_acked up to this is archived."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {QueueName(database, ARCHIVE_TABLE).sql}"
+        " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL) ENGINE=InnoDB"
+    )
+
 
 BY_ID = (
     "SELECT PARTITION_NAME, PARTITION_DESCRIPTION, TABLE_ROWS FROM information_schema.PARTITIONS"

@@ -9,12 +9,12 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 
 from __future__ import annotations
 
-from engine.model.epochs import highest_epoch, next_epoch_sql
+from engine.model.identity import highest_epoch, next_epoch_sql
 from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, not_set_aside
-from engine.store.statements.archive import archived_until
 from engine.store.statements.dialect import Dialect
+from engine.store.statements.partitions import archived_until
 
 
 def placeholders(count: int) -> str:

@@ -181,7 +181,6 @@ class FeedStatements:
         self, dialect: Dialect, group: QueueSpec, topic: TopicSpec, condition: Condition | None = None
     ) -> None:
         self.group, self.topic_spec, self.condition = group, topic, condition
-        self._has_tokens = group.has_tokens
         self.position = PositionStatements(dialect, group.name.database)
         self.topic = TopicStatements(dialect, topic)
         self.topic_table, self.group_table, self._now = dialect.gate.of(topic), dialect.gate.of(group), dialect.now_ns
@@ -240,7 +239,7 @@ class FeedStatements:
         ids."""
         until = "CASE WHEN t.time_scheduled > ? THEN t.time_scheduled ELSE ? END"
         epoch = "CASE WHEN t.time_scheduled > ? THEN 0 ELSE 1 END"
-        token = {TOKEN_COLUMN: "CASE WHEN t.time_scheduled > ? THEN 0 ELSE ? END"} if self._has_tokens else {}
+        token = {TOKEN_COLUMN: "CASE WHEN t.time_scheduled > ? THEN 0 ELSE ? END"} if self.group.has_tokens else {}
         return self._insert({"time_next": until, "epoch": epoch, **token}, count)
 
     def _insert(self, values: Mapping[str, str], count: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_connector.client.connection import Client, quoted
-from spark_connector.client.dead_letter_name import dead_letter_name
 from spark_connector.client.queue import Queue, describe
+from spark_connector.client.table_names import dead_letter_name
 from spark_connector.errors import QueueError
 from spark_connector.jobs.archive.own_columns import declared
 from spark_connector.jobs.console import SILENT, Console

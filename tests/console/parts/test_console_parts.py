@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from console.charts import area_chart, delay_chart, delay_text, sparkline, thinned
 from console.hosts import hosts_of, local_path
 from console.json_form import plain
-from console.login_limits import LoginLimits
 from console.pages.figures import Figures, problems
 from console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
 from console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, Sample, Samples, quantile
+from console.refused_logins import LoginLimits
 from console.rendering import age, moment, number, utc
 from console.sampler import parsed
 from console.sessions import (
@@ -32,7 +32,7 @@ from console.settings import ConsoleSettings, ProxyPlace
 from console.visits import BadInput
 from engine.delivery.metrics import DELAY_BOUNDS, DELAY_BUCKETS
 from engine.model.queue import QueueName, QueueStatus, default_dead_letter
-from proxy.admin.counters_page import counters_page
+from proxy.admin.server import counters_page
 from proxy.cluster.reports import ProcessCounts, counts_items, counts_of
 from proxy.transport.addresses import Address
 

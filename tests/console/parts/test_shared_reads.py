@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from console.endpoints import SHARED_READS_MAX, SHARED_SECONDS, SharedReads
 from console.rates import Rates
-from console.shared_reads import SHARED_READS_MAX, SHARED_SECONDS, SharedReads
 from console.visits import Page, Visit
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from slowness import scaled
 
-from embedded.database import foreign_keys
+from embedded.database import connection as sqlite_connection
 from embedded.database.connection import SqlFunctions
 from embedded.database.sqlite import SqliteDatabase
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -301,7 +301,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path):
 def through_ctypes(monkeypatch):
     """As on Python 3.11, on any."""
     like = SimpleNamespace(version_info=(3, 11), implementation=sys.implementation, platform="linux")
-    monkeypatch.setattr(foreign_keys, "sys", like)
+    monkeypatch.setattr(sqlite_connection, "sys", like)
     raw = sqlite3.connect(":memory:", isolation_level=None)
     raw.execute("PRAGMA foreign_keys = ON").close()
     yield raw
@@ -310,13 +310,13 @@ def through_ctypes(monkeypatch):
 
 def test_a_library_that_is_not_found_leaves_foreign_keys_as_they_are(through_ctypes, monkeypatch):
     for module, library in (
-        (SimpleNamespace(__file__="/no/such/library.so"), foreign_keys.ctypes.CDLL),
+        (SimpleNamespace(__file__="/no/such/library.so"), sqlite_connection.ctypes.CDLL),
         (SimpleNamespace(), lambda name: object()),
     ):
-        monkeypatch.setattr(foreign_keys, "_sqlite3", module)
-        monkeypatch.setattr(foreign_keys.ctypes, "CDLL", library)
-        assert not foreign_keys.switch_foreign_keys(through_ctypes, False)
-        assert foreign_keys.switch_foreign_keys(through_ctypes, True)
+        monkeypatch.setattr(sqlite_connection, "_sqlite3", module)
+        monkeypatch.setattr(sqlite_connection.ctypes, "CDLL", library)
+        assert not sqlite_connection.switch_foreign_keys(through_ctypes, False)
+        assert sqlite_connection.switch_foreign_keys(through_ctypes, True)
 
 
 def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes, monkeypatch):
@@ -326,7 +326,7 @@ def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes
         asked.append(name)
         raise OSError("not here")
 
-    monkeypatch.setattr(foreign_keys, "_sqlite3", SimpleNamespace())
-    monkeypatch.setattr(foreign_keys.ctypes, "CDLL", library)
-    assert not foreign_keys.switch_foreign_keys(through_ctypes, False)
+    monkeypatch.setattr(sqlite_connection, "_sqlite3", SimpleNamespace())
+    monkeypatch.setattr(sqlite_connection.ctypes, "CDLL", library)
+    assert not sqlite_connection.switch_foreign_keys(through_ctypes, False)
     assert asked == [None]

@@ -17,7 +17,7 @@ from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Condition
 from engine.store.base import LimitWait
-from engine.store.limits import Rate
+from engine.store.operations.limits import Rate
 
 NOW = VirtualClock.START_NS
 

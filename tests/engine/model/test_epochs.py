@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from engine.model.epochs import integer_bounds, next_epoch, next_epoch_sql
+from engine.model.identity import integer_bounds, next_epoch, next_epoch_sql
 from engine.model.queue import ColumnMeta
 
 BIGINT_MAX = (1 << 63) - 1

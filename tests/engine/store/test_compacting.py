@@ -28,7 +28,7 @@ _EVERYTHING = Settled(1 << 60, 1 << 62)
 @pytest.fixture
 async def bench(fresh_url, monkeypatch) -> AsyncIterator[MySQLBench]:
     monkeypatch.setattr(topics, "SETTLE_NS", 0)
-    monkeypatch.setattr("engine.store.topic_log._SHARED_SECONDS", 0.0)
+    monkeypatch.setattr("engine.store.topic_state._SHARED_SECONDS", 0.0)
     bench = await MySQLBench.open(fresh_url())
     times = "time_scheduled BIGINT NOT NULL DEFAULT 1, time_created BIGINT NOT NULL DEFAULT 1"
     await bench.run(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.backend.base import Answer
-from engine.backend.vitess import shards_of, unfit_keyspaces
+from engine.backend.servers import shards_of, unfit_keyspaces
 from engine.model.errors import BackendError, InvalidQueueTable
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName
 from engine.store.catalog import next_catalog, queue_spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.operations.next_ids import EXPECTED_MAX, MISSES_MAX, NextIds
+from engine.store.known_queues import EXPECTED_MAX, MISSES_MAX, NextIds
 
 
 def test_the_ids_behind_the_last_ones_are_expected() -> None:

@@ -17,9 +17,8 @@ from engine.model.errors import BackendError
 from engine.model.topic_options import TopicOptions
 from engine.model.topics import NOTHING_SETTLED
 from engine.store.operations.feed import FeedRequest, TopicState, feed
-from engine.store.operations.sequence import step
+from engine.store.operations.sequence import SequenceStatements, step
 from engine.store.statements.mysql import MYSQL
-from engine.store.statements.sequence import SequenceStatements
 from engine.store.statements.topics import FeedStatements
 
 WORLDS = 80

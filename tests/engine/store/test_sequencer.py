@@ -17,10 +17,10 @@ from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, TopicSp
 from engine.model.sequence import NumberingResult, Sequencing
 from engine.model.topic_options import TopicOptions
 from engine.store.operations import sequence
+from engine.store.operations.sequence import SequenceStatements
 from engine.store.sequencer import Sequencer
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.mysql import MYSQL
-from engine.store.statements.sequence import SequenceStatements
 
 TOPIC = replace(make_topic(), options=TopicOptions(sequence=True))
 

@@ -16,7 +16,7 @@ from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
 from engine.store.base import RENEWED, ForeseenLease, Release, release_of
 from engine.store.census import Census
-from engine.store.statements.archive import make_table
+from engine.store.statements.partitions import make_table
 
 DELAYS = {0: 10 * SECOND, 1: 20 * SECOND, 2: 40 * SECOND}
 CLOCK_SLACK = 5 * SECOND  # between the test's clock and the database's

@@ -359,10 +359,10 @@ async def test_what_nobody_will_write_any_more_is_looked_for_no_longer() -> None
         w.store.topics.add(LogRow(1, visible=False), LogRow(2))
         reader = await reads(w)
         await pass_time(100)
-        assert reader.subscription._position.holes  # type: ignore[attr-defined]
+        assert reader.subscription._cursor.position.holes  # type: ignore[attr-defined]
         w.store.topics.transactions = OpenTransactions()
         await pass_time(2 * SETTLE_NS / SECOND)
-        assert not reader.subscription._position.holes  # type: ignore[attr-defined]
+        assert not reader.subscription._cursor.position.holes  # type: ignore[attr-defined]
         w.store.topics.commit(1)
         await told(w)
         assert reader.ids == [2]
@@ -374,7 +374,7 @@ async def test_where_ids_come_in_order_nothing_is_looked_for() -> None:
         w.store.topics.in_order = True
         w.store.topics.add(LogRow(3), LogRow(9))
         reader = await reads(w)
-        assert (reader.ids, reader.subscription._position.holes) == ([3, 9], ())  # type: ignore[attr-defined]
+        assert (reader.ids, reader.subscription._cursor.position.holes) == ([3, 9], ())  # type: ignore[attr-defined]
 
 
 @in_virtual_time

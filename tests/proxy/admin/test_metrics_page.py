@@ -14,7 +14,7 @@ from engine.topics.gauges import Gauges
 from proxy.admin.metrics_page import Facts, ProxyFacts, page
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.show.status_tables import FIELDS
-from proxy.show.system_tables import derived_table
+from proxy.show.system_information import derived_table
 from rewriter.views import View
 
 NAME, DEAD, ODD = QueueName("shop", "orders"), QueueName("shop", "orders_dead"), QueueName("shop", 'o"d\\d')

@@ -20,7 +20,7 @@ from engine.backend.url import BackendUrl
 from proxy.errors import BackendLost, BackendRefused
 from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import connect_backend
 from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
 from proxy.wire.login import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
 from proxy.wire.packets import frame
@@ -36,7 +36,7 @@ def url(port: int, user: str, password: str) -> BackendUrl:
 
 async def login(where: BackendUrl, tls: BackendTls | None = None, login_options: LoginOptions = WISH) -> ServerLogin:
     """Log in and say goodbye."""
-    link = await BackendSocket.connect(where.host, where.port)
+    link = await connect_backend(where.host, where.port)
     try:
         return await log_in(link, where, tls, login_options)
     finally:

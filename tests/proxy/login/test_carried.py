@@ -28,7 +28,7 @@ from proxy.login.accounts import CACHING_SHA2, Account
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried_login import BackendTls, carry_authentication
 from proxy.login.exchange import AUTH_PACKETS_MAX
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
@@ -318,7 +318,7 @@ async def test_a_refusal_that_comes_in_place_of_the_handshake(announced: bool, e
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    backend = await BackendSocket.connect("127.0.0.1", server.sockets[0].getsockname()[1])
+    backend = await connect_backend("127.0.0.1", server.sockets[0].getsockname()[1])
     stream = ClientSocket(lambda stream: None, max_packet_bytes=1000)
     client = RecordingTransport(stream)
     stream.connection_made(client)
@@ -337,9 +337,9 @@ async def test_a_refusal_that_comes_in_place_of_the_handshake(announced: bool, e
 
 async def test_nobody_at_the_other_end() -> None:
     with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
-        await BackendSocket.connect("127.0.0.1", 1)
+        await connect_backend("127.0.0.1", 1)
     with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
-        await BackendSocket.connect("", 0, unix_socket="/nonexistent")
+        await connect_backend("", 0, unix_socket="/nonexistent")
 
 
 # --- a server with caching_sha2_password

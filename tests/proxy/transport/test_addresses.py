@@ -10,7 +10,7 @@ import pytest
 from proxy.errors import BackendLost
 from proxy.transport import addresses
 from proxy.transport.addresses import Addresses
-from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.backend_socket import connect_backend
 
 
 class NameServer:
@@ -92,8 +92,8 @@ async def test_a_line_takes_the_address_that_answers(monkeypatch: pytest.MonkeyP
     names = NameServer(["127.0.0.2"], ["127.0.0.2", "127.0.0.1"])
     monkeypatch.setattr("proxy.transport.backend_socket._addresses", Addresses(names))
     with pytest.raises(BackendLost, match=r"db\.example"):
-        await BackendSocket.connect("db.example", port)
-    link = await BackendSocket.connect("db.example", port)
+        await connect_backend("db.example", port)
+    link = await connect_backend("db.example", port)
     assert len(names.asked) == 2
     link.abort()
     server.close()

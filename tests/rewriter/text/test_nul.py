@@ -7,8 +7,7 @@ import time
 import pytest
 
 from rewriter.errors import SqlSyntaxError
-from rewriter.text.nul import cut_at_nul
-from rewriter.text.tokens import tokenize
+from rewriter.text.tokens import cut_at_nul, tokenize
 
 
 @pytest.mark.parametrize("text", ["ACK q\0 1", "ACK q 1\0, 2", "\0ACK q 1", "SELECT id FROM STREAM q\0 LIMIT 1"])

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from spark_connector.batch.spans import occupied, shares
+from spark_connector.batch.parts import occupied, shares
 
 
 def looked_at(numbers):

@@ -121,8 +121,8 @@ def test_a_range_of_numbers(gate, sql, numbered, monkeypatch, span, expected, ex
 
 
 def test_a_batch_of_numbers_has_what_is_there_when_its_tasks_begin(gate, sql, numbered, sent, monkeypatch):
-    monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
-    monkeypatch.setattr("spark_connector.client.cluster.FRESH", SETTING)
+    monkeypatch.setattr("spark_connector.client.connection._CLUSTER", "SELECT 'wsrep_on', 'ON'")
+    monkeypatch.setattr("spark_connector.client.connection.FRESH", SETTING)
     name = numbered()
     core = reader(gate, name, numPartitions=3)
     planned = core.partitions()

@@ -10,7 +10,7 @@ from servers import Gate, Sql, wait_until
 
 from engine.model.queue import default_dead_letter
 from spark_connector.client.connection import Client
-from spark_connector.client.dead_letter_name import dead_letter_name
+from spark_connector.client.table_names import dead_letter_name
 from spark_connector.jobs.dead_letters.analysis import DeadLetters, Values, shape_of, suggestions, text
 from spark_connector.jobs.dead_letters.job import _dead_letter_queue
 from spark_connector.jobs.report.values import Counted

@@ -9,7 +9,7 @@ from servers import Sql, wait_until
 from spark_stand_in import Checkpoint
 
 from spark_connector.errors import DataLossError, OptionError, QueueError, SchemaError
-from spark_connector.sources import names as names_of
+from spark_connector.sources import schema as schema_of
 
 pytestmark = pytest.mark.long
 
@@ -251,7 +251,7 @@ def test_a_pattern_of_queues_leaves_out_those_of_groups_and_dead_letters(several
 
 def test_a_pattern_that_fits_too_many_is_refused(several, queue, monkeypatch):
     one, other = queue(), queue()
-    monkeypatch.setattr(names_of, "NAMES_MAX", 1)
+    monkeypatch.setattr(schema_of, "NAMES_MAX", 1)
     with pytest.raises(QueueError, match="fits 2 names, and a query reads at most 1"):
         several(subscribePattern=f"{one}|{other}").plan()
 

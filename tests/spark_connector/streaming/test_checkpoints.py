@@ -11,7 +11,7 @@ from spark_stand_in import Checkpoint, Query
 from spark_connector.errors import CheckpointError
 from spark_connector.streaming import checkpoints
 from spark_connector.streaming.claims import table_name
-from spark_connector.streaming.micro_batch import MicroBatch
+from spark_connector.streaming.offsets import MicroBatch
 
 PER_BATCH = 10
 

@@ -14,7 +14,7 @@ from spark_stand_in import Checkpoint, Query, make_source
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.options import Address
-from spark_connector.streaming.heartbeat import Heartbeat
+from spark_connector.streaming.consumer import Heartbeat
 
 
 @pytest.fixture

@@ -283,8 +283,8 @@ def test_a_topic_without_its_column_says_how_to_mend_it(tail, sql, topic):
 
 def test_on_a_cluster_numbers_are_read_and_ids_are_refused(tail, sql, topic, queue, sent, monkeypatch):
     """A cluster as far as the connector asks; tests/galera has a real one."""
-    monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
-    monkeypatch.setattr("spark_connector.client.cluster.FRESH", SETTING)
+    monkeypatch.setattr("spark_connector.client.connection._CLUSTER", "SELECT 'wsrep_on', 'ON'")
+    monkeypatch.setattr("spark_connector.client.connection.FRESH", SETTING)
     name, without, other = topic(), topic(sequence="off"), queue()
     fill(sql, name, "a")
     query = tail(name)

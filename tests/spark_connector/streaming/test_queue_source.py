@@ -319,7 +319,7 @@ def test_what_somebody_else_has_leased_since_is_acked_and_counted(begin, sql, qu
     query.run()
     query.kill()
     run_out(sql, name)
-    query.source._consumer._leased_at = -math.inf  # as long ago as that takes
+    query.source._consumer._maker.leased_at = -math.inf  # as long ago as that takes
     with Stream(gate, f"SELECT id FROM STREAM {name} WITH (ack_wait = '5m') LIMIT 2") as other:
         other.wait_end()
         query.finish()

@@ -92,7 +92,7 @@ def test_what_the_report_says_without_asking_is_true(begin, sql, queue, options)
     for _ in range(4):
         as_spark(query)
         if options["mode"] == "queue":
-            query.source._consumer._count_again = -1.0
+            query.source._consumer._progress._count_again = -1.0
         report = query.source.report()
         seen.append(tuple(report[key] for key in keys))
     assert seen == ([(1, 2), (0, 1), (0, 0), (0, 0)] if options["mode"] == "queue" else [(1,), (0,), (0,), (0,)])

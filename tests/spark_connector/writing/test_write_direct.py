@@ -13,8 +13,7 @@ from write_calls import append, batch, fields, messages, micro_batch, options, t
 
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError, SchemaError, WriteError
 from spark_connector.option_names import Use
-from spark_connector.writing.batch_write import BatchWrite
-from spark_connector.writing.stream_write import StreamWrite
+from spark_connector.writing.batch_write import BatchWrite, StreamWrite
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"

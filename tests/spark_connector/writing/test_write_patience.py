@@ -44,7 +44,7 @@ def write_routed(gate, number, rows):
 
     from spark_connector.option_names import Use
     from spark_connector.options import write
-    from spark_connector.writing.stream_write import StreamWrite
+    from spark_connector.writing.batch_write import StreamWrite
 
     at = {"host": "127.0.0.1", "port": str(gate.port), "user": "root", "database": gate.database}
     table = rows.append_column("target", pa.array(["q"] * rows.num_rows, pa.string()))

@@ -10,8 +10,7 @@ from write_calls import fields, options
 from spark_connector.errors import OptionError, QueueError, SchemaError, WriteError
 from spark_connector.option_names import Use
 from spark_connector.options import WriteOptions, write
-from spark_connector.writing.batch_write import BatchWrite
-from spark_connector.writing.stream_write import StreamWrite
+from spark_connector.writing.batch_write import BatchWrite, StreamWrite
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 QUERY = "11111111-2222-3333-4444-555555555555"

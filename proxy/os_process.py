@@ -1,8 +1,9 @@
-"""Memory settings: freed large blocks are returned to the system, and permanent objects are not scanned.
+"""What concerns the whole process: its memory settings, and the signals that end it.
 
-glibc learns. Once a large block has been freed, blocks of that size come from the heap, where they are made of pages
-that others have used. The event loop's TLS has a buffer of 256 KiB for each connection, of which a login touches 8: in
-the heap it costs 20 KB more. A fixed threshold keeps such blocks apart, and statements of many megabytes too.
+Freed large blocks are returned to the system, and permanent objects are not scanned. glibc learns. Once a large block
+has been freed, blocks of that size come from the heap, where they are made of pages that others have used. The event
+loop's TLS has a buffer of 256 KiB for each connection, of which a login touches 8: in the heap it costs 20 KB more. A
+fixed threshold keeps such blocks apart, and statements of many megabytes too.
 
 It also gives each thread a heap of its own, and a heap keeps the room that was once needed in it. The embedded
 database has a thread for each connection to its file: they share two heaps.
@@ -10,9 +11,12 @@ database has a thread for each connection to its file: they share two heaps.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
+import signal
 import sys
+from collections.abc import Awaitable
 from typing import Any
 
 LARGE_BYTES = 256 * 1024  # as uvloop's TLS buffer; what one read of a socket brings (250 KiB at most) stays in the heap
@@ -44,3 +48,21 @@ def spare_what_exists() -> None:
     malloc_trim = _of_glibc("malloc_trim")
     if malloc_trim is not None:
         malloc_trim(0)  # what loading took and no one needs now, a megabyte
+
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+async def then_ignore_them(serving: Awaitable[None]) -> None:
+    """Await `serving`; afterwards the signals that end a process do nothing, so that its exit code stays what it is.
+
+    The loop gives up its handlers when it is closed. A second SIGTERM from then on would end the process by the signal:
+    a service manager would take an end in order for a failure.
+    """
+    try:
+        await serving
+    finally:
+        loop = asyncio.get_running_loop()
+        for number in ENDING:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)

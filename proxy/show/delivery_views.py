@@ -1,0 +1,172 @@
+"""DeliveryViews: why a message is not delivered, and what has happened to it: EXPLAIN DELIVERY and TRACE MESSAGE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.engine import Engine
+from engine.model.errors import EngineError
+from engine.model.explanation import MessageRow, QueueFacts, explain, moment, unknown
+from engine.model.identity import IdKind, id_kind, id_text
+from engine.model.queue import MessageId, QueueSpec, TextValue
+from engine.model.topics import NO_OFFSET
+from engine.model.trace_event import in_order
+from proxy.cluster.peers import Peers
+from proxy.session.guard import denied
+from proxy.session.session import ClientSession
+from proxy.show.status_tables import Values, dead_letter_queue
+from proxy.show.trace_rows import history, in_queue, not_in_queue, not_there, trace_values, unknown_group
+from proxy.show.visibility import Visibility
+from proxy.wire.outcome import Collected, number
+from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
+from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
+
+
+class DeliveryViews:
+    """See the module. For one session."""
+
+    def __init__(self, session: ClientSession, visibility: Visibility, engine: Engine, peers: Peers) -> None:
+        self._session, self._visibility = session, visibility
+        self._engine, self._peers = engine, peers
+
+    async def trace(self, plan: Trace) -> list[Values]:
+        """The rows of TRACE MESSAGE: of the groups that the account may know of."""
+        can_see = await self._visibility.can_see()
+        records = (await self._visibility.collect(plan.sql)).each(2)
+        enqueued, offset = None, plan.id
+        if records:
+            enqueued = moment(number(records[0][0]))
+            offset = NO_OFFSET if records[0][1] is None else number(records[0][1])
+        visible_groups = [(group, question) for group, question in plan.groups if can_see(question.queue)]
+        users = await self._visibility.can_see_user()
+        of_topic = await self._peers.trace(plan.topic, plan.id) if visible_groups else []
+        rows = []
+        for group, question in visible_groups:
+            visible, row = await self._traced(group, question, (plan.id, offset), enqueued)
+            recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if visible else []
+            rows.append((*row, history(recorded, users, reasons=self._visibility.may_read_notes(question.queue))))
+        return rows
+
+    async def trace_in_queue(self, plan: TraceInQueue) -> Values:
+        """The row of TRACE MESSAGE on a queue."""
+        question = plan.delivery
+        queue = self._visibility.queue(question.queue)
+        ids, rows, facts = await self._question_rows(question, queue)
+        answer = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
+        enqueued = moment(number(answer.row(1)[0])) if isinstance(answer, Collected) and answer.rows else None
+        id_ = next(iter((*ids, *question.ids)), None)
+        recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
+        reasons, group = self._visibility.may_read_notes(queue.name), queue.options.consumer_group
+        events = history(recorded, await self._visibility.can_see_user(), reasons=reasons)
+        if rows:
+            holder = facts.holders.get(rows[0].id)
+            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder), events)
+        dead = await self._dead(queue, question.ids)
+        text = "" if id_ is None else id_text(id_)
+        explained = unknown(text, facts, dead=None if dead is None else text in dead)
+        return (*not_there(group, explained), events)
+
+    async def _traced(
+        self, group: str, question: ExplainDelivery, message: tuple[int, int], enqueued: str | None
+    ) -> tuple[bool, Values]:
+        """Whether the account may know of the message, an id and an offset, in that group, and the row but for its last
+        column."""
+        id_, offset = message
+        try:
+            queue = self._visibility.queue(question.queue)
+            # Before its queue is read: what is fed in between is found there.
+            place = (await self._engine.topics.position(queue)).place_of(offset)
+            _, rows, facts = await self._question_rows(question, queue)
+            if rows:
+                holder = facts.holders.get(rows[0].id)
+                return True, in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder)
+            dead = await self._dead(queue, [id_])
+        except EngineError as error:
+            return False, unknown_group(group, enqueued, error.message)
+        return True, not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
+
+    async def traces(self, most: int) -> list[Values]:
+        """What happened last to messages of the queues that the account may know of: `most` rows."""
+        can_see, users = await self._visibility.reads(), await self._visibility.can_see_user()
+        queues = {queue.name: queue for queue in self._engine.catalog if can_see(queue.name)}
+        topics = [name for name in self._engine.catalog.topics if can_see(name)]
+        entries = await self._peers.newest_traces(most, [*queues, *topics])
+        read = {
+            name: await self._visibility.may_read(name)
+            for name in {traced.queue for traced in entries if traced.reason}
+        }
+        return [
+            trace_values(traced, queues.get(traced.queue), users, reasons=read.get(traced.queue, False))
+            for traced in entries
+        ]
+
+    async def explanations(self, plan: ExplainDelivery) -> list[Values]:
+        """The rows of EXPLAIN DELIVERY."""
+        if self._session.rights is not None and not plan.ids:
+            raise denied(
+                self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
+            )
+        queue = self._visibility.queue(plan.queue)
+        _, rows, facts = await self._question_rows(plan, queue)
+        results = [explain(row, facts) for row in rows]
+        missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
+        dead = await self._dead(queue, missing)
+        results += [
+            unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing
+        ]
+        return [(explanation.id, explanation.state, explanation.text) for explanation in results]
+
+    async def _question_rows(
+        self, plan: ExplainDelivery, queue: QueueSpec
+    ) -> tuple[list[MessageId], list[MessageRow], QueueFacts]:
+        """The messages of a question, their rows, and the facts of their queue."""
+        records = (await self._visibility.collect(plan.sql)).each(len(DELIVERY_COLUMNS))
+        ids = [self._id(queue, row[1]) for row in records]
+        rows = [self._message(id_, row) for id_, row in zip(ids, records, strict=True)]
+        if not self._visibility.may_read_notes(queue.name):
+            rows = [replace(row, last_error=None, failed_attempts=None) for row in rows]
+        return ids, rows, await self._facts(queue, ids)
+
+    def _id(self, queue: QueueSpec, value: TextValue) -> MessageId:
+        column = queue.column("id")
+        kind = IdKind.TEXT if column is None else id_kind(column)
+        if kind is IdKind.INTEGER:
+            return number(value)
+        return self._visibility.text(value) if kind is IdKind.TEXT else value or b""
+
+    def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
+        now, _, epoch, time_next, time_acked, *texts = row
+        return MessageRow(
+            id_text(id_),
+            number(now),
+            number(epoch),
+            None if time_next is None else number(time_next),
+            None if time_acked is None else number(time_acked),
+            *(None if value is None else self._visibility.text(value) for value in texts),
+        )
+
+    async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:
+        streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
+        holders_by_id = await self._peers.holders(queue.name, ids)
+        visible = await self._visibility.streams(list(holders_by_id.values()))
+        holders = {id_text(id_): holder if holder in visible else None for id_, holder in holders_by_id.items()}
+        in_flight = None
+        if queue.options.max_concurrency is not None:
+            census = (await self._engine.surveyor.survey([queue]))[queue.name].census
+            in_flight = None if census is None else census.in_flight
+        fitting = None
+        if streams and all(stream.filter for stream in streams):
+            fitting = frozenset(map(id_text, await self._peers.fitting(queue.name, ids)))
+        target = dead_letter_queue(queue, self._engine.catalog)
+        return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
+
+    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str] | None:
+        """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""
+        target = dead_letter_queue(queue, self._engine.catalog)
+        if target is None or not ids:
+            return set()
+        if not (await self._visibility.can_see())(target.name):
+            return None
+        rows = await self._session.upstream.collect(ids_sql(target, tuple(ids), queue.name))
+        return {self._visibility.text(id_) for (id_,) in rows.each(1)} if isinstance(rows, Collected) else None

@@ -1,0 +1,110 @@
+"""Lookup: the queues, topics and consumer groups that the names of a statement mean."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from engine.model.option_values import is_name
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.schedules import ScheduleName
+from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.plan import PlanContext
+from rewriter.plans.topics import group_of
+from rewriter.text.queue_names import QueueNames
+from rewriter.text.tokens import Name
+
+_Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
+
+
+class Lookup:
+    """See the module. For one catalog."""
+
+    def __init__(self, catalog: QueueCatalog, names: QueueNames) -> None:
+        self._catalog, self._names = catalog, names
+
+    def qualified(self, name: Name, context: PlanContext) -> QueueName:
+        database = name.database or context.database
+        if database is None:
+            raise NoDatabaseSelected("No database selected")
+        return QueueName(database, name.table)
+
+    def find(self, name: QueueName) -> QueueSpec | None:
+        """The queue, or None if there is none.
+
+        Raises:
+            NotAQueueTable: the table is marked as a queue and cannot be used as one.
+        """
+        resolved = self._names.resolve(name.database, name.table)
+        if resolved is None:
+            return None
+        if reason := self._catalog.rejected.get(resolved):
+            raise NotAQueueTable(f"'{resolved.table}' is not a queue: {reason}")
+        return self._catalog.queues.get(resolved)
+
+    def queue(self, name: Name, context: PlanContext) -> QueueSpec:
+        queue = self.qualified(name, context)
+        spec = self.find(queue)
+        if spec is None:
+            raise unknown_queue(queue)
+        return spec
+
+    def queue_or_none(self, name: Name, context: PlanContext) -> QueueSpec | None:
+        """The queue of an ordinary statement; None if there is none: then it goes to the database."""
+        database = name.database or context.database
+        resolved = None if database is None else self._names.resolve(database, name.table)
+        return None if resolved is None else self._catalog.queues.get(resolved)
+
+    def new_name(self, name: Name, context: PlanContext) -> QueueName:
+        queue = self.qualified(name, context)
+        if not is_name(queue.table):
+            raise IncorrectName(queue.table)
+        if (reason := self._catalog.unfit.get(queue.database)) is not None:
+            raise UnsupportedSql(reason)
+        return queue
+
+    def copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
+        """The table that ALTER makes a queue or topic of its own, though its mark is another's."""
+        queue = self.qualified(name, context)
+        resolved = self._names.resolve(queue.database, queue.table)
+        copy = None if resolved is None else self._catalog.copies.get(resolved)
+        return copy if isinstance(copy, kind) else None
+
+    def topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
+        database = name.database or context.database
+        resolved = None if database is None else self._names.resolve(database, name.table)
+        return None if resolved is None else self._catalog.topics.get(resolved)
+
+    def topic(self, name: Name, context: PlanContext) -> TopicSpec:
+        topic = self.topic_or_none(name, context)
+        if topic is None:
+            queue = self.qualified(name, context)
+            if self.find(queue) is not None:
+                raise UnsupportedSql(f"'{queue.table}' is a queue, not a topic")
+            raise UnknownQueue(f"Topic '{queue}' doesn't exist", queue)
+        return topic
+
+    def check_is_no_topic(self, database: str, context: PlanContext) -> None:
+        """FROM names a database, as in every SHOW of MySQL. Where there is no database of that name, but a topic, the
+        topic was meant; an empty result would mean that it has no groups."""
+        topic = self.topic_or_none(Name(None, database), context)
+        if topic is None or any(name.database == database for name in (*self._catalog.topics, *self._catalog.queues)):
+            return
+        raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
+
+    def group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
+        name = self.topic(topic, context).name
+        return group_of(name, group, self._catalog.groups_of(name))
+
+    def receiver(self, name: Name, context: PlanContext) -> QueueSpec:
+        """The queue whose messages a statement is about; of a topic, that of a consumer group."""
+        if name.group is not None or self.topic_or_none(name, context) is not None:
+            return self.group(name, name.group, context)
+        return self.queue(name, context)
+
+    def schedule(self, name: ScheduleName, context: PlanContext) -> ScheduleName:
+        written = self.new_name(Name(name.database or None, name.name), context)
+        return ScheduleName(written.database, written.table)
+
+
+def unknown_queue(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
+    return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)
