@@ -128,7 +128,7 @@ bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside 
 
 PROFILE_BACKEND ?= mariadb
 PROFILE_OF ?= lone
-profile: $(PROFILE_STAMP) mariadb ## where the proxy's time goes under a load, as profile.svg and two lists (PROFILE_BACKEND=embedded PROFILE_OF=lone|insert|drain)
+profile: $(PROFILE_STAMP) mariadb ## where the proxy's time goes under a load, as profile.svg and two lists (PROFILE_BACKEND=embedded PROFILE_OF=lone|insert|drain|poll)
 	@$(BIN)/python -m benchmarks.steps.profile --backend $(PROFILE_BACKEND) --of $(PROFILE_OF)
 
 INPUTS ?= 1000000

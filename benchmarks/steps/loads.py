@@ -130,6 +130,23 @@ def settle_each(queue: StepQueue, sql: str, times: int, pace_seconds: float) -> 
     return _timed(execute, statements[WARM_UP:], times, pace_seconds)
 
 
+def polls(queue: StepQueue, messages: int) -> Generator[None, None, int]:
+    """One message after the other: polled for, and acked, by one connection."""
+    cursor = queue.connect().cursor()
+    _open.append(cursor)
+
+    def one() -> None:
+        cursor.execute(f"SELECT id, payload FROM STREAM {queue.table} LIMIT 1 NOWAIT")
+        cursor.execute(f"ACK {queue.table} {cursor.fetchone()[0]}")
+
+    for _ in range(WARM_UP):
+        one()
+    yield
+    for _ in range(messages):
+        one()
+    return messages
+
+
 def wait(queue: StepQueue, seconds: float) -> Generator[None, None, None]:
     """A stream that gets nothing."""
     _open.append(queue.lone(""))

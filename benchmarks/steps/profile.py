@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.places import PLACES
 from benchmarks.steps import flame, stacks
 from benchmarks.steps.counters import THREAD_CPU, Counters, Meter, by_thread
-from benchmarks.steps.loads import BATCH, WARM_UP, StepQueue, again, inserts
+from benchmarks.steps.loads import BATCH, WARM_UP, StepQueue, again, inserts, polls
 from benchmarks.steps.run import PACE_SECONDS, RATE, queue_at
 from benchmarks.topics import crew
 from benchmarks.topics.reading import converse, drain
@@ -28,12 +28,14 @@ from benchmarks.topics.reading import converse, drain
 ROOT = Path(__file__).resolve().parent.parent.parent
 LINES = 25
 _ENDLESS = 10**9
+_POLLED_PER_SECOND = 2_000
 _DRAINED_PER_SECOND = 10_000  # more than is drained while py-spy looks on
 
 LOADS = {
     "lone": f"a lone message, at most {RATE}/s: INSERT, delivered, ACK",
     "insert": "autocommit INSERTs of one client, without pause, into a queue that nobody receives from",
     "drain": f"one receiver of a backlog, acks of {BATCH}",
+    "poll": "one receiver that polls for one message of a backlog, and acks it, again and again",
 }
 
 
@@ -74,6 +76,9 @@ def load(name: str, queue: StepQueue, seconds: int) -> AbstractContextManager[cr
         messages = seconds * _DRAINED_PER_SECOND
         queue.fill(messages)
         return crew.clients(queue, drain, [("", BATCH, messages)])
+    if name == "poll":
+        queue.fill(seconds * _POLLED_PER_SECOND)
+        return crew.clients(queue, polls, [(_ENDLESS,)])
     queue.fill(0)
     if name == "lone":
         return crew.clients(queue, converse, [("", _ENDLESS, PACE_SECONDS, WARM_UP)])

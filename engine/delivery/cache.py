@@ -1,4 +1,4 @@
-"""The messages that wait to be claimed, so far as is known. Pure; no await here.
+"""The messages that wait to be claimed, so far as is known. No await here.
 
 MessageCache has the keys that polls have returned, in delivery order, bounded. Rules:
 - It has keys, never bodies: memory does not grow with payloads, and a claim reads the row as it is by then.
@@ -19,6 +19,7 @@ follows at once if not all were, or if an id ended before it was claimed, and a 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
@@ -61,6 +62,11 @@ class MessageCache:
     def together(self) -> int:
         """How many keys wait that may be handed out with others."""
         return len(self._keys)
+
+    @property
+    def keys(self) -> Sequence[MessageKey]:
+        """The keys that may be handed out with others, in order."""
+        return tuple(self._keys)
 
     @property
     def alone(self) -> int:
@@ -163,14 +169,17 @@ class AddedIds:
 
     def add(self, ids: Sequence[MessageId]) -> bool:
         """Store these; False where there would be too many, or hints have been wrong too often."""
-        if len(self._ids) + len(ids) > ADDED_MAX:
+        if len(self._ids) + len(ids) > ADDED_MAX or not self.worth_a_claim():
             return False
-        if self._misses >= _MISSES_MAX:
-            self._misses += 1
-            if self._misses % _ONE_HINT_IN:
-                return False
         self._ids += ids
         return True
+
+    def worth_a_claim(self) -> bool:
+        """Whether to claim without a look; only now and then where such claims have been in vain."""
+        if self._misses < _MISSES_MAX:
+            return True
+        self._misses += 1
+        return not self._misses % _ONE_HINT_IN
 
     def discard(self, ids: Collection[MessageId]) -> bool:
         """These are known by other means, or have ended; whether one of them was stored. Then the hint may have been
@@ -189,3 +198,32 @@ class AddedIds:
     def record_outcome(self, *, correct: bool) -> None:
         """Whether the ids that were taken last were right."""
         self._misses = 0 if correct else self._misses + 1
+
+
+class SetAside:
+    """Keys of a poll that no receiver has got, for the next receiver: for CONFIRM_SECONDS after the poll, or until
+    `forget`. Times are in seconds of the engine's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._keys: Sequence[MessageKey] = ()
+        self._polled_at = 0.0
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def put(self, keys: Sequence[MessageKey], polled_at: float) -> None:
+        """Set these aside, in place of others."""
+        self.forget()
+        self._keys, self._polled_at = keys, polled_at
+        self._expiry = asyncio.get_running_loop().call_later(CONFIRM_SECONDS, self.forget)
+
+    def forget(self) -> None:
+        """They are not to be used."""
+        self._keys = ()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def take(self, count: int, now: float) -> tuple[Sequence[MessageKey], float] | None:
+        """Remove and return the keys, and when they were polled; None where they are less than `count`, or too old."""
+        keys = self._keys
+        self.forget()
+        return (keys, self._polled_at) if len(keys) >= count and now < self._polled_at + CONFIRM_SECONDS else None

@@ -6,6 +6,9 @@ Modes
     pending   the table has, or may have, due messages that the cache does not have
     The table TRANSITIONS has what leads from one to another; a (mode, event) that is not in it is a defect.
 
+Between two receivers that come one after the other, as those of a client that polls, the keys of the last poll are set
+aside (`SetAside`): for a second, or until a commit adds something.
+
 Invariant: a due message is in the cache, added (a commit has just reported it), in conflict, in flight, or the mode is
 not steady. So nothing due is forgotten: whatever the cache loses leads to pending, and pending to a
 poll. No await here.
@@ -16,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
-from engine.delivery.cache import AddedIds, MessageCache
+from engine.delivery.cache import AddedIds, MessageCache, SetAside
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Poller
 from engine.delivery.queue_leases import QueueLeases
-from engine.model.queue import Condition, MessageId, QueueSpec
+from engine.model.queue import Condition, MessageId, MessageKey, QueueSpec
 
 
 class Mode(Enum):
@@ -85,6 +88,9 @@ class KnownMessages:
         self.pause = leases.pause
         self._takes_added = condition is None and queue.takes_added
         self._host, self._clock = host, context.engine.clock
+        self._set_aside = SetAside()
+        self.resumed: Sequence[MessageKey] = ()
+        """The first of the keys that were set aside: to be claimed without a look."""
         self.scanner: FilteredPoller | None = None
         self.poller: Poller | FilteredPoller
         if condition is None:
@@ -97,12 +103,29 @@ class KnownMessages:
         """Something happened that decides the mode."""
         self.mode = TRANSITIONS[self.mode, event]
 
-    def clear(self) -> None:
-        """The last receiver left."""
+    def clear(self, *, keep: bool = False) -> None:
+        """The last receiver left. `keep`: another one may come in a moment."""
+        self.cache.put_back(self.resumed)
+        self.resumed = ()
+        some = self.cache.together and not self.cache.alone and not self.added
+        polled_at = self.poller.polled_a_moment_ago if keep and some and isinstance(self.poller, Poller) else None
+        if polled_at is not None and not self.queue.options.waits_for_settlement:
+            self._set_aside.put(self.cache.keys, polled_at)
         self.added.take()
         self.cache.clear()
         self.conflicts.clear()
         self.poller.reset()
+
+    def resume(self, count: int) -> bool:
+        """The first receiver came, and takes `count` messages: whether so many are known from a moment ago, so that the
+        table need not be polled. What is wrong with them by now is found by the claim, and a poll follows."""
+        taken = self._set_aside.take(count, self._clock.monotonic())
+        if taken is None or not isinstance(self.poller, Poller):
+            return False
+        keys, polled_at = taken
+        self.resumed = keys[:count] if self._takes_added and self.added.worth_a_claim() else ()
+        self.poller.resume(keys[len(self.resumed) :], polled_at)
+        return True
 
     def lose(self, *, poll: bool) -> None:
         """The cache may lack what is due; `poll`: and receivers want it."""
@@ -112,6 +135,8 @@ class KnownMessages:
 
     def reset(self, *, poll: bool) -> None:
         """Forget all that is known of the table; as in `lose`."""
+        self._set_aside.forget()
+        self.resumed = ()
         self.added.take()
         self.cache.clear()
         self.conflicts.clear()
@@ -120,6 +145,8 @@ class KnownMessages:
 
     def reconfigure(self, queue: QueueSpec, condition: Condition | None) -> None:
         """The queue's options or columns changed."""
+        self._set_aside.forget()
+        self.resumed = ()
         self.queue = queue
         self._takes_added = condition is None and queue.takes_added
         self.added.take()
@@ -134,6 +161,7 @@ class KnownMessages:
         """A commit added or rescheduled messages; whether that concerns a receiver here."""
         self.on(Event.TOUCHED)
         if self.mode is Mode.IDLE:
+            self._set_aside.forget()
             return False
         self.poller.request_poll()
         self.conflicts.end_pauses()
@@ -175,6 +203,7 @@ class KnownMessages:
 
     def request_poll(self) -> None:
         """Messages became due again, or all that is due is requested."""
+        self._set_aside.forget()
         self.pause.on_slot_freed()
         if self.scanner is not None:
             self.scanner.request_poll(full=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
-from engine.model.epochs import is_spent
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
+from engine.model.identity import is_spent
 from engine.model.queue import QueueSpec, SubscribeRequest
 from engine.store.base import Release, lease_is_current
 

@@ -153,7 +153,7 @@ class MessageManager(Service):
         self.queue = self._pass.queue = queue
         self.commits.reconfigure(queue)
         for receiver_set in self.receiver_sets:
-            receiver_set.reconfigure(queue)
+            receiver_set.messages.reconfigure(queue, receiver_set.condition)
         for subscription in self.subscriptions:
             subscription.reconfigure(queue)
         self._pass.outage.end_pause()  # perhaps it was the definition that failed

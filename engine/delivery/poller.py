@@ -10,14 +10,14 @@ A poll is made for one of these reasons, and no other:
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from engine.delivery.cache import MessageCache
+from engine.delivery.cache import CONFIRM_SECONDS, MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import MessageId, QueueSpec
+from engine.model.queue import MessageId, MessageKey, QueueSpec
 from engine.store.base import PollResult
 
 POLL_LIMIT_MAX = 1000
@@ -28,7 +28,7 @@ POLL_LIMIT_MIN = 100
 """A poll after a commit need not return more than can be handed out; a lower limit than this saves nothing."""
 
 POLL_LIMIT_BRIEF = 10
-"""As POLL_LIMIT_MIN, where all receivers end after what they take now: nothing is cached for those that come later. Not
+"""As POLL_LIMIT_MIN, where all receivers end after what they take now, and none has come soon after another yet. Not
 where messages wait for others to be settled: a short list might contain only such."""
 
 POLL_SECONDS_MAX = 0.0005
@@ -58,6 +58,7 @@ class Poller:
         self._started_at = 0.0
         self._all_blocked = False  # the last poll returned only messages that may not be claimed yet
         self._only_alone = False  # or only messages that are to be handed out alone
+        self._brief_limit = POLL_LIMIT_BRIEF
         self.backlog = False
         """The last poll left due messages in the table."""
 
@@ -68,6 +69,20 @@ class Poller:
     def note_due(self, monotonic: float) -> None:
         """A message falls due then: its new lease runs out."""
         self._due_at = monotonic if self._due_at is None else min(self._due_at, monotonic)
+
+    @property
+    def polled_a_moment_ago(self) -> float | None:
+        """When the last poll ended, if a receiver that comes now may use what it returned: it was a moment ago, and
+        nothing has called for another one. Else None."""
+        if self._polled_at is None or self._requested or self._in_progress or self._conflicts:
+            return None
+        return self._polled_at if self._clock.monotonic() < self._polled_at + CONFIRM_SECONDS else None
+
+    def resume(self, keys: Sequence[MessageKey], polled_at: float) -> None:
+        """A receiver came a moment after the last one left, and gets these of the keys that were polled then. Polls for
+        such receivers return more keys from now on."""
+        self._cache.merge(keys, more=True)
+        self._polled_at, self.backlog, self._brief_limit = polled_at, True, POLL_LIMIT_MIN
 
     def reset(self) -> None:
         """There are no receivers any more: forget all plans. Commits are not reported here until there is one again, so
@@ -134,7 +149,7 @@ class Poller:
     def _limit(self, room: int, *, brief: bool) -> int:
         limit = min(self._cache.limit, POLL_LIMIT_MAX)
         if brief:
-            limit = min(limit, max(room, POLL_LIMIT_BRIEF))
+            limit = min(limit, max(room, self._brief_limit))
         elif self._cache:
             limit = min(limit, max(room, POLL_LIMIT_MIN))
         # Keys that may not be claimed yet come first in the answer again and again; they must not displace the rest.

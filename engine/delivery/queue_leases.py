@@ -37,8 +37,8 @@ from engine.delivery.subscription import Subscription
 from engine.leases.expired_leases import ExpiredLeases
 from engine.leases.lease_alarms import LeaseAlarms
 from engine.model.commit_report import Postponement
-from engine.model.epochs import is_spent
 from engine.model.errors import EngineError
+from engine.model.identity import is_spent
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Batch, Message, MessageId, QueueName, QueueSpec, SubscriptionStatus
 from engine.model.trace_event import LEASE_RELEASED

@@ -68,7 +68,8 @@ class ReceiverSet:
             return True
         room = self.receivers.room()
         known = self.messages
-        return self.receivers.can_send(room) or (bool(room) and (bool(known.added) or known.poll_due(room)))
+        more = bool(known.added or known.resumed)
+        return self.receivers.can_send(room) or (bool(room) and (more or known.poll_due(room)))
 
     # --- receivers
 
@@ -77,9 +78,12 @@ class ReceiverSet:
         self.receivers.join(subscription)
         if (scanner := self.messages.scanner) is not None:
             scanner.share.join(subscription.request.user)
-        self.messages.on(Event.SUBSCRIBED)
-        if subscription.needs_poll:
-            self.messages.request_poll()
+        known, count = self.messages, subscription.remaining
+        was_idle = known.mode is Mode.IDLE
+        known.on(Event.SUBSCRIBED)
+        resumed = was_idle and subscription.bounded and count is not None and known.resume(count)
+        if subscription.needs_poll and not resumed:
+            known.request_poll()
         if subscription.bounded:
             self.receivers.bounded.join(subscription)
 
@@ -95,7 +99,7 @@ class ReceiverSet:
             scanner.share.leave(subscription.request.user)
         if not self.receivers:
             self.messages.on(Event.LAST_LEFT)
-            self.messages.clear()
+            self.messages.clear(keep=subscription.bounded)
 
     # --- what happened to the queue
 
@@ -118,10 +122,6 @@ class ReceiverSet:
         """Some messages may have ended."""
         self._sender.uncertain()
         self.messages.on_slot_freed()
-
-    def reconfigure(self, queue: QueueSpec) -> None:
-        """The queue's options or columns changed; streams go on."""
-        self.messages.reconfigure(queue, self.condition)
 
     def reset(self) -> None:
         """Forget all that is known of the table and of waiting receivers, and poll."""
@@ -147,6 +147,9 @@ class ReceiverSet:
                 await self._claim_added(result)
                 return
             known.poll_for_added()
+        if known.resumed:
+            await self._claim_resumed(result)
+            return
         if self._leases.pause.active:
             if known.polls_ahead:
                 await self._poll(result)
@@ -173,6 +176,29 @@ class ReceiverSet:
             known.note_due(self._clock.monotonic() + CONFIRM_SECONDS)
         else:
             known.poll_for_added()
+
+    async def _claim_resumed(self, result: PassResult) -> None:
+        """Claim what was set aside for this receiver, where it is as an INSERT has left it. The rest is claimed as the
+        cache is."""
+        known, waiting = self.messages, self.receivers
+        room = waiting.room()
+        if not room:
+            return
+        keys, known.resumed = known.resumed, ()
+        first = self._sender.first_receivers(waiting.waiting)
+        if room < len(keys) or not waiting.one_ack_wait:
+            known.cache.put_back(keys)
+            return
+        queue, result.claimed = known.queue, True
+        try:
+            leased, complete = await self._sender.claim_added(queue, first, [key.id for key in keys])
+        except BaseException:
+            known.on(Event.LOST)
+            raise
+        known.added.record_outcome(correct=complete)
+        if not complete and known.mode is not Mode.IDLE:
+            known.cache.put_back(key for key in keys if key.id not in leased)
+        self._on_sent(result, self._sender.hand_out(queue, waiting.waiting, first, leased))
 
     async def _poll(self, result: PassResult) -> None:
         known, room = self.messages, self.receivers.room()
@@ -278,7 +304,7 @@ class ReceiverSet:
         ends_at = self._leases.pause.ends_at
         if ends_at is not None and not known.polls_ahead:
             return ends_at
-        if known.added or self.receivers.can_send(room):
+        if known.added or known.resumed or self.receivers.can_send(room):
             return 0.0  # the pause ended since the last step
         time = known.next_time(room)
         if ends_at is not None:

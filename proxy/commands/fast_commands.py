@@ -49,9 +49,10 @@ class FastCommands:
                 return self._quickly(text)
             reader = self._executor.reader
             classification = reader.classify(text)
-            if classification.kind is StatementClass.NONE or (
-                classification.kind is StatementClass.USE and reader.names_again(text)
-            ):
+            if classification.kind is StatementClass.NONE:
+                return FastPath.RELAY
+            if classification.kind is StatementClass.USE and reader.names_again(text):
+                session.settings.streams.forget_charset()
                 return FastPath.RELAY
             return (
                 self._with_effects(classification.effects)

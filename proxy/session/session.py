@@ -7,7 +7,7 @@ The current one is in `process_info`, which is the row of SHOW PROCESSLIST.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.backend.environment import StatementPins
 from engine.clock import Clock
@@ -20,6 +20,7 @@ from engine.model.queue import Condition, QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
 from proxy.login.system_database import SUBSTITUTE_DATABASE
+from proxy.session.stream_memory import StreamMemory
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
@@ -73,7 +74,7 @@ class StatementSettings:
     `unsettled`: whether a statement may have changed the character set, the modes, or the default database unnoticed:
     they are read when something depends on them. `sql_modes`: as far as the status flags do not have them. `may_use`: a
     prepared text may contain USE. `consumer`: the name that its last receiver gave itself. `lease`: of what it
-    receives, where a statement has none; None: its variable is to be read.
+    receives, where a statement has none; None: its variable is to be read. `streams`: see StreamMemory.
     """
 
     unsettled: bool = False
@@ -81,6 +82,7 @@ class StatementSettings:
     may_use: bool = False
     consumer: str = ""
     lease: str | None = "time"
+    streams: StreamMemory = field(default_factory=StreamMemory)
 
 
 class ClientSession:

@@ -255,6 +255,7 @@ class StatementReader:
     def learn(self, text: bytes) -> None:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
         session = self._session
+        session.settings.streams.forget_charset()
         verb, _ = leading_verb(text)
         if verb == b"SET" and _LEASE in text.lower():
             session.settings.lease = None
@@ -267,7 +268,7 @@ class StatementReader:
         elif verb == b"USE":
             session.set_database(UNKNOWN_DATABASE)  # in a form that only the server reads
             session.settings.unsettled = True
-        elif verb == b"SET":
+        elif verb in (b"SET", b"CALL"):
             session.settings.unsettled = True
 
     def _recode(self, charset: str) -> None:

@@ -77,7 +77,7 @@ class StreamStatement:
             if traits.accounts:
                 await check_may_read(self._session, request.queue, request.columns or (), _lock_seconds(request))
         elif traits.accounts:
-            await self._check_rights(request, _lock_seconds(request))
+            await self._check_rights(request, _lock_seconds(request), remembered=True)
         if plan.filter is not None:
             where_values = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
             condition = await traits.condition(
@@ -102,12 +102,20 @@ class StreamStatement:
             self._session.settings.lease = "time" if value is None else value.decode("utf-8", "replace")
         return by_connection(self._session.settings.lease)
 
-    async def _check_rights(self, request: SubscribeRequest, lock_seconds: int | None) -> None:
-        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
-        spec = self._engine.catalog.get(request.queue)
+    async def _check_rights(
+        self, request: SubscribeRequest, lock_seconds: int | None, *, remembered: bool = False
+    ) -> None:
+        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked, or
+        it has been a short time ago where that is enough (`remembered`)."""
+        memory = self._session.settings.streams
+        catalog, now = self._engine.catalog, asyncio.get_running_loop().time()
+        spec = catalog.get(request.queue)
         names = request.columns or (() if spec is None else spec.message_columns)
+        if remembered and memory.may_receive(request.queue, names, catalog, now):
+            return
         sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE {reading(names)}"
         await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
+        memory.receives(request.queue, names, catalog, now)
 
     async def send(self, subscription: OpenStream, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""
@@ -178,8 +186,13 @@ class StreamStatement:
 
     async def _results_charset(self) -> str | None:
         """None: nothing is to be converted."""
+        memory, now = self._session.settings.streams, asyncio.get_running_loop().time()
+        if (known := memory.charset(now)) is not None:
+            return known[0]
         (name,) = (await collected(self._session.upstream, RESULTS_CHARSET)).row(1)
-        return None if name is None else name.decode("ascii", "replace")
+        charset = None if name is None else name.decode("ascii", "replace")
+        memory.set_charset(charset, now)
+        return charset
 
 
 def _limited(request: SubscribeRequest) -> SubscribeRequest:

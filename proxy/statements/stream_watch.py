@@ -63,23 +63,30 @@ class RightsChecks:
 async def watching_stream(
     subscription: OpenStream, upstream: Upstream, judge: Judge, rights_checks: RightsChecks
 ) -> AsyncIterator[None]:
-    """For as long as the client waits for the stream."""
-    over = asyncio.Event()
-    watch = asyncio.create_task(_watch(subscription, upstream, judge, rights_checks, over))
+    """For as long as the client waits for the stream. A result that is over within _FIRST_SECONDS needs no watch."""
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    watches: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        watches.append(loop.create_task(_watch(subscription, upstream, judge, rights_checks, over)))
+
+    timer = loop.call_later(_FIRST_SECONDS, begin)
     try:
         yield
     finally:
         over.set()
-        # Broken off in mid-answer the connection would be lost.
-        await asyncio.wait((watch,), timeout=_LAST_SECONDS)
-        watch.cancel()
+        timer.cancel()
+        for watch in watches:
+            # Broken off in mid-answer the connection would be lost.
+            await asyncio.wait((watch,), timeout=_LAST_SECONDS)
+            watch.cancel()
 
 
 async def _watch(
     subscription: OpenStream, upstream: Upstream, judge: Judge, rights_checks: RightsChecks, over: asyncio.Event
 ) -> None:
     now = asyncio.get_running_loop().time
-    keepalive_at = now() + _FIRST_SECONDS
+    keepalive_at = now()
     while not await _ended_within(over, min(rights_checks.due_at, keepalive_at) - now()):
         if now() >= keepalive_at:
             keepalive_at = now() + (await _keep_alive(upstream) if upstream.connection_required else RIGHTS_SECONDS)

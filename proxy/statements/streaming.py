@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
-from engine.model.queue import Batch, ColumnMeta, Message, MessageId
+from engine.model.queue import Batch, ColumnMeta, Message, MessageId, WaitMode
 from proxy.statements.stream_watch import RightsChecks
 from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
@@ -64,7 +64,8 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         subscription.unread = unread
     try:
         writer.header(form.columns, encoding=form.encoding)
-        await writer.flush()
+        if subscription.request.wait_mode is not WaitMode.NOWAIT:  # else rows or the end follow in a moment
+            await writer.flush()
         async with watching_client(writer.client, subscription), writer.client.unbuffered():
             async for batch in subscription:
                 await _send(batch, subscription, writer, form, unread)

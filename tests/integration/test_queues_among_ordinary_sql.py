@@ -72,6 +72,34 @@ def test_text_of_every_character_set(connect: Connect, q: str, charset: str) -> 
         client.run(f"DELETE FROM {q}")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET NAMES latin1",
+        "SET character_set_results = latin1",
+        "SET @x = 1, character_set_results = latin1",
+        "SET CHARACTER SET latin1",
+        "SET STATEMENT max_statement_time = 5 FOR SET NAMES latin1",
+        "EXECUTE IMMEDIATE 'SET NAMES latin1'",
+        "PREPARE p FROM 'SET NAMES latin1'; EXECUTE p",
+        "CALL among_latin1()",
+        "SELECT 1; SET NAMES latin1; SELECT 2",
+    ],
+)
+def test_a_character_set_that_changes_between_polls(connect: Connect, q: str, change: str) -> None:
+    """It is remembered from one poll to the next, until a statement may have changed it."""
+    if ON_MYSQL and ("STATEMENT" in change or "IMMEDIATE" in change):
+        pytest.skip("only MariaDB has that")
+    client = connect()
+    client.run("SET NAMES utf8mb4", "DROP PROCEDURE IF EXISTS among_latin1")
+    client.run("CREATE PROCEDURE among_latin1() SET NAMES latin1")
+    client.run("INSERT INTO among (t) VALUES (X'C3A4'), (X'C3A4'), (X'C3A4')")
+    received = [client.query("SELECT t FROM STREAM among LIMIT 1 NOWAIT").payloads[-2] for _ in range(2)]
+    client.run(*([change] if change.startswith("SELECT") else change.split("; ")))
+    received.append(client.query("SELECT t FROM STREAM among LIMIT 1 NOWAIT").payloads[-2])
+    assert received == [b"\x02\xc3\xa4", b"\x02\xc3\xa4", b"\x01\xe4"]
+
+
 def test_character_set_that_was_set_in_one_breath(connect: Connect, q: str) -> None:
     client = connect()
     assert client.query(

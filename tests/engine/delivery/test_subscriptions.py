@@ -10,6 +10,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
 from engine.delivery.subscription import Subscription
+from engine.model.commit_report import CommitReport
 from engine.model.errors import (
     BackendUnavailable,
     InvalidOption,
@@ -436,3 +437,77 @@ async def test_a_connection_that_holds_nothing_is_forgotten():
             await settle()
             await result.subscription.release_leases()
         assert not w.manager.leases.connection_leases
+
+
+# --- a client that polls again and again
+
+
+@in_virtual_time
+async def test_polls_one_after_the_other_share_what_one_of_them_saw():
+    async with world() as w:
+        w.store.fill(range(1, 201))
+        for number in range(1, 151):
+            receiver = await w.fetch(limit=1, connection_id=7)
+            assert receiver.ids == [number]
+            w.ack(number)
+        assert w.store.calls["poll"] <= 10
+        assert (await w.fetch(limit=50, connection_id=7)).ids == list(range(151, 201))
+        assert (await w.fetch(limit=1, connection_id=7)).ids == []
+
+
+@in_virtual_time
+@pytest.mark.parametrize("how", ["committed", "a second later", "given back", "altered"])
+async def test_what_a_poll_saw_is_forgotten(how):
+    """After a commit, which may have added what comes first; after a second; when messages come back."""
+    async with world() as w:
+        w.store.fill(range(10, 30))
+        held = await w.fetch(limit=1)
+        assert (await w.fetch(limit=1)).ids == [11]
+        if how == "committed":
+            await w.commit(Row(1, priority=-1))
+        elif how == "given back":
+            w.store.tables[NAME][10].time_next = 0
+            w.engine.committed(CommitReport(touched=frozenset((NAME,))))
+        else:
+            w.store.add(Row(1, priority=-1))
+            if how == "altered":
+                w.manager.reconfigure(make_spec(batch_size=7))
+            else:
+                await pass_time(1.1)
+        assert held.ids == [10]
+        assert (await w.fetch(limit=1)).ids == [10 if how == "given back" else 1]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("told", [True, False])
+async def test_what_others_have_taken_meanwhile_is_found_by_the_claim(told):
+    async with world() as w:
+        w.store.fill(range(1, 6))
+        assert (await w.fetch(limit=1)).ids == [1]
+        w.ack(2, 3, heard=told)
+        assert (await w.fetch(limit=2)).ids == [4, 5]
+        w.store.fill(range(6, 8))
+        assert (await w.fetch(limit=1)).ids == [6]
+        w.ack(7, heard=told)
+        assert (await w.fetch(limit=1)).ids == [], "and it ends as of a poll that began after it"
+
+
+@in_virtual_time
+async def test_a_stream_after_a_poll_begins_with_a_poll_of_its_own():
+    async with world() as w:
+        w.store.fill(range(1, 4))
+        assert (await w.fetch(limit=1)).ids == [1]
+        w.store.add(Row(0, priority=-1))
+        receiver = await w.receive(prefetch=1)
+        assert receiver.ids == [0]
+
+
+@in_virtual_time
+async def test_polls_of_messages_that_were_delivered_before_are_claimed_with_a_look():
+    """A claim without one takes only what is as an INSERT left it; after some in vain it is tried now and then."""
+    async with world() as w:
+        w.store.add(*(Row(id_, time_next=id_, time_scheduled=0, epoch=3) for id_ in range(1, 101)))
+        for number in range(1, 61):
+            assert (await w.fetch(limit=1)).ids == [number]
+            w.ack(number)
+        assert w.store.calls["claim_added"] <= 8 and w.store.calls["poll"] <= 10
