@@ -48,6 +48,7 @@ class StatementDispatch:
         self._is_client_statement = True  # whether the statement is the client's; sql_select_limit is for those alone
 
     async def run(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
+        """Run one statement, also inside another one."""
         word = word_of(sql)
         if is_planned(word):
             return await self._planned(bound(await self.offload(len(sql), lambda: self.lift(sql, params)), params))
@@ -84,6 +85,7 @@ class StatementDispatch:
         return work() if size < _LONG_STATEMENT else await self._state.shared.parsers.run(work)
 
     def lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
+        """The statement without its literals; `params` are the values of its `?`."""
         return lift(sql, params, self._state.variables.lexical, self._state.look_up)
 
     async def _planned(self, lifted: Lifted) -> RowsResult | OkResult:
@@ -130,6 +132,7 @@ class StatementDispatch:
         raise AssertionError
 
     def plan(self, shape: str, values: Sequence[Any]) -> Query | Insert | Modify:
+        """The plan of a statement without its literals, perhaps one that was made before."""
         state = self._state
         return state.shared.plans.plan(shape, values, state.schema, state.modes, self.budget)
 
@@ -199,6 +202,7 @@ class StatementDispatch:
         return tuple(column.meta for column in query_columns(inner, self._state.schema, self._state.modes))
 
     def prepared(self, word: str, sql: str) -> PreparedInfo:
+        """What is known of a statement before its parameters are. `word`: its first."""
         state = self._state
         if not is_planned(word):
             lifted = lift(sql, None, state.variables.lexical)

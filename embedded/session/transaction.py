@@ -30,6 +30,7 @@ class ConnectionSteps:
     unchecked: bool = False
 
     def open_write(self, connection: SqliteConnection, *, snapshot: bool) -> None:
+        """Begin to write, or go on to in a `snapshot` that has read."""
         if snapshot:
             # A snapshot becomes a writer only if no other session has committed since: SQLite reports that at the first
             # write.
@@ -42,12 +43,13 @@ class ConnectionSteps:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
 
     def open_checks(self, connection: SqliteConnection) -> None:
-        """Check foreign keys as the session is set; `_unchecked`: the checks have to be turned on again at the end."""
+        """Check foreign keys as the session is set; `unchecked`: the checks have to be turned on again at the end."""
         if self.unchecked == self.foreign_keys:
             connection.check_foreign_keys(self.foreign_keys)
             self.unchecked = not self.foreign_keys
 
     def open_snapshot(self, connection: SqliteConnection) -> None:
+        """Begin to read one state of the database."""
         connection.execute("BEGIN").close()
         # The snapshot is taken by the first read.
         connection.fetch_all("SELECT 1 FROM queuegate_meta_tables LIMIT 1")
@@ -55,20 +57,24 @@ class ConnectionSteps:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
 
     def commit(self, connection: SqliteConnection) -> None:
+        """Make it durable."""
         if connection.in_transaction:
             connection.execute("COMMIT").close()
         self.check_again(connection)
 
     def rollback(self, connection: SqliteConnection) -> None:
+        """Undo all of it."""
         connection.rollback()
         self.check_again(connection)
 
     def check_again(self, connection: SqliteConnection) -> None:
+        """Foreign keys are checked from now on."""
         if self.unchecked:
             connection.check_foreign_keys(True)
             self.unchecked = False
 
     def position(self, name: str) -> int:
+        """Where the savepoint of that name is, the newest first. Raises SqlError, 1305."""
         key = name.lower()
         for position in range(len(self.savepoints) - 1, -1, -1):
             if self.savepoints[position] == key:

@@ -52,7 +52,7 @@ class FastCommands:
             if classification.kind is StatementClass.NONE:
                 return FastPath.RELAY
             if classification.kind is StatementClass.USE and reader.names_again(text):
-                session.settings.streams.forget_charset()
+                session.settings.streams.forget()
                 return FastPath.RELAY
             return (
                 self._with_effects(classification.effects)

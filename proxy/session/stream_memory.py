@@ -5,7 +5,7 @@ Rules
 - Only what lets a stream go on is remembered: an account that was refused is refused by the database each time.
 - It holds for the catalog in which it was learned, and for REMEMBERED_SECONDS: an account that loses its right receives
   for so long at most, as an open stream does for `stream_watch.RIGHTS_SECONDS`.
-- The character set is forgotten with any statement that may change it.
+- All is forgotten with a statement that may change the character set or the role.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ class StreamMemory:
         """The character set of results is this; None: they are not converted."""
         self._charset = charset, now + REMEMBERED_SECONDS
 
-    def forget_charset(self) -> None:
-        """A statement may have changed it."""
-        self._charset = None
+    def forget(self) -> None:
+        """A statement may have changed the character set, or the account's role."""
+        self._catalog, self._rights, self._charset = None, {}, None

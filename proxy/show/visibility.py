@@ -55,6 +55,7 @@ class Visibility:
         return await self._names(_READABLE)
 
     async def selects(self, database: str | None, like: str | None) -> CanSee:
+        """Which queues of a SHOW with FROM and LIKE the session may know the content of."""
         pattern = like_pattern("%" if like is None else like)
         can_see = await self.reads()
         return lambda name: database in (None, name.database) and pattern(name.table) and can_see(name)
@@ -122,13 +123,16 @@ class Visibility:
         return problem if self._session.rights is None else redacted_problem(problem)
 
     def queue(self, name: QueueName) -> QueueSpec:
+        """The queue of that name. Raises QueueNotFound."""
         queue = self._engine.catalog.get(name)
         if queue is None:
             raise QueueNotFound(f"Table '{name}' doesn't exist or is not a queue")
         return queue
 
     async def collect(self, sql: str) -> Collected:
+        """The rows of a statement on the session's own connection. Raises BackendError."""
         return await collected(self._session.upstream, sql)
 
     def text(self, value: TextValue) -> str:
+        """A value as text, in the session's character set."""
         return (value or b"").decode(self._session.identity.codec, "replace")

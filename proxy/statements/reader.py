@@ -255,7 +255,7 @@ class StatementReader:
     def learn(self, text: bytes) -> None:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
         session = self._session
-        session.settings.streams.forget_charset()
+        session.settings.streams.forget()
         verb, _ = leading_verb(text)
         if verb == b"SET" and _LEASE in text.lower():
             session.settings.lease = None

@@ -23,6 +23,7 @@ class Lookup:
         self._catalog, self._names = catalog, names
 
     def qualified(self, name: Name, context: PlanContext) -> QueueName:
+        """The name with its database. Raises NoDatabaseSelected."""
         database = name.database or context.database
         if database is None:
             raise NoDatabaseSelected("No database selected")
@@ -42,6 +43,7 @@ class Lookup:
         return self._catalog.queues.get(resolved)
 
     def queue(self, name: Name, context: PlanContext) -> QueueSpec:
+        """The queue. Raises UnknownQueue, NotAQueueTable."""
         queue = self.qualified(name, context)
         spec = self.find(queue)
         if spec is None:
@@ -55,6 +57,7 @@ class Lookup:
         return None if resolved is None else self._catalog.queues.get(resolved)
 
     def new_name(self, name: Name, context: PlanContext) -> QueueName:
+        """The name of a queue or topic that is to be made. Raises IncorrectName, UnsupportedSql."""
         queue = self.qualified(name, context)
         if not is_name(queue.table):
             raise IncorrectName(queue.table)
@@ -70,11 +73,13 @@ class Lookup:
         return copy if isinstance(copy, kind) else None
 
     def topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
+        """The topic; None if there is none."""
         database = name.database or context.database
         resolved = None if database is None else self._names.resolve(database, name.table)
         return None if resolved is None else self._catalog.topics.get(resolved)
 
     def topic(self, name: Name, context: PlanContext) -> TopicSpec:
+        """The topic. Raises UnknownQueue, and UnsupportedSql where it is a queue."""
         topic = self.topic_or_none(name, context)
         if topic is None:
             queue = self.qualified(name, context)
@@ -92,6 +97,7 @@ class Lookup:
         raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
 
     def group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
+        """The queue of a consumer group; of the only one where none is named."""
         name = self.topic(topic, context).name
         return group_of(name, group, self._catalog.groups_of(name))
 
@@ -102,9 +108,11 @@ class Lookup:
         return self.queue(name, context)
 
     def schedule(self, name: ScheduleName, context: PlanContext) -> ScheduleName:
+        """The schedule's name with its database."""
         written = self.new_name(Name(name.database or None, name.name), context)
         return ScheduleName(written.database, written.table)
 
 
 def unknown_queue(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
+    """The error for a queue that does not exist. `perhaps_alias`: the name may be an alias of a table `stream`."""
     return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)

@@ -140,7 +140,7 @@ _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
 _DUE_MAX = 1024
 _DUE_ENDS = b"'\"?0123456789.lL"
-_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE")
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|\bROLE\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
 _LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
@@ -446,8 +446,8 @@ class StatementScanner:
     # --- the rest
 
     def _set(self, sql: bytes, end: int, database: str | None) -> Classification:
-        """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
-        the statement after it, and its settings end with that."""
+        """Character sets and modes change how the statements to come are to be read, a role what they may do. MariaDB's
+        SET STATEMENT ... FOR is the statement after it, and its settings end with that."""
         if (settings := SET_STATEMENT.match(sql, end)) is not None:
             statement = sql[settings.end() :]
             return _USE if leading_verb(statement)[0] == b"SET" else self.classify(statement, database)

@@ -100,6 +100,30 @@ def test_a_character_set_that_changes_between_polls(connect: Connect, q: str, ch
     assert received == [b"\x02\xc3\xa4", b"\x02\xc3\xa4", b"\x01\xe4"]
 
 
+def test_a_role_that_is_given_up_between_polls(mariadb: MariaDb, mariadb_gate: Gate, q: str) -> None:
+    root = Sql(mariadb.connect(database=mariadb_gate.database))
+    for sql in (
+        "DROP ROLE IF EXISTS among_receivers",
+        "DROP USER IF EXISTS among@'127.0.0.1'",
+        "CREATE ROLE among_receivers",
+        "CREATE USER among@'127.0.0.1' IDENTIFIED BY 'pw'",
+        f"GRANT SELECT, UPDATE ON {mariadb_gate.database}.among TO among_receivers",
+        "GRANT among_receivers TO among@'127.0.0.1'",
+    ):
+        root(sql)
+    client = Sql(mariadb_gate.connect(user="among", password="pw", database=None))
+    poll = f"SELECT id FROM STREAM {mariadb_gate.database}.among LIMIT 1 NOWAIT"
+    assert client.error(poll)[0] in (1044, 1142)
+    client("SET ROLE among_receivers")
+    assert client.rows(poll) == client.rows(poll) == []
+    client("SET ROLE NONE")
+    assert client.error(poll)[0] in (1044, 1142)
+    client.close()
+    root("DROP USER among@'127.0.0.1'")
+    root("DROP ROLE among_receivers")
+    root.close()
+
+
 def test_character_set_that_was_set_in_one_breath(connect: Connect, q: str) -> None:
     client = connect()
     assert client.query(

@@ -39,5 +39,6 @@ def test_the_character_set_is_known_until_a_statement_or_its_time() -> None:
     assert memory.charset(REMEMBERED_SECONDS - 0.1) == ("latin1",)
     assert memory.charset(REMEMBERED_SECONDS) is None
     memory.set_charset("latin1", 20.0)
-    memory.forget_charset()
-    assert memory.charset(20.0) is None
+    memory.receives(Q, (), CATALOG, 20.0)
+    memory.forget()
+    assert memory.charset(20.0) is None and not memory.may_receive(Q, (), CATALOG, 20.0)

@@ -94,6 +94,7 @@ def test_the_end_of_an_xa_transaction_may_be_anybodys(sql: bytes) -> None:
         b"EXECUTE IMMEDIATE CONCAT('US', 'E x')",
         b"EXECUTE IMMEDIATE @text",
         b"CALL report()",
+        b"SET ROLE NONE",
         b"SELECT 1; SET NAMES latin1",
     ],
 )
