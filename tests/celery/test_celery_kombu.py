@@ -288,7 +288,7 @@ def test_leases_are_prolonged_while_the_consumer_lives(broker, names, sql):
         assert nothing_comes(connection)
         assert sql.row(f"SELECT epoch, state FROM {name}") == (1, "fired")
         got[0].ack()
-        connection.connection.send_acks()
+        connection.connection.settlement.send_acks()
         assert sql.value(f"SELECT state FROM {name}") == "acked"
 
 

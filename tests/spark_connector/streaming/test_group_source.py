@@ -182,7 +182,7 @@ def test_leases_are_renewed_and_run_out_where_nobody_renews(member, sql, topic):
     before = sql.value(f"SELECT MIN(time_next) FROM {queue}")
     sql(f"UPDATE {queue} SET time_next = time_next - 3000000000000")
     source = query.source
-    assert source._connection.run(source._consumer.renew) == 3
+    assert source._connection.run(source._consumer._maker.renew) == 3
     assert sql.value(f"SELECT MIN(time_next) FROM {queue}") > before - 3_000_000_000_000
     query.kill()
     run_out(sql, queue)
