@@ -29,6 +29,11 @@ class Lookup:
             raise NoDatabaseSelected("No database selected")
         return QueueName(database, name.table)
 
+    def _resolved(self, name: Name, context: PlanContext) -> QueueName | None:
+        """The marked table of that name; None where there is none, or no database to search it in."""
+        database = name.database or context.database
+        return None if database is None else self._names.resolve(database, name.table)
+
     def find(self, name: QueueName) -> QueueSpec | None:
         """The queue, or None if there is none.
 
@@ -52,8 +57,7 @@ class Lookup:
 
     def queue_or_none(self, name: Name, context: PlanContext) -> QueueSpec | None:
         """The queue of an ordinary statement; None if there is none: then it goes to the database."""
-        database = name.database or context.database
-        resolved = None if database is None else self._names.resolve(database, name.table)
+        resolved = self._resolved(name, context)
         return None if resolved is None else self._catalog.queues.get(resolved)
 
     def new_name(self, name: Name, context: PlanContext) -> QueueName:
@@ -74,8 +78,7 @@ class Lookup:
 
     def topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
         """The topic; None if there is none."""
-        database = name.database or context.database
-        resolved = None if database is None else self._names.resolve(database, name.table)
+        resolved = self._resolved(name, context)
         return None if resolved is None else self._catalog.topics.get(resolved)
 
     def topic(self, name: Name, context: PlanContext) -> TopicSpec:
