@@ -17,6 +17,7 @@ from typing import cast
 from proxy.errors import BackendLost, CannotConnect
 from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
+from proxy.transport.client_output import wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
@@ -91,19 +92,12 @@ class _WriteFlow:
     def resume(self) -> None:
         """It has room again, or nothing is sent any more."""
         self._paused = False
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        wake_all(self._waiters)
 
     async def drain(self) -> None:
         """Wait until it has room."""
         while self._paused:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.remove(waiter)
+            await wait_in(self._waiters, asyncio.get_running_loop())
 
 
 class _ToSink(asyncio.Protocol):
