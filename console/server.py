@@ -38,7 +38,7 @@ from console.sampler import sample
 from console.sessions import Sessions
 from console.settings import ConsoleSettings
 from proxy.login.client_tls import InvalidCertificate, load_certificate
-from proxy.os_process import ENDING, then_ignore_them
+from proxy.os_process import ENDING, on_signals, then_ignore_them
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +94,7 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
     def stop() -> None:
         server.should_exit = True
 
-    for number in ENDING:
-        loop.add_signal_handler(number, stop)
+    on_signals(ENDING, stop)
     if parent is not None:
         loop.add_reader(parent, _gone, parent, stop)
     background: list[Coroutine[Any, Any, None]] = [_housekeeping(sessions, entry.refused, clock)]

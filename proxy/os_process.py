@@ -16,7 +16,7 @@ import ctypes
 import gc
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 LARGE_BYTES = 256 * 1024  # as uvloop's TLS buffer; what one read of a socket brings (250 KiB at most) stays in the heap
@@ -53,16 +53,34 @@ def spare_what_exists() -> None:
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
+def on_signals(numbers: Iterable[signal.Signals], callback: Callable[[], None]) -> None:
+    """Have the running loop call `callback` for each of these signals. To be called in the main thread.
+
+    `loop.add_signal_handler` is not used: the loop gives such a handler up by the default action, so that for a moment
+    a second signal ends the process. From here to `then_ignore_them` each signal always has a handler.
+    """
+    loop = asyncio.get_running_loop()
+
+    def handle(number: int, frame: object) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(callback)
+
+    for number in numbers:
+        signal.signal(number, handle)
+
+
 async def then_ignore_them(serving: Awaitable[None]) -> None:
     """Await `serving`; afterwards the signals that end a process do nothing, so that its exit code stays what it is.
 
-    The loop gives up its handlers when it is closed. A second SIGTERM from then on would end the process by the signal:
-    a service manager would take an end in order for a failure.
+    A second SIGTERM, or a SIGHUP, would otherwise end the process by the signal: a service manager would take an end in
+    order for a failure. Python itself replaces handlers by the default action while it ends, but ignored signals stay
+    ignored.
     """
     try:
         await serving
     finally:
-        loop = asyncio.get_running_loop()
-        for number in ENDING:
-            loop.remove_signal_handler(number)
+        numbers = (*ENDING, signal.SIGHUP)
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # one that comes here would be printed as a race by Python
+        for number in numbers:
             signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)

@@ -35,7 +35,7 @@ from proxy.listen.admission import Admission, AdmissionLimits
 from proxy.listen.listener import WorkerSlot, bind
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
-from proxy.os_process import ENDING
+from proxy.os_process import ENDING, on_signals
 from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
 from proxy.statements.dead_letters import DeadLetterTables
@@ -110,17 +110,15 @@ async def serve(
         OSError: the address cannot be listened on.
     """
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def stop() -> None:
         if ending is not None and not stopping.is_set():
             ending()
         stopping.set()
 
-    for number in ENDING:
-        loop.add_signal_handler(number, stop)
+    on_signals(ENDING, stop)
     tls = config.tls.load()
-    loop.add_signal_handler(signal.SIGHUP, tls.reload)
+    on_signals((signal.SIGHUP,), tls.reload)
     peers = Peers(ConnectionRegistry(_first_id(config, place)), settings_of(config))
     # The place first: where its address is taken, the start ends before the database's file is made.
     async with _worker_slot(config, place, handed, console) as place, _console_polled(console):
