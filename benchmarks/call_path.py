@@ -34,7 +34,7 @@ from queuegate import app
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMES = 40
-PACKAGES = tuple(f"{ROOT / package}/" for package in ("proxy", "embedded", "rewriter", "engine"))
+PACKAGES = tuple(f"{ROOT / package}/" for package in ("proxy", "embedded", "rewriter", "mysql_wire", "engine"))
 HEAD = """# Call paths
 
 For: engineers of queuegate.

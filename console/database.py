@@ -22,7 +22,8 @@ import pymysql
 from console.settings import ProxyPlace
 from engine.model.queue import QueueName, quoted
 from mysql_client.driver import column_definitions
-from proxy.errors import LOST, UNREACHABLE
+from mysql_wire.errors import UNREACHABLE
+from proxy.errors import LOST
 from rewriter.text.literals import plain_literal
 
 SESSION_CONNECTIONS_MAX = 2  # connections of one session: a page and its refresh

@@ -39,7 +39,7 @@ from proxy.config_values import (
 from proxy.login.accounts import Account, InvalidPasswordHash
 from proxy.login.backend_tls import backend_tls_mistake
 from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
-from proxy.login.rights import InvalidPattern, Right, TopicPermission, name_pattern
+from proxy.rights.account_rights import InvalidPattern, Right, TopicPermission, name_pattern
 from proxy.transport.addresses import Address
 
 DEFAULT_FILE = Path("config.yaml")

@@ -17,7 +17,7 @@ from engine.model.errors import EngineError
 from engine.model.option_values import NS_PER_SECOND, parse_duration
 from engine.model.options import NEW_QUEUE, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
 from proxy.login.client_tls import TlsMode
-from proxy.login.rights import TOPIC_PERMISSIONS, InvalidPattern, Right, TopicPermission, name_pattern
+from proxy.rights.account_rights import TOPIC_PERMISSIONS, InvalidPattern, Right, TopicPermission, name_pattern
 from proxy.transport.addresses import Address
 
 _T = TypeVar("_T")

@@ -16,9 +16,11 @@ from mysql_mimic.server import MysqlServer
 
 from engine.engine import Engine
 from engine.model.errors import BackendUnavailable
+from mysql_wire.errors import ProxyError, ReadTimeout
+from mysql_wire.login import LOGIN_PACKET_MAX_BYTES
 from proxy.cluster.peers import Peers
 from proxy.commands.connection import ClientConnection
-from proxy.errors import LoginFailed, ProxyError, ReadTimeout, StreamClosed
+from proxy.errors import LoginFailed, StreamClosed
 from proxy.gateways.database_accounts import Gateway, Opened
 from proxy.listen.admission import Admission, ClientSlot
 from proxy.listen.listener import Acceptor
@@ -29,7 +31,6 @@ from proxy.statements.executor import Executor
 from proxy.statements.planning import Planning
 from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 
 log = logging.getLogger(__name__)
 

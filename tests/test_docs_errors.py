@@ -27,7 +27,7 @@ OF_SERVERS = {4025: "23000"}
 def sent() -> set[int]:
     """Numbers of the table of SQLSTATEs that stand in the code, but for that of the embedded database."""
     found: set[int] = set()
-    for package in ("queuegate", "console", "proxy", "rewriter", "engine"):
+    for package in ("queuegate", "console", "proxy", "rewriter", "mysql_wire", "engine"):
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
             if "sqlite" in name or name.startswith("proxy/upstream/embedded") or name == "engine/model/sqlstates.py":

@@ -83,7 +83,7 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
     found = [
         pattern
         for package in (
-            *("queuegate", "console", "proxy", "embedded", "rewriter", "engine", "mysql_client"),
+            *("queuegate", "console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client"),
             "spark_connector",
         )
         for module in modules(package)

@@ -13,7 +13,7 @@ from over import over
 ROOT = Path(__file__).resolve().parent.parent
 # The server's from the top down, then what it shares with its clients, then these, over SQL alone.
 PACKAGES = (
-    *("queuegate", "console", "proxy", "embedded", "rewriter", "engine", "mysql_client"),
+    *("queuegate", "console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client"),
     *("spark_connector", "queuegate_worker", "queuegate_celery"),
 )
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -31,11 +31,14 @@ FLOORS = {
     "console": "process server bounded_http routes endpoints pages json_form visits entry guard hosts"
     " sessions sampler refused_logins database rates rendering charts settings",
     "proxy": "admin server gateways commands statements show session upstream cluster listen systemd logs"
-    " os_process config_shown exposed_files config config_values config_mistakes release login transport wire errors",
+    " os_process config_shown exposed_files config config_values config_mistakes release login rights transport errors",
     "embedded": "session schema compile database",
     "embedded.compile": "statement commands definitions changes queries binding expressions compilation plan functions"
     " schema values text budget errors",
-    "rewriter": "planner plans rights grammar scan text plan views errors",
+    "rewriter": "planner plans grammar scan text plan views errors",
+    "mysql_wire": "whole_answer reframer collected_answer compression result_ends answer_walker command_reader"
+    " command_pieces prepared_parameters requests parameters row_form replies binary_values text_values login"
+    " packet_reader outcome packets status_flags flags errors",
     "engine": "engine reports queues schedules topics history background delivery leases context traces database_work"
     " service store backend shared_future clock model",
     "mysql_client": "answers driver option_files packets",
@@ -51,12 +54,19 @@ FLOORS = {
 BETWEEN = {
     "queuegate": ("console", "proxy", "engine", "mysql_client", "rewriter.text.literals"),
     "console": (
-        *("proxy.config", "proxy.config_values", "proxy.errors", "proxy.listen", "proxy.login.client_tls"),
+        *(
+            "proxy.config",
+            "proxy.config_values",
+            "proxy.errors",
+            "mysql_wire.errors",
+            "proxy.listen",
+            "proxy.login.client_tls",
+        ),
         *("proxy.release", "proxy.os_process", "proxy.systemd", "proxy.transport.addresses", "rewriter"),
         *("engine.model", "engine.delivery.metrics", "engine.background.summary", "engine.shared_future"),
-        "mysql_client.driver",
+        *("mysql_wire.errors", "mysql_client.driver"),
     ),
-    "proxy": ("embedded", "rewriter", "engine", "mysql_client.packets"),
+    "proxy": ("embedded", "rewriter", "mysql_wire", "engine", "mysql_client.packets"),
     "embedded": (
         "embedded.compile",
         "rewriter.errors",
@@ -66,6 +76,7 @@ BETWEEN = {
         "engine.store.statements.sqlite",
     ),
     "rewriter": ("engine.model",),
+    "mysql_wire": ("engine.model", "mysql_client.packets"),
     "embedded.compile": (
         "engine.model.queue",
         "rewriter.errors",
@@ -101,7 +112,7 @@ ONLY_IN = {
     ),
     "curses": ("queuegate.cli.top_screen",),
     "shtab": ("queuegate.cli.local_commands",),
-    "mysql_mimic": ("proxy", "embedded.session.client_text"),
+    "mysql_mimic": ("proxy", "mysql_wire", "embedded.session.client_text"),
     "asyncio_pool": ("engine",),
     "cronsim": ("engine.schedules",),
     "pydantic": ("proxy.config", "proxy.config_shown", "proxy.config_values", "proxy.config_mistakes"),

@@ -58,7 +58,7 @@ def failure_delay_sql(queue: QueueSpec) -> str:
     """The delay of a NACK as SQL on the row's `id` and `epoch`, which is 1 at least: in ns, whole microseconds.
 
     The jitter comes from id and epoch, not from RAND(), whose statements are unsafe for replication by statement. Only
-    functions that a limited account may use (rewriter.rights.statements).
+    functions that a limited account may use (proxy.rights.statements).
     """
     options = queue.options
     if options.backoff:

@@ -12,13 +12,13 @@ from contextlib import AsyncExitStack
 from decimal import Decimal
 
 from engine.model.errors import BackendError
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.parameters import ParameterValue
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.unit_of_work import UnitOfWork
-from proxy.wire.outcome import Outcome
-from proxy.wire.parameters import ParameterValue
-from proxy.wire.status_flags import AUTOCOMMIT
 from rewriter.grammar.due import has_due as ends_with_due
 from rewriter.plan import Plan, Rebind, Subscribe, TransactionVerb
 from rewriter.text.binding import bound_text

@@ -17,20 +17,21 @@ from mysql_mimic.stream import ConnectionClosed
 from mysql_mimic.types import Commands
 
 from engine.model.errors import StreamKilled
+from mysql_wire import replies
+from mysql_wire.answer_walker import UNANSWERED, parse_err
+from mysql_wire.command_pieces import LARGE_BYTES
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX
 from proxy.cluster.registry import ProcessInfo
 from proxy.commands.fast_commands import FastCommands
 from proxy.commands.statement_commands import STATEMENT_COMMANDS, StatementCommands
 from proxy.commands.text_commands import TextCommands
-from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
+from proxy.errors import InternalFault, LoginFailed, RefusedByServer
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies
-from proxy.wire.answer_walker import UNANSWERED, parse_err
-from proxy.wire.command_pieces import LARGE_BYTES
-from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 from rewriter.plan import NO_EFFECTS, TransactionVerb
 
 log = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from mysql_mimic.types import Commands
 
+from mysql_wire import requests
+from mysql_wire.packets import frame
+from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.upstream_statements import UpstreamStatements
 from proxy.statements.executor import Executor
 from proxy.upstream.fast_path import FastPath
-from proxy.wire import requests
-from proxy.wire.packets import frame
-from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.grammar.quick_forms import VERBS
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.scanner import StatementClass

@@ -13,17 +13,17 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta
+from mysql_wire import replies, requests
+from mysql_wire.answer_walker import BULK_EXECUTE
+from mysql_wire.errors import MalformedPacket, ProxyError
+from mysql_wire.flags import BULK_UNIT_RESULTS
+from mysql_wire.prepared_parameters import PreparedParameters
+from mysql_wire.requests import FIRST_LOCAL_ID
+from mysql_wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.commands.bulk import UNIT_COLUMNS, BulkExecution, rebound, units
-from proxy.errors import MalformedPacket, ProxyError
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.streaming import SubscriptionCursor
-from proxy.wire import replies, requests
-from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.flags import BULK_UNIT_RESULTS
-from proxy.wire.prepared_parameters import PreparedParameters
-from proxy.wire.requests import FIRST_LOCAL_ID
-from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from rewriter.plan import (
     CreateConsumerGroup,
     EndInGroup,

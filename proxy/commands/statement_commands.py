@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from mysql_mimic.types import Commands
 
+from mysql_wire.answer_walker import BULK_EXECUTE
+from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.prepared import LocalStatements, rebind
 from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.session.guard import judged_as_plan
 from proxy.statements.executor import Executor
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.plan import Effects, EndInGroup, Execute, InsertAfterGroup, Passthrough, UseDatabase
 from rewriter.scan.scanner import StatementClass, transaction_verb
 

@@ -6,12 +6,12 @@ it; else its statements are planned one after the other, and the first that fail
 
 from __future__ import annotations
 
-from proxy.errors import ProxyError
+from mysql_wire import requests
+from mysql_wire.errors import ProxyError
 from proxy.login.system_database import is_system
 from proxy.statements.executor import Executor
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import requests
 from rewriter.plan import TransactionVerb
 from rewriter.scan.large_text import LargeText
 from rewriter.scan.scanner import StatementClass, transaction_verb

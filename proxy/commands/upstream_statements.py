@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from mysql_mimic.types import Commands
 
-from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.requests import LAST_PREPARED
+from mysql_wire.answer_walker import BULK_EXECUTE
+from mysql_wire.requests import LAST_PREPARED
 from rewriter.plan import NO_EFFECTS, Effects
 
 EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)

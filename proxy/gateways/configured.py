@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from proxy.config import Config, User
 from proxy.login.accounts import Account, Accounts
-from proxy.login.rights import AccountRights, QueueRights, queue_rights
+from proxy.rights.account_rights import AccountRights, QueueRights, queue_rights
 
 
 async def configured_accounts(config: Config) -> Accounts:

@@ -26,6 +26,9 @@ from engine.model.schedules import Insertion, MakeInsert
 from engine.store.sql_store import SqlMessageStore
 from engine.store.topic_log import Conditions
 from engine.store.topic_state import Define
+from mysql_wire.flags import FOUND_ROWS, INTERACTIVE
+from mysql_wire.login import Credentials
+from mysql_wire.outcome import Outcome
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
 from proxy.config import Config
@@ -50,9 +53,6 @@ from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import read_plainly
 from proxy.upstream.embedded import EmbeddedUpstream
-from proxy.wire.flags import FOUND_ROWS, INTERACTIVE
-from proxy.wire.login import Credentials
-from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import StreamFilter
 from rewriter.plans.schedules import insertion_sql

@@ -16,10 +16,11 @@ from mysql_mimic.charset import CharacterSet
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock
 from engine.engine import Engine
+from mysql_wire.errors import ProxyError
+from mysql_wire.login import Credentials
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
 from proxy.config import Config
-from proxy.errors import ProxyError
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Opened, identity_of
 from proxy.login.accounts import NATIVE, Accounts
@@ -33,8 +34,8 @@ from proxy.login.own_accounts import (
     database_of,
     log_in_with_own_account,
 )
-from proxy.login.rights import AccountRights
 from proxy.login.system_database import is_system
+from proxy.rights.account_rights import AccountRights
 from proxy.session.guard import check_charset, limit
 from proxy.session.session import BackendConnection, BackendTraits, ClientSession
 from proxy.statements.stream_condition import server_condition
@@ -43,7 +44,6 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.lazy import LazyUpstream
 from proxy.upstream.opener import UpstreamOpener, UpstreamOwner, UpstreamServer
 from proxy.upstream.session_memory import SessionMemory
-from proxy.wire.login import Credentials
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 _UTF8MB4 = int(CharacterSet.utf8mb4)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from proxy.errors import FatalProtocolError, ProxyError
+from mysql_wire.errors import FatalProtocolError, ProxyError
 from proxy.listen.login_turns import SILENT_SECONDS, LoginTurns
 from proxy.listen.shared_counts import Count, WorkerCounts
 

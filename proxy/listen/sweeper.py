@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from engine.model.sqlstates import sqlstate_of
+from mysql_wire import replies
+from mysql_wire.flags import PROTOCOL_41
 from proxy.transport import kernel
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies
-from proxy.wire.flags import PROTOCOL_41
 
 log = logging.getLogger(__name__)
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import re
 
-from proxy.errors import BackendLost, MalformedPacket, ProxyError
+from mysql_wire import requests
+from mysql_wire.answer_walker import AnswerError, AnswerWalker
+from mysql_wire.collected_answer import decode_result
+from mysql_wire.errors import MalformedPacket, ProxyError
+from mysql_wire.packets import frame
+from proxy.errors import BackendLost
 from proxy.login.password_bridge import SOCKET_ACCOUNT
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import requests
-from proxy.wire.answer_walker import AnswerError, AnswerWalker
-from proxy.wire.collected_answer import decode_result
-from proxy.wire.packets import frame
 
 _QUESTION = b"SHOW CREATE USER CURRENT_USER()"
 _ANSWER_MAX_BYTES = 64 * 1024  # a definition is some hundred bytes

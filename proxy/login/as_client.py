@@ -15,12 +15,8 @@ from dataclasses import dataclass, replace
 from engine.backend import password_proofs
 from engine.backend.password_proofs import CACHING_SHA2, ED25519, KNOWN, NATIVE, SHA256
 from engine.backend.url import BackendUrl
-from proxy.errors import BackendLost, BackendRefused
-from proxy.login.backend_tls import BackendTls
-from proxy.login.password_key import UnusableKey, encrypt_password
-from proxy.transport.backend_socket import BackendSocket
-from proxy.wire import answer_walker
-from proxy.wire.flags import (
+from mysql_wire import answer_walker
+from mysql_wire.flags import (
     COMPRESS,
     CONNECT_ATTRS,
     CONNECT_WITH_DB,
@@ -31,7 +27,7 @@ from proxy.wire.flags import (
     SECURE_CONNECTION,
     SSL,
 )
-from proxy.wire.login import (
+from mysql_wire.login import (
     Credentials,
     Greeting,
     encode_response,
@@ -39,6 +35,10 @@ from proxy.wire.login import (
     greeting_plugin,
     parse_greeting,
 )
+from proxy.errors import BackendLost, BackendRefused
+from proxy.login.backend_tls import BackendTls
+from proxy.login.password_key import UnusableKey, encrypt_password
+from proxy.transport.backend_socket import BackendSocket
 
 PACKETS_MAX = 10  # the longest of these logins (a switch, a request for a key, the password) takes half of it
 

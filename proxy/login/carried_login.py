@@ -17,25 +17,10 @@ from dataclasses import dataclass, field, replace
 from ssl import SSLCertVerificationError, SSLContext
 
 from engine.model.errors import BackendUnavailable
-from proxy.errors import (
-    BackendLost,
-    LoginFailed,
-    MalformedPacket,
-    ProxyError,
-    ReadTimeout,
-    RefusedByServer,
-    StreamClosed,
-)
-from proxy.login.backend_tls import BackendTls  # part of what this module offers
-from proxy.login.client_tls import OfferedTls
-from proxy.login.exchange import AuthExchange, pass_refusal
-from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
-from proxy.transport.backend_socket import BackendSocket
-from proxy.transport.client_socket import ClientSocket
-from proxy.transport.layers import start_compression, start_tls
-from proxy.wire import replies
-from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
-from proxy.wire.login import (
+from mysql_wire import replies
+from mysql_wire.errors import MalformedPacket, ProxyError, ReadTimeout
+from mysql_wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
+from mysql_wire.login import (
     LOGIN_PACKET_MAX_BYTES,
     TLS_REQUEST_BYTES,
     Credentials,
@@ -49,6 +34,14 @@ from proxy.wire.login import (
     parse_response,
     wants_tls,
 )
+from proxy.errors import BackendLost, LoginFailed, RefusedByServer, StreamClosed
+from proxy.login.backend_tls import BackendTls  # part of what this module offers
+from proxy.login.client_tls import OfferedTls
+from proxy.login.exchange import AuthExchange, pass_refusal
+from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
+from proxy.transport.layers import start_compression, start_tls
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,16 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn
 
-from proxy.errors import BackendLost, FatalProtocolError, RefusedByServer
+from mysql_wire import answer_walker
+from mysql_wire.errors import FatalProtocolError
+from mysql_wire.flags import COMPRESS
+from proxy.errors import BackendLost, RefusedByServer
 from proxy.login.account_check import check_account
 from proxy.login.password_bridge import PasswordBridge, Privacy, Step
 from proxy.login.password_key import SENT_IN_CLEAR, UnusableKey, encrypt_password, password_key
 from proxy.login.system_database import enter_at_login
 from proxy.transport.backend_socket import BackendSocket, ReadInterrupted
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import answer_walker
-from proxy.wire.flags import COMPRESS
 
 AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
 

@@ -19,7 +19,18 @@ from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider,
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.utils import nonce as new_nonce
 
-from proxy.errors import ProxyError
+from mysql_wire import replies
+from mysql_wire.errors import ProxyError
+from mysql_wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
+from mysql_wire.login import (
+    LOGIN_PACKET_MAX_BYTES,
+    NONCE_BYTES,
+    Credentials,
+    Greeting,
+    encode_greeting,
+    parse_change_user,
+)
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.login.accounts import NATIVE, Accounts
 from proxy.login.carried_login import (
     LOGIN_SECONDS,
@@ -42,17 +53,6 @@ from proxy.login.plugins import (
 )
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.layers import start_compression
-from proxy.wire import replies
-from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
-from proxy.wire.login import (
-    LOGIN_PACKET_MAX_BYTES,
-    NONCE_BYTES,
-    Credentials,
-    Greeting,
-    encode_greeting,
-    parse_change_user,
-)
-from proxy.wire.status_flags import AUTOCOMMIT
 
 CheckLogin = Callable[[Credentials], Awaitable[None]]
 """Called once the password was right: raises ProxyError if what else the client asks for cannot be."""

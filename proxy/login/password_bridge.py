@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from proxy.errors import BackendLost, FatalProtocolError, MalformedPacket, ProxyError
+from mysql_wire.errors import FatalProtocolError, MalformedPacket, ProxyError
+from mysql_wire.login import NONCE_BYTES
+from proxy.errors import BackendLost
 from proxy.login.password_key import is_clear
-from proxy.wire.login import NONCE_BYTES
 
 CACHING_SHA2, SHA256 = b"caching_sha2_password", b"sha256_password"
 _PROOF_BYTES = 32  # of caching_sha2_password

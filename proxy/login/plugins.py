@@ -19,9 +19,9 @@ from hashlib import sha1, sha256
 from mysql_mimic.auth import AuthInfo, AuthPlugin, AuthState, Forbidden, NativePasswordAuthPlugin, Success, User
 from mysql_mimic.utils import nonce as new_nonce
 
+from mysql_wire.login import NONCE_BYTES
 from proxy.login.accounts import CACHING_SHA2, NATIVE, Account
 from proxy.login.password_key import KEY_REQUEST, SENT_IN_CLEAR, is_clear, password_key
-from proxy.wire.login import NONCE_BYTES
 
 FAST_SUCCESS, FULL_AUTHENTICATION = b"\x03", b"\x04"
 """The server's codes in AuthMoreData. The client does not answer the first."""

@@ -7,9 +7,10 @@ name is left alone.
 
 from __future__ import annotations
 
-from proxy.errors import BackendLost, ProxyError
+from mysql_wire.answer_walker import parse_err
+from mysql_wire.errors import ProxyError
+from proxy.errors import BackendLost
 from proxy.transport.backend_socket import BackendSocket
-from proxy.wire.answer_walker import parse_err
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
 SUBSTITUTE_DATABASE = "information_schema"

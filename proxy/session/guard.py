@@ -28,17 +28,32 @@ from engine.engine import Engine
 from engine.model.errors import QueueNotFound, UnknownColumn
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.topics import GroupName
-from proxy.errors import ProxyError
-from proxy.login.rights import AccountRights, RequiredRight, Right, SessionRights
+from mysql_wire import requests
+from mysql_wire.answer_walker import BULK_EXECUTE
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.prepared_parameters import PreparedParameters
+from mysql_wire.requests import LAST_PREPARED
+from proxy.rights.account_rights import AccountRights, RequiredRight, Right, SessionRights
+from proxy.rights.kinds import (
+    Act,
+    LimitedStatement,
+    QueueStatement,
+    SensitiveOutput,
+    SessionQuery,
+    SessionSettings,
+    Setting,
+    TransactionStep,
+    Use,
+)
+from proxy.rights.lookups import read_lookup
+from proxy.rights.session_queries import with_client_account, with_readable_variables
+from proxy.rights.statements import read
+from proxy.rights.variables import HARMLESS, HIDDEN, READABLE, changes_parsing
 from proxy.session.session import ClientSession
 from proxy.upstream.base import Upstream, collected, read_plainly
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.redaction import redacted_warning
-from proxy.wire import requests
-from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.prepared_parameters import PreparedParameters
-from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
     AlterSchedule,
     CreateConsumerGroup,
@@ -65,23 +80,8 @@ from rewriter.plan import (
     TraceInQueue,
     UseDatabase,
 )
-from rewriter.rights.explicit_ids import check_explicit_id, check_explicit_ids
-from rewriter.rights.kinds import (
-    Act,
-    LimitedStatement,
-    QueueStatement,
-    SensitiveOutput,
-    SessionQuery,
-    SessionSettings,
-    Setting,
-    TransactionStep,
-    Use,
-)
-from rewriter.rights.lookups import read_lookup
-from rewriter.rights.reader import SAFE_CHARSETS
-from rewriter.rights.session_queries import with_client_account, with_readable_variables
-from rewriter.rights.statements import read
-from rewriter.rights.variables import HARMLESS, HIDDEN, READABLE, changes_parsing
+from rewriter.plans.explicit_ids import check_explicit_id, check_explicit_ids
+from rewriter.text.strict_reader import SAFE_CHARSETS
 from rewriter.views import Access, View
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
 
 
 class OpenTransactions:

@@ -17,14 +17,14 @@ from engine.model.attempts import receiver_members
 from engine.model.commit_report import CommitReport
 from engine.model.pins import Pins
 from engine.model.queue import Condition, QueueName
+from mysql_wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from proxy.cluster.registry import ProcessInfo
-from proxy.login.rights import SessionRights
 from proxy.login.system_database import SUBSTITUTE_DATABASE
+from proxy.rights.account_rights import SessionRights
 from proxy.session.stream_memory import StreamMemory
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
-from proxy.wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from rewriter.plan import Effects, StreamFilter
 from rewriter.text.queue_names import SYSTEM_DATABASE
 

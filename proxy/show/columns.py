@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from engine.model.queue import ColumnMeta, TextValue
-from proxy.errors import ProxyError
-from proxy.login.rights import Wildcard, fits
+from mysql_wire.errors import ProxyError
+from proxy.rights.account_rights import Wildcard, fits
 
 _LONGLONG, _VAR_STRING = 8, 253
 _BINARY, _UTF8MB4 = 63, 45

@@ -12,13 +12,13 @@ from engine.model.identity import IdKind, id_kind, id_text
 from engine.model.queue import MessageId, QueueSpec, TextValue
 from engine.model.topics import NO_OFFSET
 from engine.model.trace_event import in_order
+from mysql_wire.outcome import Collected, number
 from proxy.cluster.peers import Peers
 from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.status_tables import Values, dead_letter_queue
 from proxy.show.trace_rows import history, in_queue, not_in_queue, not_there, trace_values, unknown_group
 from proxy.show.visibility import Visibility
-from proxy.wire.outcome import Collected, number
 from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.queue import ColumnMeta, TextValue
+from mysql_wire.outcome import Collected
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ProcessInfo
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, number_column, text_column
 from proxy.upstream.base import collected
-from proxy.wire.outcome import Collected
 
 PROCESSES_COLUMNS = (
     number_column("Id"),

@@ -20,9 +20,9 @@ from engine.model.queue import (
     QueueSpec,
 )
 from engine.model.schedules import ScheduleName
+from mysql_wire.errors import ProxyError
 from proxy.cluster.answers import PlacedRecord
 from proxy.cluster.peers import Peers
-from proxy.errors import ProxyError
 from proxy.session.guard import denied
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column

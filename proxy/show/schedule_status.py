@@ -18,12 +18,12 @@ from engine.model.schedules import (
     Unreadable,
     read_schedule,
 )
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import number, unhex
 from proxy.session.session import ClientSession
 from proxy.show.columns import like_pattern
 from proxy.show.status_tables import SCHEDULES, Values
 from proxy.upstream.base import collected
-from proxy.wire.outcome import number, unhex
 from rewriter.plan import Show
 from rewriter.plans import schedules as sql
 

@@ -12,13 +12,13 @@ from engine.model.errors import QueueNotFound
 from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
-from proxy.login.rights import Right
+from mysql_wire.outcome import Collected, number
+from proxy.rights.account_rights import Right
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import like_pattern
 from proxy.show.trace_rows import CanSeeUser
 from proxy.upstream.base import collected
 from proxy.upstream.redaction import redacted_problem
-from proxy.wire.outcome import Collected, number
 from rewriter.text.literals import plain_literal
 
 _VISIBLE = (

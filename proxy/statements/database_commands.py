@@ -16,13 +16,13 @@ from engine.model.marked_name import renamed
 from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec
 from engine.model.trace_event import ENQUEUED
 from engine.traces import Traces
-from proxy.errors import ProxyError
+from mysql_wire import requests
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession, Identity
 from proxy.session.transaction_scope import report_single
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import requests
-from proxy.wire.outcome import Outcome
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 from rewriter.plans.alter_queue import own_mark_sql
 

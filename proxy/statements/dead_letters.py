@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec
+from mysql_wire.outcome import Outcome
 from proxy.statements.unit_of_work import UnitOfWork
-from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import Redrive
 from rewriter.plans.dead_letter_table import dead_letter_table

@@ -18,10 +18,10 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.model.states import PARKED_NS
 from engine.store.statements.groups import due_sql, table_of
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome, number, unhex
 from proxy.session.session import ClientSession
 from proxy.statements.unit_of_work import UnitOfWork
-from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 from rewriter.text.literals import hex_literal

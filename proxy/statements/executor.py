@@ -16,8 +16,10 @@ from typing import assert_never
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
 from engine.model.queue import ColumnMeta
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Collected, Outcome
 from proxy.cluster.peers import Peers
-from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
+from proxy.errors import BackendLost, BackendRefused, BackendUnreachable
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions
@@ -35,7 +37,6 @@ from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.topics import TopicStatements, check_partitions
 from proxy.upstream.base import collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
-from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     AlterSchedule,

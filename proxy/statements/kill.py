@@ -9,12 +9,12 @@ from __future__ import annotations
 from mysql_mimic.constants import KillKind
 
 from engine.model.errors import StreamKilled
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ProcessInfo
-from proxy.errors import ProxyError
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.database_commands import DatabaseCommands
-from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.engine import Engine
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName
-from proxy.login.rights import QueueRights, SessionRights
+from proxy.rights.account_rights import QueueRights, SessionRights
 from proxy.upstream.redaction import redacted_problem
 from rewriter.planner import Planner
 from rewriter.scan.scanner import StatementScanner

@@ -17,15 +17,15 @@ from engine.model.errors import EngineError, NotAQueue
 from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from engine.model.sequence import Sequencing
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.replies import MULTI_STATEMENTS
 from proxy.session.guard import check_can_see, check_plan
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.queue_status import QueueViews
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded
-from proxy.wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.replies import MULTI_STATEMENTS
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to

@@ -17,16 +17,16 @@ from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
 from engine.model.errors import BackendError, InvalidOption
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
-from proxy.errors import ProxyError
-from proxy.login.rights import Right
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.row_form import ClientZone, RowForm, is_moment
+from proxy.rights.account_rights import Right
 from proxy.session.guard import check_right
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read, reading
 from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
-from proxy.wire.outcome import Outcome
-from proxy.wire.row_form import ClientZone, RowForm, is_moment
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 

@@ -24,12 +24,12 @@ from engine.model.schedules import (
     ScheduleName,
 )
 from engine.schedules.ticks import check_columns, check_rule, insertion, next_tick, own_columns
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome, number
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.schedule_status import UNKNOWN_SCHEDULE, stored_schedule, unknown_schedule
 from proxy.statements.unit_of_work import UnitOfWork
 from proxy.upstream.base import collected
-from proxy.wire.outcome import Outcome, number
 from rewriter.plan import (
     AlterSchedule,
     CreateSchedule,

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from engine.backend.base import StorePool
 from engine.model.errors import BackendError, EngineError
 from engine.model.queue import Condition, QueueName, TopicSpec
+from proxy.rights.variables import without_parsing_modes
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.grammar.condition_words import missing_functions
 from rewriter.plan import StreamFilter
 from rewriter.plans.topics import group_filter
-from rewriter.rights.variables import without_parsing_modes
 from rewriter.text.literals import typed_literal
 from rewriter.text.tokens import Kind, TokenCursor
 

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from engine.engine import OpenStream
 from engine.model.errors import BackendError
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import number
 from proxy.upstream.base import Upstream, collected
-from proxy.wire.outcome import number
 
 RIGHTS_SECONDS = 30.0
 """The interval at which the rights of an open stream's account are checked: one statement, which reads no row."""

@@ -19,13 +19,13 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.queue import Batch, ColumnMeta, Message, MessageId, WaitMode
+from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from mysql_wire.row_form import RowForm
 from proxy.statements.stream_watch import RightsChecks
 from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
-from proxy.wire.row_form import RowForm
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from engine.model.options import to_comment
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt, quoted
 from engine.model.topic_partitions import by_hand
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome, number
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.upstream.base import accepted, collected
-from proxy.wire.outcome import Outcome, number
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import CreateConsumerGroup, Partitioned, PlanContext, SeekConsumerGroup
 from rewriter.plans.queue_table import comment_literal

@@ -14,10 +14,10 @@ from dataclasses import replace
 from engine.model.errors import BackendError
 from engine.model.pins import Pins
 from engine.model.queue import TextValue
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.status_flags import AUTOCOMMIT
 
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.queue import ColumnMeta, TextValue
+from mysql_wire import replies
+from mysql_wire.status_flags import AUTOCOMMIT, CURSOR_EXISTS, MORE_RESULTS
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies
-from proxy.wire.status_flags import AUTOCOMMIT, CURSOR_EXISTS, MORE_RESULTS
 
 _OF_THE_SESSION = 0x1 | AUTOCOMMIT | 0x200 | 0x2000 | 0x8000  # and in transaction, its kind, two of sql_mode
 """The status flags that describe the session. All others describe one answer: a cursor that the server has opened for

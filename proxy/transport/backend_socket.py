@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from ssl import SSLContext
 from typing import cast
 
+from mysql_wire.login import LOGIN_PACKET_MAX_BYTES
+from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
 from proxy.errors import BackendLost, CannotConnect
 from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
 from proxy.transport.client_output import wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
-from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
 
 CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
 WRITE_HIGH_BYTES = 256 * 1024  # above this a sender waits until the database has taken some

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol, cast
 
+from mysql_wire.packets import frame_into
 from proxy.errors import StreamClosed
 from proxy.transport import kernel, tcp
-from proxy.wire.packets import frame_into
 
 WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row

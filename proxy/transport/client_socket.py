@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from proxy.errors import FatalProtocolError, StreamClosed
+from mysql_wire.command_reader import CommandReader
+from mysql_wire.errors import FatalProtocolError
+from proxy.errors import StreamClosed
 from proxy.transport import tcp
 from proxy.transport.client_output import ENDED, ClientOutput, ConnectionState, wait_in, wake_all
 from proxy.transport.client_timers import ClientTimers
-from proxy.wire.command_reader import CommandReader
 
 PENDING_BYTES_MAX = 256 * 1024
 """Unread bytes buffered for a client that sends ahead; MySQL's own net buffer grows likewise."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from proxy.errors import ReadTimeout
+from mysql_wire.errors import ReadTimeout
 from proxy.transport import tcp
 
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from proxy.errors import FatalProtocolError, NotUncompressed
-from proxy.wire.compression import NotCompressed, Numbers, Packer, PacketHeads, Unpacker
-from proxy.wire.packets import HEADER_BYTES
+from mysql_wire.compression import NotCompressed, Numbers, Packer, PacketHeads, Unpacker
+from mysql_wire.errors import FatalProtocolError, NotUncompressed
+from mysql_wire.packets import HEADER_BYTES
 
 
 class CompressedTransport(asyncio.Transport, asyncio.Protocol):

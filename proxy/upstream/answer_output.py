@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mysql_wire import replies
+from mysql_wire.answer_walker import AnswerWalker
+from mysql_wire.packets import frame
+from mysql_wire.reframer import Reframer, renumbered, with_edited_error
 from proxy.errors import BackendLost
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies
-from proxy.wire.answer_walker import AnswerWalker
-from proxy.wire.packets import frame
-from proxy.wire.reframer import Reframer, renumbered, with_edited_error
 
 BUFFERED_MAX_BYTES = 16 << 20
 """Of a buffered answer: what SHOW statements and DDL answer is far smaller; beyond it nothing is collected."""

@@ -20,17 +20,17 @@ import struct
 from collections.abc import Awaitable
 from enum import Enum
 
+from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
+from mysql_wire.outcome import Outcome
+from mysql_wire.packets import HEADER_BYTES, frame
+from mysql_wire.reframer import renumbered
+from mysql_wire.whole_answer import WholeAnswers, with_insert_id
 from proxy.errors import BackendLost, SessionLost, StreamClosed
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import AnswerOutput
 from proxy.upstream.client_data import ClientData
 from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, NoListener, RelayListener
-from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
-from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES, frame
-from proxy.wire.reframer import renumbered
-from proxy.wire.whole_answer import WholeAnswers, with_insert_id
 
 _ERR = 0xFF
 _unpack_command = struct.Struct("<IB").unpack_from

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from engine.model.errors import BackendError
+from mysql_wire.outcome import Collected, Outcome, unexpected_answer
+from proxy.rights.variables import changes_parsing, without_parsing_modes
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire.outcome import Collected, Outcome, unexpected_answer
-from rewriter.rights.variables import changes_parsing, without_parsing_modes
 
 RESULTS_CHARSET = "SELECT @@character_set_results"
 """The statement by which `collect` reads the character set of results. An upstream that knows it need not query the

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from proxy.errors import FatalProtocolError, StreamClosed
+from mysql_wire.errors import FatalProtocolError
+from mysql_wire.packets import frame
+from proxy.errors import StreamClosed
 from proxy.login.carried_login import refuse
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import BUFFERED_MAX_BYTES
-from proxy.wire.packets import frame
 
 _SEMI_SYNC_REPLY = b"\xef"  # what a semi-synchronous replica's acknowledgement begins with
 

@@ -14,13 +14,13 @@ from embedded.session.client_watch import ClientWatch
 from embedded.session.session import EmbeddedSession, OkResult, RowsResult
 from engine.model.errors import EngineError
 from engine.model.queue import quoted
-from proxy.errors import ProxyError
+from mysql_wire import replies, requests
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Collected, Outcome
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.embedded_answers import EmbeddedAnswers
 from proxy.upstream.embedded_statements import EmbeddedStatements
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies, requests
-from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError
 
 _COLLECT_ROWS_MAX = 100_000  # SHOW statements that the proxy edits; beyond it something is wrong

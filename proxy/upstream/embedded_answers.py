@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from embedded.session.session import EmbeddedSession, OkResult, RowsResult
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta
-from proxy.errors import ProxyError
+from mysql_wire import replies
+from mysql_wire.errors import ProxyError
+from mysql_wire.flags import BACKSLASH_IN_CHARACTERS
+from mysql_wire.outcome import Outcome
+from mysql_wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
-from proxy.wire import replies
-from proxy.wire.flags import BACKSLASH_IN_CHARACTERS
-from proxy.wire.outcome import Outcome
-from proxy.wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from rewriter.errors import RewriteError
 from rewriter.scan.scanner import split_statements
 

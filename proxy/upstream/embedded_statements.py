@@ -9,12 +9,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from embedded.session.session import OkResult, RowsResult
-from proxy.errors import MalformedPacket, ProxyError
+from mysql_wire import replies, requests
+from mysql_wire.errors import MalformedPacket, ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.prepared_parameters import PreparedParameters
+from mysql_wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.upstream.embedded_answers import EmbeddedAnswers
-from proxy.wire import replies, requests
-from proxy.wire.outcome import Outcome
-from proxy.wire.prepared_parameters import PreparedParameters
-from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 
 STATEMENTS_MAX = 16_382  # MySQL's own default for max_prepared_stmt_count, there for all sessions together
 LONG_DATA_MAX_BYTES = 64 << 20  # as much as the largest packet we take

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from proxy.wire.answer_walker import SHAPES, Shape
-from proxy.wire.outcome import Outcome
+from mysql_wire.answer_walker import SHAPES, Shape
+from mysql_wire.outcome import Outcome
 
 
 class FastPath(Enum):

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from proxy.errors import PacketTooLarge
+from mysql_wire.command_pieces import Pieces
+from mysql_wire.errors import PacketTooLarge
+from mysql_wire.packets import PAYLOAD_MAX, header
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.command_pieces import Pieces
-from proxy.wire.packets import PAYLOAD_MAX, header
 from rewriter.scan.large_text import LargeText
 
 _SPACES = b" " * (64 * 1024)

@@ -18,7 +18,14 @@ from __future__ import annotations
 
 from mysql_mimic.types import Commands
 
+from mysql_wire import requests
+from mysql_wire.answer_walker import UNANSWERED
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.packets import HEADER_BYTES
+from mysql_wire.status_flags import NO_BACKSLASH_ESCAPES
 from proxy.errors import LOST, BackendLost
+from proxy.rights.kinds import LimitedStatement, QueueStatement
+from proxy.rights.statements import read
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import RESULTS_CHARSET
@@ -27,13 +34,6 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.lazy_connection import STATEMENTS, LazyConnection, may_set, unknown_statement
 from proxy.upstream.opener import OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory, Unknown
-from proxy.wire import requests
-from proxy.wire.answer_walker import UNANSWERED
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.packets import HEADER_BYTES
-from proxy.wire.status_flags import NO_BACKSLASH_ESCAPES
-from rewriter.rights.kinds import LimitedStatement, QueueStatement
-from rewriter.rights.statements import read
 
 READ_MAX_BYTES = 8 * 1024  # of a statement, to see whether it can be repeated: settings and acks are far shorter
 

@@ -17,15 +17,16 @@ import logging
 
 from mysql_mimic.types import Commands
 
-from proxy.errors import LOST, BackendLost, ProxyError
+from mysql_wire.answer_walker import BULK_EXECUTE, UNANSWERED
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
+from mysql_wire.status_flags import IN_TRANSACTION
+from proxy.errors import LOST, BackendLost
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath, NoListener, RelayListener
 from proxy.upstream.opener import LOST_STATE_NOTE, OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory
-from proxy.wire.answer_walker import BULK_EXECUTE, UNANSWERED
-from proxy.wire.outcome import Outcome
-from proxy.wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
-from proxy.wire.status_flags import IN_TRANSACTION
 
 log = logging.getLogger("proxy.upstream.lazy")  # under which operators know it
 

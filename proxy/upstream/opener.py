@@ -17,8 +17,13 @@ from engine.backend.base import StorePool
 from engine.backend.environment import StatementPins
 from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Outcome
+from mysql_wire.packets import frame
+from mysql_wire.replies import MULTI_STATEMENTS
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.cluster.registry import ConnectionRegistry
-from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
+from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable
 from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls, backend_tls
 from proxy.transport.backend_socket import BackendSocket, connect_backend
@@ -29,10 +34,6 @@ from proxy.upstream.redaction import redacted_packet
 from proxy.upstream.relay import RelayUpstream
 from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory
-from proxy.wire.outcome import Outcome
-from proxy.wire.packets import frame
-from proxy.wire.replies import MULTI_STATEMENTS
-from proxy.wire.status_flags import AUTOCOMMIT
 
 CONNECT_SECONDS = 5.0  # as for the engine's own: a database that takes longer is as good as down
 OPENING_MAX = 64  # at a time: below the backlog of a server's socket, which thousands of clients would overflow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.errors import UNREACHABLE
+from mysql_wire.errors import UNREACHABLE
 
 _ACCOUNTS = frozenset(
     (1044, 1045, 1141, 1142, 1143, 1147, 1203, 1226, 1227, 1370, 1396, 1403, 1449, 1698, 1873, 3118, 3955, 4151)

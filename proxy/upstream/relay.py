@@ -16,7 +16,13 @@ from collections.abc import Awaitable
 
 from mysql_mimic.types import Commands
 
-from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError, RefusedByServer, StreamClosed
+from mysql_wire import requests
+from mysql_wire.answer_walker import SHAPES, Shape
+from mysql_wire.collected_answer import decode_answer
+from mysql_wire.errors import FatalProtocolError, MalformedPacket, ProxyError
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.packets import PAYLOAD_MAX, frame, pieces
+from proxy.errors import RefusedByServer, StreamClosed
 from proxy.login.carried_login import Admit, LoginResult, admit_all, carry_change_user
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
@@ -25,11 +31,6 @@ from proxy.upstream.answer_relay import AnswerRelay, Mode
 from proxy.upstream.base import encoded
 from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, RelayListener
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import requests
-from proxy.wire.answer_walker import SHAPES, Shape
-from proxy.wire.collected_answer import decode_answer
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.packets import PAYLOAD_MAX, frame, pieces
 
 QUIT_SECONDS = 1.0  # time for the server to close, so that a rollback is over when `close` returns
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.login.as_client import OF_THE_LOGIN, ServerLogin
-from proxy.wire.flags import (
+from mysql_wire.flags import (
     CARRIED,
     COMPRESS,
     CONNECT_ATTRS,
@@ -16,6 +15,7 @@ from proxy.wire.flags import (
     PROTOCOL_41,
     SECURE_CONNECTION,
 )
+from proxy.login.as_client import OF_THE_LOGIN, ServerLogin
 
 _OFFERED = CARRIED & ~OF_THE_LOGIN
 _OF_THE_RELAY = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | LENENC_AUTH | CONNECT_WITH_DB | CONNECT_ATTRS | COMPRESS

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from proxy.upstream.server_profile import BackendProfile
-from proxy.wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES
-from rewriter.rights.kinds import (
+from mysql_wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES
+from proxy.rights.kinds import (
     Act,
     LimitedStatement,
     QueueStatement,
@@ -26,7 +25,8 @@ from rewriter.rights.kinds import (
     TransactionStep,
     Use,
 )
-from rewriter.rights.variables import REPEATABLE, switch_value
+from proxy.rights.variables import REPEATABLE, switch_value
+from proxy.upstream.server_profile import BackendProfile
 
 _REPEATED_MAX = 64  # settings; a driver sends half a dozen; a session that sets more is on its connection
 _REPEATED_MAX_BYTES = 16 * 1024  # of all of them together: sql_mode at its longest has 700

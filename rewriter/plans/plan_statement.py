@@ -66,6 +66,7 @@ from rewriter.plans.ack import ack_as_update, ends_messages, expand_numbers, upd
 from rewriter.plans.alter_queue import alter_plan, foreign_dead_letter, with_dead_letter_check
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
+from rewriter.plans.explicit_ids import check_explicit_ids
 from rewriter.plans.insert import insert_plan
 from rewriter.plans.lookup import Lookup, unknown_queue
 from rewriter.plans.nack_release_renew import retry_as_update, settle_as_update
@@ -88,7 +89,6 @@ from rewriter.plans.topics import (
     start_at,
     stream_of_topic,
 )
-from rewriter.rights.explicit_ids import check_explicit_ids
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name, Token

@@ -18,7 +18,7 @@ from benchmarks.report import BEGIN, END, Report
 from benchmarks.rivals import DIRECT, HAPROXY, QUEUEGATE
 from benchmarks.targets import added_latency, targets
 from benchmarks.wire import PACKET_MAX, query
-from proxy.wire.packets import frame
+from mysql_wire.packets import frame
 
 HISTOGRAM = """\
 Latency histogram (values are in milliseconds)

@@ -14,10 +14,10 @@ from fuzz_sql import statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
-from proxy.wire.outcome import Outcome
-from proxy.wire.reframer import Reframer
-from proxy.wire.whole_answer import WholeAnswers
+from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
+from mysql_wire.outcome import Outcome
+from mysql_wire.reframer import Reframer
+from mysql_wire.whole_answer import WholeAnswers
 
 RECORDED = sorted(recorded(load_all("mariadb")).items())
 SEEDS = st.integers(0, 1 << 48)

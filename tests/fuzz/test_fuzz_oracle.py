@@ -16,13 +16,13 @@ from fuzz_run import Fuzzer
 from fuzz_small import smallest
 
 import proxy.login.own_accounts
+from mysql_wire import replies
 from proxy.commands.text_commands import TextCommands
 from proxy.login.exchange import AuthExchange
 from proxy.transport.client_socket import ReadFlow
 from proxy.transport.client_timers import ClientTimers
 from proxy.upstream.embedded import EmbeddedUpstream
 from proxy.upstream.relay import RelayUpstream
-from proxy.wire import replies
 
 EMBEDDED = {one.name: one for one in load_all("embedded")}
 MARIADB = {one.name: one for one in load_all("mariadb")}

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 from wire_peers import RecordingTransport
 
 from engine.model.queue import ColumnMeta
-from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError
-from proxy.transport.client_socket import ClientSocket
-from proxy.wire import requests
-from proxy.wire.binary_values import binary_row_from_values
-from proxy.wire.collected_answer import decode_column, decode_result, decode_row, payloads
-from proxy.wire.login import (
+from mysql_wire import requests
+from mysql_wire.binary_values import binary_row_from_values
+from mysql_wire.collected_answer import decode_column, decode_result, decode_row, payloads
+from mysql_wire.errors import FatalProtocolError, MalformedPacket, ProxyError
+from mysql_wire.login import (
     encode_change_user,
     encode_response,
     masked_greeting,
@@ -32,9 +31,10 @@ from proxy.wire.login import (
     parse_response,
     wants_tls,
 )
-from proxy.wire.packet_reader import PayloadReader
-from proxy.wire.packets import PAYLOAD_MAX, frame, frame_into, pieces
-from proxy.wire.requests import parse_execute, parse_fetch, parse_field_list, parse_long_data, parse_query
+from mysql_wire.packet_reader import PayloadReader
+from mysql_wire.packets import PAYLOAD_MAX, frame, frame_into, pieces
+from mysql_wire.requests import parse_execute, parse_fetch, parse_field_list, parse_long_data, parse_query
+from proxy.transport.client_socket import ClientSocket
 
 FLAGS = st.integers(0, (1 << 38) - 1)
 RESPONSES = [one.turns()[0][0][0].payload for one in load_all() if one.turns()]

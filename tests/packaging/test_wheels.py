@@ -26,7 +26,7 @@ DISTRIBUTIONS = {
 SITE = sysconfig.get_paths()["purelib"]
 
 
-SERVER = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client")
+SERVER = ("console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client")
 """Packages that lie below `queuegate` in a wheel."""
 
 
@@ -178,7 +178,7 @@ def test_the_connector_needs_no_server(installed, tmp_path):
     program = """
 from importlib.util import find_spec
 import spark_connector.client.connection, spark_connector.streaming.consumer, spark_connector.writing.sinks
-server = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client", "queuegate")
+server = ("console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client", "queuegate")
 print([name for name in server if find_spec(name)])
 """
     assert run(program, installed["queuegate_spark"], cwd=tmp_path) == "[]\n"
@@ -227,7 +227,7 @@ from importlib.util import find_spec
 import queuegate_celery
 from kombu import Connection
 print(type(Connection("queuegate://app@host/shop").transport).__module__)
-server = ("console", "proxy", "embedded", "rewriter", "engine", "mysql_client", "queuegate")
+server = ("console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client", "queuegate")
 print([name for name in server if find_spec(name)])
 """
     found = run(program, installed["queuegate_celery"], cwd=tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.model.option_values import NS_PER_SECOND
 from proxy.config import Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
-from proxy.login.rights import Right, TopicPermission, TopicRight
+from proxy.rights.account_rights import Right, TopicPermission, TopicRight
 from proxy.transport.addresses import Address
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -230,7 +230,7 @@ def test_completion_without_its_extra(tmp_path):
     assert done.returncode == 1 and "queuegate[completion]" in one_line(done)
 
 
-PACKAGES = ("queuegate", "console", "proxy", "embedded", "rewriter", "engine")
+PACKAGES = ("queuegate", "console", "proxy", "embedded", "rewriter", "mysql_wire", "engine")
 OUR_MODULES = {"queuegate", "queuegate.command_line", "queuegate.cli", "queuegate.cli.arguments"}
 
 

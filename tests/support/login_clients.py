@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from wire_peers import packet
 
+from mysql_wire.flags import CACHE_METADATA, COMPRESS, CONNECT_ATTRS, CONNECT_WITH_DB, OPTIONAL_METADATA
+from mysql_wire.login import Credentials, encode_response, parse_greeting
 from proxy.login.accounts import CACHING_SHA2, Account
-from proxy.wire.flags import CACHE_METADATA, COMPRESS, CONNECT_ATTRS, CONNECT_WITH_DB, OPTIONAL_METADATA
-from proxy.wire.login import Credentials, encode_response, parse_greeting
 
 # HEX(authentication_string) of a MySQL 8 account IDENTIFIED WITH caching_sha2_password BY 'foobar'.
 FOOBAR = bytes.fromhex(

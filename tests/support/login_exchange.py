@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from wire_peers import RecordingTransport, packet, packets_of, settle
 
+from mysql_wire.flags import CARRIED, COMPRESS
+from mysql_wire.login import Credentials, encode_response
 from proxy.errors import LoginFailed
 from proxy.login.carried_login import LoginResult, carry_authentication
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.flags import CARRIED, COMPRESS
-from proxy.wire.login import Credentials, encode_response
 
 OFFERED = 0x0FFFFFFF & CARRIED & ~COMPRESS  # what is written here is not compressed
 

@@ -6,13 +6,14 @@ from ssl import SSLContext
 
 from wire_server import WireServer
 
-from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
+from mysql_wire import replies
+from mysql_wire.errors import FatalProtocolError
+from proxy.errors import LoginFailed, StreamClosed
 from proxy.login.accounts import Account, Accounts
 from proxy.login.carried_login import LoginResult
 from proxy.login.client_tls import OfferedTls
 from proxy.login.own_accounts import LoginRules, OwnIdentities, ShownServer, change_own_user, log_in_with_own_account
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies
 
 
 class LoginServer(WireServer):

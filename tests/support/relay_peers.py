@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from wire_peers import RecordingTransport, packet, settle
 
 from engine.model.queue import ColumnMeta
+from mysql_wire import replies
+from mysql_wire.flags import DEPRECATE_EOF
+from mysql_wire.outcome import Outcome
+from mysql_wire.status_flags import MORE_RESULTS
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.relay import RelayUpstream
-from proxy.wire import replies
-from proxy.wire.flags import DEPRECATE_EOF
-from proxy.wire.outcome import Outcome
-from proxy.wire.status_flags import MORE_RESULTS
 
 QUERY = b"\x03SELECT 1"
 BEGUN = 0x0003  # in transaction, autocommit

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from wire_server import WireServer
 
-from proxy.errors import LoginFailed, ProxyError, StreamClosed
+from mysql_wire import replies
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Collected, Outcome
+from proxy.errors import LoginFailed, StreamClosed
 from proxy.login.carried_login import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
 from proxy.transport.backend_socket import BackendSocket, connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.relay import RelayUpstream
-from proxy.wire import replies
-from proxy.wire.outcome import Collected, Outcome
 
 MAX_PACKET_BYTES = 64 << 20
 

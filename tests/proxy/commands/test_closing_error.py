@@ -9,8 +9,8 @@ import pytest
 from wire_peers import packet
 
 from engine.model.errors import EngineError, StreamKilled
+from mysql_wire import replies
 from proxy.commands.connection import ClientConnection
-from proxy.wire import replies
 
 KILLED = packet(replies.err_packet(0, 1927, "70100", "Connection was killed"))
 TIMEOUT = packet(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slowness import scaled
 
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
 from proxy.listen import admission
 from proxy.listen.admission import Admission, AdmissionLimits, FailedLogins, source_of
 from proxy.listen.shared_counts import Count, SharedCounts

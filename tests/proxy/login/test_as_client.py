@@ -17,13 +17,13 @@ from login_server import LoginServer
 from servers import MariaDb, Sql
 
 from engine.backend.url import BackendUrl
+from mysql_wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
+from mysql_wire.login import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
+from mysql_wire.packets import frame
 from proxy.errors import BackendLost, BackendRefused
 from proxy.login.as_client import LoginOptions, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls
 from proxy.transport.backend_socket import connect_backend
-from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
-from proxy.wire.login import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
-from proxy.wire.packets import frame
 
 WISH = LoginOptions(DEPRECATE_EOF, 45)
 OK = b"\x00\x00\x00\x02\x00\x00\x00"

@@ -23,15 +23,9 @@ from slowness import scaled
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
-from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
-from proxy.login.accounts import CACHING_SHA2, Account
-from proxy.login.backend_tls import backend_tls
-from proxy.login.carried_login import BackendTls, carry_authentication
-from proxy.login.exchange import AUTH_PACKETS_MAX
-from proxy.transport.backend_socket import connect_backend
-from proxy.transport.client_socket import ClientSocket
-from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
-from proxy.wire.login import (
+from mysql_wire.errors import MalformedPacket
+from mysql_wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
+from mysql_wire.login import (
     Credentials,
     encode_change_user,
     encode_response,
@@ -41,6 +35,13 @@ from proxy.wire.login import (
     parse_greeting,
     parse_response,
 )
+from proxy.errors import BackendLost, LoginFailed, StreamClosed
+from proxy.login.accounts import CACHING_SHA2, Account
+from proxy.login.backend_tls import backend_tls
+from proxy.login.carried_login import BackendTls, carry_authentication
+from proxy.login.exchange import AUTH_PACKETS_MAX
+from proxy.transport.backend_socket import connect_backend
+from proxy.transport.client_socket import ClientSocket
 
 # --- packets
 

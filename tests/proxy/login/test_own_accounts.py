@@ -24,13 +24,13 @@ from mysql_mimic.auth import Forbidden, Success
 from servers import find_binary
 from wire_peers import LOOPS, RecordingTransport, packet
 
+from mysql_wire.login import Credentials, encode_change_user, encode_response, encode_tls_request, parse_greeting
 from proxy.errors import LoginFailed
 from proxy.login.accounts import CACHING_SHA2, NATIVE, Account, Accounts, InvalidPasswordHash
 from proxy.login.own_accounts import LoginRules, OwnIdentities, ShownServer, log_in_with_own_account
 from proxy.login.plugins import CachingSha2PasswordAuthPlugin, EmbeddedUser, LoginInfo, proves
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.login import Credentials, encode_change_user, encode_response, encode_tls_request, parse_greeting
 
 Login = Callable[..., None]
 

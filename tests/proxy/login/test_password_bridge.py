@@ -14,12 +14,13 @@ from login_exchange import OFFERED, Exchange, greeting
 from slowness import scaled
 from wire_peers import packet, packets_of, run_on
 
-from proxy.errors import LoginFailed, ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.login import Credentials, encode_change_user, encode_response, parse_change_user, parse_response
+from proxy.errors import LoginFailed
 from proxy.login import password_bridge
 from proxy.login.carried_login import carry_change_user
 from proxy.login.password_bridge import PasswordBridge, Privacy, Step
 from proxy.login.password_key import PasswordKey, UnusableKey, encrypt_password, password_key
-from proxy.wire.login import Credentials, encode_change_user, encode_response, parse_change_user, parse_response
 
 NONCE = b"abcdefghijklmnopqrst"
 FRESH = b"ABCDEFGHIJKLMNOPQRST"

@@ -17,9 +17,9 @@ from login_server import LoginServer
 from relay_server import RelayServer
 from wire_peers import LOOPS, packet
 
+from mysql_wire.login import Credentials, encode_response, parse_greeting
 from proxy.login.carried_login import BackendTls
 from proxy.login.client_tls import OfferedTls, load_certificate
-from proxy.wire.login import Credentials, encode_response, parse_greeting
 
 DENIED = (1045, "Access denied for user 'salted'@'127.0.0.1' (using password: YES)")
 PROBE = b"SHOW CREATE USER CURRENT_USER()"

@@ -10,11 +10,11 @@ from memory_store import make_spec
 
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueStatus
+from mysql_wire.outcome import Collected
 from proxy.cluster.registry import ProcessInfo
 from proxy.show.columns import Row, like_pattern, number_column, text_column
 from proxy.show.process_list import PROCESSES_COLUMNS, processes_with_streams
 from proxy.show.status_tables import QUEUES, queue_summaries, shown
-from proxy.wire.outcome import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})
 

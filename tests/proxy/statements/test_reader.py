@@ -11,7 +11,7 @@ from rewriter_catalog import CATALOG
 
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
-from proxy.login.rights import Right, SessionRights, queue_rights
+from proxy.rights.account_rights import Right, SessionRights, queue_rights
 from proxy.session.session import StatementSettings
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader

@@ -11,10 +11,10 @@ from mysql_mimic.types import ColumnType
 
 from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
-from proxy.errors import ProxyError
+from mysql_wire.errors import ProxyError
+from mysql_wire.outcome import Collected, Outcome
 from proxy.session.session import StatementSettings
 from proxy.statements.receive import StreamStatement
-from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import Subscribe
 
 Q = QueueName("d", "q")

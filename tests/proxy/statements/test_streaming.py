@@ -13,12 +13,12 @@ from wire_peers import RecordingTransport, settle
 from engine.delivery.subscription import Subscription
 from engine.model.options import QueueOptions
 from engine.model.queue import Batch, ColumnMeta, Message, QueueName, QueueSpec, SubscribeRequest
+from mysql_wire.row_form import RowForm
 from proxy.errors import StreamClosed
 from proxy.statements.streaming import ClientDisconnected, SubscriptionCursor, stream_rows
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire.row_form import RowForm
 
 BODY = ColumnMeta("body", ColumnType.VARCHAR)
 QUEUE = QueueSpec(QueueName("d", "q"), QueueOptions(), (BODY,), ("body",))

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from engine.model.errors import BackendError
+from mysql_wire.outcome import Outcome
 from proxy.errors import BackendLost
 from proxy.statements.unit_of_work import UnitOfWork
-from proxy.wire.outcome import Outcome
 
 COMMIT = "COMMIT AND NO CHAIN NO RELEASE"
 VITESS = Outcome(1105, "syntax error at position 11 near 'AND'", "HY000")

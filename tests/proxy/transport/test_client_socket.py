@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from mysql_mimic.stream import ConnectionClosed
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, settle
 
-from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
+from mysql_wire.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout
+from mysql_wire.packets import PAYLOAD_MAX, frame
+from proxy.errors import StreamClosed
 from proxy.transport import client_timers, tcp
 from proxy.transport.client_socket import PENDING_BYTES_MAX, ClientSocket
-from proxy.wire.packets import PAYLOAD_MAX, frame
 
 
 def connect(max_packet_bytes: int = 1 << 20, *, tls: bool = False) -> tuple[ClientSocket, RecordingTransport]:

@@ -6,8 +6,8 @@ import asyncio
 import zlib
 from typing import Any
 
+from mysql_wire.compression import PORTION_BYTES
 from proxy.transport.compressed import CompressedTransport
-from proxy.wire.compression import PORTION_BYTES
 
 
 class Below(asyncio.Transport):

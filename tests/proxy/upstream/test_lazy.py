@@ -10,10 +10,10 @@ import pytest
 from relay_peers import BEGUN, Relay, answer, ok, settle
 from wire_peers import packet
 
+from mysql_wire.outcome import Outcome
 from proxy.errors import StreamClosed
 from proxy.upstream.lazy import LazyUpstream
 from proxy.upstream.opener import OpenUpstream
-from proxy.wire.outcome import Outcome
 
 
 async def pinned(relay: Relay) -> LazyUpstream:

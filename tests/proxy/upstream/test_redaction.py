@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mysql_wire.packets import frame
+from mysql_wire.reframer import with_edited_error
 from proxy.upstream.redaction import (
     redacted,
     redacted_packet,
@@ -11,8 +13,6 @@ from proxy.upstream.redaction import (
     redacted_text,
     redacted_warning,
 )
-from proxy.wire.packets import frame
-from proxy.wire.reframer import with_edited_error
 
 TEXTS = {
     (1142, "INSERT command denied to user 'gate'@'10.0.0.1' for table 'orders'"): (

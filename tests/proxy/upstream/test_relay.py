@@ -10,12 +10,13 @@ from relay_peers import BEGUN, QUERY, Relay, answer, err, mark, ok, result
 from wire_peers import packet, packets_of, settle
 
 from engine.model.queue import ColumnMeta
-from proxy.errors import BackendLost, ProxyError, StreamClosed
+from mysql_wire import replies
+from mysql_wire.errors import ProxyError
+from mysql_wire.flags import DEPRECATE_EOF
+from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.packets import PAYLOAD_MAX, frame
+from proxy.errors import BackendLost, StreamClosed
 from proxy.upstream import answer_output
-from proxy.wire import replies
-from proxy.wire.flags import DEPRECATE_EOF
-from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.packets import PAYLOAD_MAX, frame
 
 # --- commands
 

@@ -8,10 +8,10 @@ import pytest
 from relay_peers import BEGUN, QUERY, Relay, answer, mark, ok, result
 from wire_peers import packet, packets_of, settle
 
+from mysql_wire import replies
+from mysql_wire.flags import DEPRECATE_EOF
+from mysql_wire.outcome import Outcome
 from proxy.errors import StreamClosed
-from proxy.wire import replies
-from proxy.wire.flags import DEPRECATE_EOF
-from proxy.wire.outcome import Outcome
 
 # --- the fast path
 

@@ -29,7 +29,7 @@ from relay_server import RelayServer
 from servers import find_binary, wait_until
 from wire_peers import LOOPS
 
-from proxy.wire.flags import DEPRECATE_EOF, LONG_PASSWORD
+from mysql_wire.flags import DEPRECATE_EOF, LONG_PASSWORD
 
 DATABASE = "wire"
 BIG_BYTES = 20 << 20  # more than one physical packet can carry; twice that in PyMySQL's hexadecimal literals

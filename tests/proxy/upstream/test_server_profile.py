@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mysql_wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41, SSL
+from mysql_wire.login import Greeting
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.login.as_client import ServerLogin
 from proxy.upstream.server_profile import BackendProfile, Collation
-from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41, SSL
-from proxy.wire.login import Greeting
-from proxy.wire.status_flags import AUTOCOMMIT
 
 GREETING = Greeting("8.0.40", 77, PROTOCOL_41 | DEPRECATE_EOF | SSL | EXTENDED_METADATA, 255, AUTOCOMMIT)
 COLLATIONS = {45: Collation("utf8mb4_general_ci", "utf8mb4"), 8: Collation("latin1_swedish_ci", "latin1")}

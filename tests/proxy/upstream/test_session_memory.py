@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mysql_wire.status_flags import AUTOCOMMIT, NO_BACKSLASH_ESCAPES
+from proxy.rights.statements import read
 from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory, Unknown
-from proxy.wire.status_flags import AUTOCOMMIT, NO_BACKSLASH_ESCAPES
-from rewriter.rights.statements import read
 
 COLLATIONS = {
     8: Collation("latin1_swedish_ci", "latin1"),

@@ -9,8 +9,8 @@ import pytest
 
 from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, TextValue
+from mysql_wire.outcome import Collected, Outcome, number, unhex
 from proxy.upstream.base import Upstream, collected
-from proxy.wire.outcome import Collected, Outcome, number, unhex
 
 
 def table(*rows: tuple[TextValue, ...]) -> Collected:
