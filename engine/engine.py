@@ -192,7 +192,7 @@ class Engine:
             topics,
             schedules,
             CommitReports(self._queues, topics, schedules),
-            CatalogWatcher(self, self._logger, schedules.reload),
+            CatalogWatcher(self, self._logger, schedules.reload, self._neighbours.catalog_changed),
             AlarmWatch(lambda: self._queues.managers, context),
             Watchdog(lambda: self._queues.managers, lambda: running.watched, context),
             TableUpgrader(context, self._options.upgrade_after_seconds),
@@ -273,6 +273,7 @@ class Engine:
             self._apply(report, here=True)
         else:
             report, manager = services.added, services.manager
+            services.changes.count += 1
             manager.metrics.count(ENQUEUED, count)
             manager.touched(range(first_id, first_id + count) if first_id and 0 < count <= ADDED_MAX else ())
         self._neighbours.committed(report)
@@ -281,6 +282,7 @@ class Engine:
         """As `committed`, for one statement that has ended these messages of a queue, and nothing else. `count`: how
         many there were."""
         if services := self._queues.get(settlement.queue):
+            services.changes.count += 1
             services.manager.commits.settled(settlement.ids)
             services.manager.metrics.count(settlement.what, count)
         if count:

@@ -15,7 +15,7 @@ from engine.background.dead_letter_names import DeadLetterNames
 from engine.background.group_scan import GroupScan
 from engine.background.purger import Purger
 from engine.context import EngineContext
-from engine.delivery.context import QueueContext
+from engine.delivery.context import Changes, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.model.commit_report import CommitReport
@@ -42,6 +42,8 @@ class QueueServices:
     purger: Purger | None
     added: CommitReport
     """What neighbours are sent when messages were added."""
+    changes: Changes
+    """Those that look after the queue do so more often after one."""
 
     @property
     def background(self) -> Sequence[Service]:
@@ -65,6 +67,7 @@ class QueueServices:
         self.mover.reconfigure(queue)
         if self.purger is not None:
             self.purger.queue = queue
+        self.changes.count += 1
 
 
 class Queues:
@@ -131,7 +134,7 @@ class Queues:
         manager = MessageManager(queue, context, on_rejected=mover.notify, limits=self._limits)
         purger = Purger(queue, context) if self._purges else None
         added = CommitReport(touched=frozenset((queue.name,)))
-        services = self.by_name[queue.name] = QueueServices(manager, mover, purger, added)
+        services = self.by_name[queue.name] = QueueServices(manager, mover, purger, added, context.changes)
         await services.open()
 
     async def _scan_groups(self, catalog: QueueCatalog, context: EngineContext) -> None:

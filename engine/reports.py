@@ -25,8 +25,10 @@ class CommitReports:
         for name, ids in report.settled.items():
             if services := self._queues.get(name):
                 services.manager.commits.settled(ids, here=here)
+                services.changes.count += 1
         for name, ids in report.changed.items():
             if services := self._queues.get(name):
+                services.changes.count += 1
                 if here and name in report.touched and services.manager.commits.may_be_spent(ids):
                     services.mover.notify()
                 if name in report.postponed and services.manager.commits.postponed(ids, report.postponed[name]):
@@ -37,12 +39,14 @@ class CommitReports:
         for name in report.uncertain:
             if services := self._queues.get(name):
                 services.manager.commits.uncertain()
+                services.changes.count += 1
         for name in report.rejected if here else ():
             if services := self._queues.get(name):
                 services.mover.notify()
         for name in report.touched - postponed:
             if services := self._queues.get(name):
                 services.manager.touched(report.added.get(name, ()))
+                services.changes.count += 1
             else:
                 self._schedules.touched(name)
                 self._touched_topic(name)

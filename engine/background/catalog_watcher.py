@@ -1,6 +1,10 @@
 """CatalogWatcher: reads the catalog periodically, for tables changed around the proxy, and at once when a manager
 requests it.
 
+Of several proxies that are connected to each other the leader reads it in each period, and tells the others when
+something has changed. The others read it ever more seldom, at last in every sixteenth period, in case they are not
+told.
+
 The schedules are read with it, for rows changed around the proxy.
 """
 
@@ -8,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from engine.background.pace import IdlePace
+from engine.delivery.context import Changes
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueCatalog
@@ -34,17 +40,31 @@ class CatalogOwner(Protocol):
         """As last read."""
         ...
 
+    @property
+    def leads(self) -> bool:
+        """Whether this engine is the leader."""
+        ...
+
+
+async def _no_neighbours() -> None:
+    pass
+
 
 class CatalogWatcher(Service):
-    """See the module. `on_read` is called when the catalog was read."""
+    """See the module. `on_read` is called when the catalog was read, `notify` has the neighbours read it."""
 
     def __init__(
-        self, engine: CatalogOwner, logger: logging.Logger, on_read: Callable[[], None] = lambda: None
+        self,
+        engine: CatalogOwner,
+        logger: logging.Logger,
+        on_read: Callable[[], None] = lambda: None,
+        notify: Callable[[], Awaitable[None]] = _no_neighbours,
     ) -> None:
         super().__init__("catalog watcher", logger)
-        self._engine, self._on_read = engine, on_read
+        self._engine, self._on_read, self._notify = engine, on_read, notify
         self._requested = asyncio.Event()
         self._failing = False
+        self._idle_pace = IdlePace(Changes())
 
     @property
     def _period(self) -> float:
@@ -74,11 +94,25 @@ class CatalogWatcher(Service):
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            try:
-                await asyncio.wait_for(self._requested.wait(), self._period)
-            except TimeoutError:
-                pass
-            self._requested.clear()
-            if not self._stopping.is_set():
-                await self.run_once()
-                await self._pause(PAUSE_SECONDS)
+            if await self._requested_within(self._period):
+                if not self._stopping.is_set():
+                    await self.run_once()
+                    await self._pause(PAUSE_SECONDS)
+            elif self._engine.leads or self._idle_pace.due():
+                await self._periodic_read()
+
+    async def _requested_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._requested.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._requested.clear()
+        return True
+
+    async def _periodic_read(self) -> None:
+        before = self._engine.catalog.version
+        succeeded = await self.run_once()
+        changed = self._engine.catalog.version != before
+        self._idle_pace.passed(useful=changed or not succeeded)
+        if changed and self._engine.leads:
+            await self._notify()

@@ -4,8 +4,9 @@ One pass deletes batch after batch until one is not full, at most for one poll_i
 proportion to the time that the batch took: so purging takes a third of one connection's time, and less of a busy
 database, where a batch takes longer. If that is too slow (a pass did not come to its end), it rests less, and deletes
 for two thirds of the time. A batch that takes long is followed by smaller ones, so that rows are never locked for long.
-Passes repeat every poll_interval, at once after one that did not come to its end; the first comes after a random part
-of it, so that many queues do not purge at the same time.
+Passes repeat every poll_interval, at once after one that did not come to its end, and up to sixteen times more seldom
+where nothing changes in the queue; the first comes after a random part of it, so that many queues do not
+purge at the same time.
 
 Tables that are partitioned by id are purged by whole partitions where possible (sql_partitions).
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.background.pace import DeletingPace
+from engine.background.pace import SKIPPED_MAX, DeletingPace, IdlePace
 from engine.delivery.context import QueueContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
@@ -50,8 +51,9 @@ class Purger(Service):
         self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
         self._jitter, self._metrics, self._engine = context.engine.jitter, context.metrics, context.engine.host
         self._failing = False
-        self._pace = DeletingPace()
+        self._pace, self._idle_pace = DeletingPace(), IdlePace(context.changes)
         self._reported_refusal = ""
+        self._changed_at = self._clock.monotonic()  # what was acked before is not known
 
     @property
     def _period(self) -> float:
@@ -90,11 +92,24 @@ class Purger(Service):
         self._reported_refusal = whole.refused
         return whole.messages
 
+    def _due(self) -> bool:
+        if self._idle_pace.changed:
+            self._changed_at = self._clock.monotonic()
+        return self._idle_pace.due()
+
+    @property
+    def _skipped_max(self) -> int:
+        """While acked messages may become old, none is deleted more than a period and an eighth of purge_after late."""
+        old_after = self.queue.options.purge_after_ns / NS_PER_SECOND
+        if self._clock.monotonic() > self._changed_at + old_after + self._period:
+            return SKIPPED_MAX
+        return min(int(old_after / self._period / 8), SKIPPED_MAX)
+
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; scaled to 0 to 1 of the period.
         await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
-            if self._engine.leads:
+            if self._engine.leads and self._due():
                 await self._pass()
             if not (self._pace.behind and self._engine.leads):
                 await self._pause(self._period)
@@ -107,7 +122,9 @@ class Purger(Service):
             if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error)
             self._failing, self._pace.behind = True, False
+            self._idle_pace.passed(useful=True)
             return
         self._failing = False
+        self._idle_pace.passed(useful=purged.messages > 0 or purged.more, skipped_max=self._skipped_max)
         if purged.messages:
             self._logger.debug("purged %d messages of %s", purged.messages, self.queue.name)

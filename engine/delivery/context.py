@@ -14,6 +14,18 @@ from engine.model.queue import MessageId, QueueName
 from engine.traces import QueueTrace
 
 
+class Changes:
+    """`count`: how often a queue was changed, as far as this engine knows. Each commit on the queue adds one.
+
+    Those that look after the queue compare it with what they saw last, so a commit calls none of them.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 @dataclass(frozen=True, slots=True)
 class QueueContext:
     """Of all services of a queue: delivery, purge, dead letters. `work`: the engine's, with a `waiting` of the queue's
@@ -24,11 +36,13 @@ class QueueContext:
     metrics: QueueMetrics
     trace: QueueTrace
     shares: FilterShares
+    changes: Changes
 
     @classmethod
     def of(cls, engine: EngineContext, queue: QueueName, shares: FilterShares) -> QueueContext:
         """Of a queue that begins."""
-        return cls(engine, engine.work.for_queue(), QueueMetrics(), QueueTrace(engine.traces, queue), shares)
+        trace = QueueTrace(engine.traces, queue)
+        return cls(engine, engine.work.for_queue(), QueueMetrics(), trace, shares, Changes())
 
 
 class DeliveryHost(Protocol):

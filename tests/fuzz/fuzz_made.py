@@ -99,7 +99,7 @@ _ADDED = rb"ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0"
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\)(?: ENGINE=InnoDB)?"
      rb" COMMENT='vitess_message,.*'"),
-    (rb"rename", rb"ALTER TABLE " + _TABLE + rb" COMMENT='(?:vitess_message|queuegate_topic),[^']*"
+    (rb"rename", rb"ALTER TABLE " + _TABLE + rb" COMMENT='(?:vitess_message|queuegate_topic)(?:,[^']*)?"
      + _NAMED + rb"'"),  # a queue's or a topic's mark follows its table
     (rb"drop\b.*\b(?:queue|topic|group)", rb"DROP TABLE " + _TABLE),
     (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters

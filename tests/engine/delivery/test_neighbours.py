@@ -180,6 +180,38 @@ async def test_a_queue_made_here_is_served_there_before_the_maker_is_answered():
 
 
 @in_virtual_time
+async def test_what_is_changed_around_both_is_found_by_the_leader_who_tells_the_other(monkeypatch):
+    async with pair() as (one, other, to_other, to_one):
+        reads = {one.engine: 0, other.engine: 0}
+        for engine in reads:
+
+            async def counted(engine=engine, refresh=engine.refresh_catalog) -> None:
+                reads[engine] += 1
+                await refresh()
+
+            monkeypatch.setattr(engine, "refresh_catalog", counted)
+        await pass_time(3600)  # 120 periods
+        assert reads[one.engine] > 100 and reads[other.engine] < 15, reads.values()
+        assert (to_other.refreshes, to_one.refreshes) == (0, 0)
+        fresh = make_spec(name=QueueName("db", "fresh"))
+        one.store.serve(make_spec(), fresh)
+        await pass_time(31)
+        assert fresh.name in one.engine.catalog.queues
+        assert fresh.name in other.engine.catalog.queues
+        assert (to_other.refreshes, to_one.refreshes) == (1, 0)
+
+
+@in_virtual_time
+async def test_who_is_not_told_finds_it_nevertheless():
+    async with pair() as (one, other, to_other, _):
+        to_other.cut = True
+        await pass_time(3600)
+        one.store.serve(make_spec(), make_spec(name=QueueName("db", "fresh")))
+        await pass_time(16 * 31)
+        assert other.engine.catalog == one.engine.catalog
+
+
+@in_virtual_time
 async def test_a_catalog_that_cannot_be_read_here_is_told_all_the_same(monkeypatch):
     async with pair() as (one, _, to_other, _):
 
