@@ -54,14 +54,7 @@ FLOORS = {
 BETWEEN = {
     "queuegate": ("console", "proxy", "engine", "mysql_client", "rewriter.text.literals"),
     "console": (
-        *(
-            "proxy.config",
-            "proxy.config_values",
-            "proxy.errors",
-            "mysql_wire.errors",
-            "proxy.listen",
-            "proxy.login.client_tls",
-        ),
+        *("proxy.config", "proxy.config_values", "proxy.errors", "proxy.listen", "proxy.login.client_tls"),
         *("proxy.release", "proxy.os_process", "proxy.systemd", "proxy.transport.addresses", "rewriter"),
         *("engine.model", "engine.delivery.metrics", "engine.background.summary", "engine.shared_future"),
         *("mysql_wire.errors", "mysql_client.driver"),

@@ -586,9 +586,7 @@ PLANTED: Mapping[str, Bug] = {
     "a hole compared at once": _of_topics(
         holes_are_compared_at_once, _FED, lambda told: _shown(told) and told.slow_inserts, first=198
     ),
-    "an end without open transactions": _of_topics(
-        the_end_is_the_last_id, _FED, lambda told: told.row_locks, first=469
-    ),
+    "an end without open transactions": _of_topics(the_end_is_the_last_id, _FED, lambda told: told.row_locks, first=54),
     "a broadcast without holes": _of_topics(a_broadcast_forgets_holes, "a broadcast is of every message"),
     "ack of another group": _of_topics(
         acks_of_another_group, "nobody changes what is another group's", lambda told: len(told.groups) > 1
