@@ -33,7 +33,10 @@ def contained(tmp_path):
     def start(rest: str) -> tuple[subprocess.Popen[str], int]:
         file = tmp_path / "daemon"
         command = [sys.executable, str(CONTAINED), sys.executable, "-c", DAEMON + rest, str(file)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup has it ignored by all of a run
+        )  # fmt: skip
         running.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
