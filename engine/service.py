@@ -70,10 +70,15 @@ class Service(ABC):
 
     async def _pause(self, seconds: float) -> None:
         """Wait for so long, or until the service stops."""
+        await self._is_set_within(self._stopping, seconds)
+
+    @staticmethod
+    async def _is_set_within(event: asyncio.Event, seconds: float | None) -> bool:
+        """Wait until the event is set, at most for so long; None: for ever. Whether it is set."""
         try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            return await asyncio.wait_for(event.wait(), seconds)
         except TimeoutError:
-            pass
+            return False
 
     async def _supervised(self) -> None:
         while not self._stopping.is_set():

@@ -102,9 +102,7 @@ class CatalogWatcher(Service):
                 await self._periodic_read()
 
     async def _requested_within(self, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(self._requested.wait(), seconds)
-        except TimeoutError:
+        if not await self._is_set_within(self._requested, seconds):
             return False
         self._requested.clear()
         return True

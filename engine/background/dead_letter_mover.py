@@ -208,9 +208,7 @@ class DeadLetterMover(Service):
 
     async def _notified(self, seconds: float) -> bool:
         """Wait for so long; whether rejected messages were reported meanwhile."""
-        try:
-            await asyncio.wait_for(self._requested.wait(), seconds)
-        except TimeoutError:
+        if not await self._is_set_within(self._requested, seconds):
             return False
         self._requested.clear()
         return True

@@ -71,10 +71,7 @@ class TableUpgrader(Service):
     async def _run(self) -> None:
         seconds = self._first_seconds
         while not self._stopping.is_set():
-            try:
-                await asyncio.wait_for(self._requested.wait(), seconds)
-            except TimeoutError:
-                pass
+            await self._is_set_within(self._requested, seconds)
             self._requested.clear()
             await self.run_once()
             seconds = PERIOD_SECONDS

@@ -171,10 +171,7 @@ class HistoryWriter(Service):
         while not self._stopping.is_set():
             again_at = self._waits_until()
             seconds = None if again_at is None else max(0.0, again_at - self._context.clock.monotonic())
-            try:
-                await asyncio.wait_for(self._wakeup.wait(), seconds)
-            except TimeoutError:
-                pass
+            await self._is_set_within(self._wakeup, seconds)
             await self._pause(GATHER_SECONDS)
             self._wakeup.clear()
             await self.run_once()

@@ -380,10 +380,7 @@ class Scheduler(Service):
         while not self._stopping.is_set():
             self._wakeup.clear()
             seconds = await self.run_once()
-            try:
-                await asyncio.wait_for(self._wakeup.wait(), seconds)
-            except TimeoutError:
-                pass
+            await self._is_set_within(self._wakeup, seconds)
 
 
 def _merged(before: _Waiting | None, row: WaitingSchedule) -> _Waiting:
