@@ -222,6 +222,11 @@ class SetAside:
             self._expiry.cancel()
             self._expiry = None
 
+    def discard(self, ids: Collection[MessageId]) -> None:
+        """These ended."""
+        if self._keys:
+            self._keys = [key for key in self._keys if key.id not in ids]
+
     def take(self, count: int, now: float) -> tuple[Sequence[MessageKey], float] | None:
         """Remove and return the keys, and when they were polled; None where they are less than `count`, or too old."""
         keys = self._keys

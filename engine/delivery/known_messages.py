@@ -189,6 +189,7 @@ class KnownMessages:
             self.poll_for_added()
             self._host.wake()
         self.conflicts.remove(ids)
+        self._set_aside.discard(ids)
         self.on_slot_freed()
         return self.cache.discard(ids)
 

@@ -91,6 +91,12 @@ class InvalidQueueTable(EngineError):
     errno = 1231
 
 
+class GroupNotNew(EngineError):
+    """A consumer group whose beginning is to be written reads already: another session has made it."""
+
+    errno = 1050
+
+
 class UnknownColumn(EngineError):
     """A stream names a column that the queue does not have."""
 

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.backend.base import StoreConnection
-from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.errors import BackendError, GroupNotNew, InvalidQueueTable
 from engine.model.marked_name import is_copied
 from engine.model.options import from_comment
 from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName, QueueSpec, TopicSpec, quoted
@@ -108,6 +108,11 @@ class Gate:
         """A queue's table of which no more is known; without `indexes`, one with a primary key."""
         return GatedTable(name, self._hinted(_known_by(indexes)))
 
+    @property
+    def trusts_names(self) -> bool:
+        """Whether a name cannot have come to mean another table since it was read."""
+        return not self._hint
+
     def _hinted(self, indexes: Sequence[str]) -> str:
         return " " + self._hint.format(indexes=", ".join(map(quoted, indexes))) if self._hint else ""
 
@@ -127,6 +132,19 @@ def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
         rows = connection.query(COMMENT, (table.name.database, table.name.table))
         if not rows or _role(str(rows[0][0]), table.name) != _role(table.comment, table.name):
             raise BackendError(f"{table.name} is marked otherwise than it was", NOT_THE_TABLE)
+
+
+def check_new(connection: StoreConnection, group: QueueName) -> None:
+    """Check that a consumer group is paused, as a new one is until its position is written. A proxy that stood still
+    may come here after another one has made a group of the same name, which reads already: a new position would skip
+    messages. Raises GroupNotNew."""
+    rows = connection.query(COMMENT, (group.database, group.table))
+    try:
+        paused = bool(rows) and from_comment(str(rows[0][0]), group.table).paused
+    except InvalidQueueTable:
+        paused = False
+    if not paused:
+        raise GroupNotNew(f"Table '{group}' already exists: another session has made it meanwhile")
 
 
 def _role(comment: str, name: QueueName) -> tuple[str | None, ...]:

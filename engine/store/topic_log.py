@@ -28,6 +28,7 @@ from engine.model.topics import (
     TopicExtent,
 )
 from engine.store.base import LeaseUnknown, LogPage
+from engine.store.gate import check_new
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.feed import FeedRequest, TopicState
@@ -192,13 +193,20 @@ class TopicLog:
 
         Raises:
             InvalidOption: the start lies beyond the topic's end.
+            GroupNotNew: it reads already.
             BackendError: nothing was written.
         """
         positions, statements = PositionStatements(self._dialect, group.database), log_of(self._dialect, topic)
         await self._positions.make_in(group.database)
         await self._number_for(topic, start)
         settled = self._settled.of(topic.name)
-        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start, settled))
+
+        def work(connection: StoreConnection) -> None:
+            if not self._dialect.gate.trusts_names:
+                check_new(connection, group)
+            feed.begin(connection, positions, statements, group, start, settled)
+
+        await self._pool.write(work)
 
     async def _number_for(self, topic: TopicSpec, start: StartAt) -> None:
         """Before the position of a new reader is computed; EARLIEST needs no numbers."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from engine.engine import Engine
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, EngineError, QueueNotFound
+from engine.model.errors import EngineError, GroupNotNew, QueueNotFound
 from engine.model.options import to_comment
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, StartAt, quoted
@@ -54,6 +54,7 @@ class TopicStatements:
         Raises:
             InvalidOption: it would begin beyond the topic's end.
             UnsupportedSql: the server's ids become visible in an order that a group cannot follow.
+            GroupNotNew: another session has dropped the group meanwhile and made it anew.
             BackendError: the database refused a part of it.
         """
         engine, upstream = self._engine, self._session.upstream
@@ -75,7 +76,9 @@ class TopicStatements:
             if not plan.options.paused:
                 comment = comment_literal(to_comment(plan.options), plan.group.table)
                 await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment}")
-        except (BackendError, EngineError):
+        except GroupNotNew:
+            raise  # the table is another session's
+        except EngineError:
             await upstream.collect(f"DROP TABLE {plan.group.sql}")
             raise
         finally:

@@ -73,9 +73,14 @@ class Connection:
         self._world.timeline.after(noticed_after, lambda: self._noticed(database_notices))
 
     def _noticed(self, database_notices: float) -> None:
+        self._world.timeline.after(database_notices, self._session.transaction.close)
+        self._proxy.loop.call_soon(self._end_streams)
+
+    def _end_streams(self) -> None:
+        """On the proxy's loop."""
         for line in self._lines:
             line.hang_up()
-        self._session.hang_up(database_notices)
+        self._session.hang_up()
 
     def proxy_died(self) -> None:
         """The proxy is dead: its lines to the database break, and the client sees it."""

@@ -538,7 +538,7 @@ def _compacts(told: TopicScenario) -> bool:
 PLANTED: Mapping[str, Bug] = {
     "lease after send": Bug(lease_after_send, "never sent without a lease"),
     "an acked message stays in memory": Bug(cache_keeps_acked, "what was acked is forgotten"),
-    "acked while being claimed": Bug(claim_keeps_acked, "never sent once its ack was heard of"),
+    "acked while being claimed": Bug(claim_keeps_acked, "never sent once its ack was heard of", first=856),
     "claim ignores acks": Bug(claim_ignores_acks, "never leased after its ack committed"),
     "claim ignores leases": Bug(claim_ignores_leases, "never leased while a lease stands or before it is due"),
     "give back of a lease that is another's": Bug(

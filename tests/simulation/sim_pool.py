@@ -219,15 +219,16 @@ class SimTopicLog(TopicLog):
 
     def _moving(self, group: QueueName, start: StartAt) -> TopicLog:
         moving = copy(self)
-        moving._pool = _MovingPool(self._pool, self._database, group, start)
+        moving._pool = _MovingPool(self._pool, self._database, group, start)  # type: ignore[arg-type]
         return moving
 
 
 @dataclass(frozen=True)
 class _MovingPool:
-    """A pool whose transactions move a group."""
+    """A pool whose transactions move a group. One is several packets, so it ends with its process: a server that no
+    COMMIT reaches takes it back."""
 
-    pool: StorePool
+    pool: SimPool
     database: SimDatabase
     group: QueueName
     start: StartAt
@@ -237,6 +238,8 @@ class _MovingPool:
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
         def marked(connection: StoreConnection) -> T:
+            if self.pool._loop.dead:
+                raise BackendUnavailable("the simulated connection is gone with its process")
             self.database.moves(self.group.table, self.start)
             return work(connection)
 

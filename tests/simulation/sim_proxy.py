@@ -428,15 +428,13 @@ class Session:
 
         self.proxy.world.database.when_free(attempt, lambda: reply(LockWaitTimeout()), GATE_SECONDS / 2)
 
-    def hang_up(self, database_notices: float) -> None:
-        """The client is gone, as the proxy has just noticed; the database will notice too, so much later."""
+    def hang_up(self) -> None:
+        """The client is gone, as the proxy has just noticed."""
         self.broken = True
-        self.proxy.world.timeline.after(database_notices, self.transaction.close)
         report = self.scope.abandon()
-        if not self.proxy.loop.dead:
-            self.proxy.sessions.pop(self, None)
-            if report is not None and self.proxy.serving:
-                self.proxy.committed(report)
+        self.proxy.sessions.pop(self, None)
+        if report is not None and self.proxy.serving:
+            self.proxy.committed(report)
 
     async def stream(self, sql: str, line: Line) -> None:
         """A stream until it ends; see proxy/statements/streaming.py."""

@@ -228,7 +228,7 @@ async def test_a_group_that_is_made_meanwhile_counts_what_it_loses(log, monkeypa
     await log.make("all")
     await positions_made(log)
     topic, groups = await log.specs()
-    await log.add_group("new")
+    await log.add_group("new", paused=True)
     name = QueueName(topic.name.database, "log_group_new")
     stopped = Stopped(monkeypatch, Dropper, step)
     dropping = asyncio.ensure_future(log.bench.store.topics.partitions.drop_first(topic, groups))

@@ -15,7 +15,7 @@ from over import over
 from servers import SERVER
 from store_benches import INDEX, SYSTEM, MySQLBench
 
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, GroupNotNew
 from engine.model.groups import GroupKey, group_key
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
@@ -73,7 +73,7 @@ async def bench(request: pytest.FixtureRequest, name: str) -> AsyncIterator[Benc
     tables = {
         "q": QueueOptions(max_attempts=3, group_key="g"),
         "q_dead": QueueOptions(dead_letter_of="q"),
-        "log_group_g": QueueOptions(topic="log", consumer_group="g", retain="until_consumed"),
+        "log_group_g": QueueOptions(topic="log", consumer_group="g", retain="until_consumed", paused=True),
     }
     await sql.run("DROP TABLE IF EXISTS q")
     for table, options in tables.items():
@@ -186,6 +186,19 @@ async def test_a_view_in_the_place_of_a_groups_queue(bench: Bench, operation: st
     await bench.sql.run(f"INSERT INTO log {LOG}")
     await bench.swap("log_group_g", "SELECT * FROM log_group_g_old")
     await refused(bench, "log_group_g", ON_TOPICS[operation])
+
+
+async def test_the_beginning_of_a_group_that_reads_already_is_not_written(bench: Bench) -> None:
+    """A proxy stands still within CREATE CONSUMER GROUP; meanwhile another one drops that group and makes it anew."""
+    await bench.store.topics.begin(bench.group.name, bench.log, START)
+    await bench.sql.run(f"INSERT INTO log {LOG}")
+    await bench.sql.run(f"ALTER TABLE log_group_g COMMENT='{to_comment(replace(bench.group.options, paused=False))}'")
+    with pytest.raises(GroupNotNew):
+        await bench.store.topics.begin(bench.group.name, bench.log, StartAt(Start.LATEST))
+    assert (await bench.store.topics.position(bench.group, bench.log)).offset == 0
+    await bench.sql.run("DROP TABLE log_group_g")
+    with pytest.raises(GroupNotNew):
+        await bench.store.topics.begin(bench.group.name, bench.log, StartAt(Start.LATEST))
 
 
 async def refused(bench: Bench, table: str, work: Callable[[Bench], Awaitable[Any]]) -> None:
