@@ -160,7 +160,7 @@ class Engine:
         """Which dead-letter queues may be used."""
         self.is_open = False
         """Whether it delivers."""
-        self._queues = Queues(
+        self.queues = Queues(
             purges=options.purges,
             make_dead_letters=options.make_dead_letters,
             dead_letter_names=options.dead_letter_names,
@@ -186,15 +186,15 @@ class Engine:
         topics = Topics(context, self._options.retention_seconds)
         schedules = Schedules(context, sends=self._options.purges)
         running = _Running(
-            self._queues,
+            self.queues,
             context,
             Surveyor(context),
             topics,
             schedules,
-            CommitReports(self._queues, topics, schedules),
+            CommitReports(self.queues, topics, schedules),
             CatalogWatcher(self, self._logger, schedules.reload, self._neighbours.catalog_changed),
-            AlarmWatch(lambda: self._queues.managers, context),
-            Watchdog(lambda: self._queues.managers, lambda: running.watched, context),
+            AlarmWatch(lambda: self.queues.managers, context),
+            Watchdog(lambda: self.queues.managers, lambda: running.watched, context),
             TableUpgrader(context, self._options.upgrade_after_seconds),
         )
         self._running = running
@@ -221,7 +221,7 @@ class Engine:
             await service.close(grace_seconds=grace_seconds)
         await running.surveyor.close()
         await running.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
-        await self._queues.close(grace_seconds=grace_seconds)
+        await self.queues.close(grace_seconds=grace_seconds)
         await running.topics.history.close(grace_seconds=grace_seconds)
 
     async def refresh_catalog(self) -> None:
@@ -232,11 +232,11 @@ class Engine:
                 return
             catalog = await running.context.work.run(self._store.load_catalog(self.catalog))
             self._refreshed_at = self._clock.monotonic()
-            if self.is_open and (catalog is not self.catalog or self._queues.by_name.keys() != catalog.queues.keys()):
+            if self.is_open and (catalog is not self.catalog or self.queues.by_name.keys() != catalog.queues.keys()):
                 self.catalog = catalog
                 running.topics.apply(catalog)
                 self.traces.configure(catalog)
-                await self._queues.apply(catalog, running.context)
+                await self.queues.apply(catalog, running.context)
             if not self.is_open:
                 return
             if self._scheduled != self.catalog.schedules:
@@ -260,14 +260,14 @@ class Engine:
         self._apply(report, here=True)
         self.traces.settled(report.traced)
         for name, counter, rows in report.counted:
-            if services := self._queues.get(name):
+            if services := self.queues.get(name):
                 services.manager.metrics.count(counter, rows)
         self._neighbours.committed(report)
 
     def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
         """As `committed`, for one statement that has added `count` messages to a queue or topic, and nothing else.
         `first_id`: the first that the database gave one of them; 0: not known."""
-        services = self._queues.get(name)
+        services = self.queues.get(name)
         if services is None:
             report = CommitReport(touched=frozenset((name,)))
             self._apply(report, here=True)
@@ -281,7 +281,7 @@ class Engine:
     def settled(self, settlement: Settlement, count: int) -> None:
         """As `committed`, for one statement that has ended these messages of a queue, and nothing else. `count`: how
         many there were."""
-        if services := self._queues.get(settlement.queue):
+        if services := self.queues.get(settlement.queue):
             services.changes.count += 1
             services.manager.commits.settled(settlement.ids)
             services.manager.metrics.count(settlement.what, count)
@@ -314,13 +314,13 @@ class Engine:
 
     async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
-        if request.queue not in self._queues.by_name and request.start is None:
+        if request.queue not in self.queues.by_name and request.start is None:
             await self.refresh_on_miss()
         if not self.is_open:
             raise ShuttingDown("Server shutdown in progress")
         if request.start is not None:
             return await self.topics.subscribe(request)
-        services = self._queues.get(request.queue)
+        services = self.queues.get(request.queue)
         if services is None:
             raise _not_found(self.catalog, request.queue)
         subscription = services.manager.subscribe(request)
@@ -330,11 +330,11 @@ class Engine:
 
     def status(self) -> list[QueueStatus]:
         """All queues, in the order of their names."""
-        return self._queues.status()
+        return self.queues.status()
 
     def subscriptions(self) -> list[SubscriptionStatus]:
         """All open streams, by queue and then in the order in which they were opened."""
-        return self._queues.streams() + ([] if self._running is None else self._running.topics.streams())
+        return self.queues.streams() + ([] if self._running is None else self._running.topics.streams())
 
     @property
     def schedules(self) -> Schedules:
@@ -350,7 +350,7 @@ class Engine:
 
     async def fitting(self, name: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
         """Which of these messages match the WHERE of a stream of this engine."""
-        services = self._queues.get(name)
+        services = self.queues.get(name)
         if services is None or not ids:
             return set()
         return await self.surveyor.fitting(services.manager.queue, tuple(services.manager.receiver_sets.filtered), ids)
@@ -358,7 +358,7 @@ class Engine:
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """The receivers of those of these messages that were sent by this engine and are not settled: to an open
         stream, or as part of a result that has ended."""
-        return self._queues.holders(name, ids)
+        return self.queues.holders(name, ids)
 
     def zone(self, name: str) -> Zone:
         """The time zone of a session with that time_zone."""

@@ -15,6 +15,7 @@ from engine.background.dead_letter_names import DeadLetterNames
 from engine.background.group_scan import GroupScan
 from engine.background.purger import Purger
 from engine.context import EngineContext
+from engine.delivery.births import Birth
 from engine.delivery.context import Changes, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
@@ -30,6 +31,7 @@ from engine.model.queue import (
     QueueStatus,
     SubscriptionStatus,
 )
+from engine.model.trace_event import ENQUEUED
 from engine.service import Service
 
 
@@ -90,6 +92,26 @@ class Queues:
 
     def get(self, name: QueueName) -> QueueServices | None:
         return self.by_name.get(name)
+
+    # --- INSERTs of messages that a receiver waits for (engine.delivery.births)
+
+    def offer_birth(self, name: QueueName) -> Birth | None:
+        """Leave to insert one message as leased, because a receiver waits for it here; None where it is to be inserted
+        as any other. The caller reports what became of it: `born` or `unborn`."""
+        services = self.by_name.get(name)
+        return None if services is None else services.manager.receiver_sets.offer_birth()
+
+    def born(self, birth: Birth, id_: int) -> None:
+        """One statement, a transaction of its own, has added a message, leased as `birth` says."""
+        if (services := self.by_name.get(birth.queue)) is not None:
+            services.changes.count += 1
+            services.manager.metrics.count(ENQUEUED, 1)
+            services.manager.receiver_sets.plain.births.born(birth, id_)
+
+    def unborn(self, birth: Birth) -> None:
+        """The statement failed, or it is not known to be committed."""
+        if (services := self.by_name.get(birth.queue)) is not None:
+            services.manager.receiver_sets.plain.births.withdraw(birth)
 
     @property
     def managers(self) -> list[MessageManager]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
+from engine.delivery.births import Births
 from engine.delivery.cache import AddedIds, MessageCache, SetAside
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
@@ -86,8 +87,10 @@ class KnownMessages:
         self.cache.separate_alone = queue.options.tries_alone
         self.conflicts = Conflicts()
         self.pause = leases.pause
-        self._takes_added = condition is None and queue.takes_added
         self._host, self._clock = host, context.engine.clock
+        self.births = Births(self._clock)
+        self._takes_added = condition is None and queue.takes_added
+        self.births.reconfigure(queue, condition)
         self._set_aside = SetAside()
         self.resumed: Sequence[MessageKey] = ()
         """The first of the keys that were set aside: to be claimed without a look."""
@@ -149,6 +152,7 @@ class KnownMessages:
         self.resumed = ()
         self.queue = queue
         self._takes_added = condition is None and queue.takes_added
+        self.births.reconfigure(queue, condition)
         self.added.take()
         self.pause.clear()
         self.cache.limit, self.cache.separate_alone = queue.options.cache_size, queue.options.tries_alone
@@ -256,7 +260,7 @@ class KnownMessages:
     @property
     def may_wait(self) -> bool:
         """Whether there is, or may be, something to hand out."""
-        if self.cache or self.added or self.mode is Mode.PENDING:
+        if self.cache or self.added or self.births or self.mode is Mode.PENDING:
             return True
         return self.next_poll() <= self._clock.monotonic()
 

@@ -39,10 +39,12 @@ made."""
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """Of one poll: how many keys were due, and whether the cache now has all that was due."""
+    """Of one poll: how many keys were due, and whether the cache now has all that was due. `idle_at_ns`: the database's
+    time, if there was nothing that may have been claimed since."""
 
     due: int
     complete: bool
+    idle_at_ns: int | None = None
 
 
 class Poller:
@@ -144,7 +146,7 @@ class Poller:
         fits = self._cache.merge(free, more=poll.more)
         self._only_alone = bool(self._cache.alone) and not self._cache.together
         self.backlog = poll.more or not fits
-        return PollOutcome(len(free), not self.backlog)
+        return PollOutcome(len(free), not self.backlog, None if poll.keys else poll.now_ns)
 
     def _limit(self, room: int, *, brief: bool) -> int:
         limit = min(self._cache.limit, POLL_LIMIT_MAX)

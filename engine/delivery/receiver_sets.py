@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from engine.delivery.births import Birth
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receivers import ReceiverSet
@@ -181,6 +182,11 @@ class ReceiverSets:
         self._touched_in_rest = bool(self.filtered)
         concerned = [receiver_set.touched() for receiver_set in self]  # all of them, not only up to the first
         return any(concerned)
+
+    def offer_birth(self) -> Birth | None:
+        """Leave to insert one message as leased, for a receiver that waits; None where it is to be inserted as any
+        other. What became of it is reported to its set."""
+        return None if self.filtered else self.plain.births.offer()
 
     def next_time(self, now: float) -> float | None:
         """When one of them has something to do without being woken; None: nothing."""

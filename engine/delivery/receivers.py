@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.delivery.born_messages import BornMessages
 from engine.delivery.cache import CONFIRM_SECONDS
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.known_messages import Event, KnownMessages, Mode
@@ -59,12 +60,13 @@ class ReceiverSet:
         self.messages = known = KnownMessages(queue, context, leases, host, condition)
         self.receivers = WaitingReceivers(self._clock, leases, host, known.cache)
         self._sender = Sender(context, leases, host, known.cache, known.conflicts, condition)
+        self.births = BornMessages(known, self.receivers, self._sender, leases, host)
         self._awaiting_poll: list[Subscription] = []  # results that the current poll answers
 
     @property
     def may_work(self) -> bool:
         """Whether a step, or the end of a pass, may do anything now; of one without a condition."""
-        if self.receivers.bounded:  # those results may be at their end
+        if self.receivers.bounded or self.messages.births:  # those results may be at their end
             return True
         room = self.receivers.room()
         known = self.messages
@@ -98,6 +100,7 @@ class ReceiverSet:
         if (scanner := self.messages.scanner) is not None:
             scanner.share.leave(subscription.request.user)
         if not self.receivers:
+            self.births.release()
             self.messages.on(Event.LAST_LEFT)
             self.messages.clear(keep=subscription.bounded)
 
@@ -138,6 +141,11 @@ class ReceiverSet:
         """Poll if that is due, claim and hand out what can be. Raises BackendError."""
         known, receivers = self.messages, self.receivers
         if not receivers or known.queue.options.paused:
+            self.births.release()
+            return
+        if known.births:
+            result.claimed = True
+            self._on_sent(result, await self.births.hand_out())
             return
         if known.added:
             if not (room := receivers.room()):
@@ -248,6 +256,8 @@ class ReceiverSet:
     def _on_polled(self, outcome: PollOutcome, awaiting_poll: Iterable[Subscription]) -> None:
         for subscription in awaiting_poll:
             subscription.needs_poll = False
+        if outcome.idle_at_ns is not None:
+            self._leases.time.observe_time(outcome.idle_at_ns)
         self.messages.on(Event.POLLED_ALL if outcome.complete else Event.POLLED_PART)
         if self.messages.mode is Mode.IDLE:
             self.messages.clear()  # the last receiver left meanwhile
@@ -284,7 +294,7 @@ class ReceiverSet:
         waits = known.cache.together > 0 or subscription in split.alone
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
             return not waits  # its time is over: a scan may go on for longer
-        if subscription.needs_poll or waits or known.added or known.more_may_be_due:
+        if subscription.needs_poll or waits or known.added or known.births or known.more_may_be_due:
             return False
         if self.condition is not None:
             return True  # all messages were examined since it began; with commits all the time that never ends
@@ -295,6 +305,8 @@ class ReceiverSet:
     def next_time(self, now: float) -> float | None:
         """When there is something to do without being woken; None: nothing."""
         known = self.messages
+        if known.births:
+            return 0.0
         rests_until = known.rests_until(now)
         if rests_until > now:
             return rests_until

@@ -10,23 +10,26 @@ Rules
 
 Keys come from the cache (`run_once`) or, where it is empty and receivers wait, from a poll that the claim follows at
 once (`poll_and_claim`, then `hand_out`). Messages that a commit of this proxy has just added need no poll
-(`claim_added`, then `hand_out`): that is the shortest route of a message from its commit.
+(`claim_added`, then `hand_out`). Those that their INSERT has leased already are only read (`read_born`, then
+`hand_out`): that is the shortest route of a message from its commit.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeVar
 
+from engine.delivery.births import Birth
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
+from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.model.states import lease_end
@@ -46,6 +49,12 @@ _SIZE_SAMPLES_MAX = 64  # messages of a claim whose size is read
 _FIRST_CLAIM_SIZE = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
 _TOLERANCE_SHARE, _TOLERANCE_MAX_NS = 0.05, 100_000_000
 """By how much of its length a lease may be shorter or longer than planned, where its end is computed here."""
+
+_LEASE_SHARE = 4
+"""Of its lease, a message that was inserted with one may have spent this part before it is handed out."""
+
+_ONE = (0,)
+"""The id of one message that has none yet."""
 
 _RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
 
@@ -238,14 +247,9 @@ class Sender:
         Raises:
             BackendError: then nothing is leased.
         """
-        now_ns = self._leases.time.now_ns()
-        if now_ns is None:
+        foreseen = self._foresee(queue, receivers, ids)
+        if foreseen is None:
             return {}, False
-        delay_ns = lease_delay_ns(queue, 0, self._jitter(), receivers[0][0].request.ack_wait_ns)
-        tolerance_ns = min(int(delay_ns * _TOLERANCE_SHARE), _TOLERANCE_MAX_NS)
-        alongside = not self._unallocated_sharing(queue, [receiver for receiver, _ in receivers]).leased_alone(ids)
-        until_ns = lease_end(now_ns + delay_ns, alongside=alongside)
-        foreseen = ForeseenLease(until_ns, now_ns - tolerance_ns, now_ns + tolerance_ns)
         self._pending_claim = pending = _PendingClaim(frozenset(ids))
         try:
             claim, began = await self._await_claim(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
@@ -256,6 +260,58 @@ class Sender:
         finally:
             self._pending_claim = None
         return self._leased(claim, pending, began), len(claim.messages) == len(ids)
+
+    def _foresee(
+        self, queue: QueueSpec, receivers: Sequence[ReceiverCapacity], ids: Collection[MessageId]
+    ) -> ForeseenLease | None:
+        """The lease of new messages for `receivers`; None as long as the database's time is not known."""
+        now_ns = self._leases.time.now_ns()
+        if now_ns is None:
+            return None
+        delay_ns = lease_delay_ns(queue, 0, self._jitter(), receivers[0][0].request.ack_wait_ns)
+        tolerance_ns = min(int(delay_ns * _TOLERANCE_SHARE), _TOLERANCE_MAX_NS)
+        alongside = not self._unallocated_sharing(queue, [receiver for receiver, _ in receivers]).leased_alone(ids)
+        until_ns = lease_end(now_ns + delay_ns, alongside=alongside)
+        return ForeseenLease(until_ns, now_ns - tolerance_ns, now_ns + tolerance_ns)
+
+    def plan_birth(self, queue: QueueSpec, receivers: Sequence[ReceiverCapacity], times: LeaseTimes) -> Birth | None:
+        """The lease that a message is to be inserted with, for `receivers`; None as long as the database's time is not
+        known. `times`: the source of its token."""
+        foreseen = self._foresee(queue, receivers, _ONE)
+        if foreseen is None:
+            return None
+        now_ns = (foreseen.earliest_ns + foreseen.latest_ns) // 2
+        token, latest_ns = times.next(now_ns), now_ns + (foreseen.until_ns - now_ns) // _LEASE_SHARE
+        return Birth(queue.name, now_ns, foreseen.until_ns, token, foreseen.earliest_ns, latest_ns)
+
+    async def read_born(
+        self, queue: QueueSpec, born: Sequence[tuple[Birth, MessageId]]
+    ) -> tuple[ClaimedMessages, bool | None]:
+        """Those that are born and committed, as they are now; and whether that is all of them: None where the server
+        may show them late. The leases of the others are released.
+
+        Raises:
+            BackendError: then all leases are released, or run out.
+        """
+        leases = {id_: birth.lease(id_) for birth, id_ in born}
+        births = {id_: birth for birth, id_ in born}
+        self._pending_claim = pending = _PendingClaim(frozenset(leases))
+        handed: ClaimedMessages = {}
+        try:
+            claim, began = await self._work.run_timed(self._store.born(queue, list(leases.values())))
+            if claim is None:
+                return {}, None
+            leases |= {message.id: release_of(message) for message in claim.messages}
+            claim = replace(claim, messages=tuple(m for m in claim.messages if births[m.id].is_valid_at(claim.now_ns)))
+            self._record([message.id for message in claim.messages], claim)
+            await self._recheck(queue, pending)
+            handed = self._leased(claim, pending, began)
+            return handed, len(claim.messages) == len(leases)
+        finally:
+            self._pending_claim = None
+            lost = [lease for id_, lease in leases.items() if id_ not in handed and id_ not in pending.settled]
+            if lost:
+                self._leases.on_abandoned(lost)
 
     def hand_out(
         self,

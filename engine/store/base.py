@@ -499,6 +499,11 @@ class MessageStore(Protocol):
         """
         ...
 
+    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
+        """Of messages that their INSERT has leased, those that still have these leases, and time left; None where the
+        server may show that late. For a queue that `takes_added`."""
+        ...
+
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         """Those of `ids` that exist, are not acked and not set aside, with their state."""
         ...

@@ -196,6 +196,9 @@ class SqlMessageStore:
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         return await self._claims.claim_added(queue, ids, foreseen)
 
+    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
+        return await self._claims.born(queue, leases)
+
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         if not ids:
             return {}

@@ -237,7 +237,8 @@ class ClientConnection:
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         fast = self._fast
         effects, fast.effects = fast.effects, NO_EFFECTS
-        self.executor.database.note(outcome, effects, sent_at=fast.sent_at)
+        birth, fast.birth = fast.birth, None
+        self.executor.database.note(outcome, effects, sent_at=fast.sent_at, birth=birth)
         if self.executor.database.excess is not None:
             self._killed = True
             self._end_with(self.executor.database.excess)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mysql_mimic.types import Commands
 
+from engine.delivery.births import Birth
 from mysql_wire import requests
 from mysql_wire.packets import frame
 from mysql_wire.requests import FIRST_LOCAL_ID
@@ -24,11 +25,13 @@ _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE
 
 
 class FastCommands:
-    """See the module. `effects` and `sent_at` are those of the command on the fast path, where its end is reported."""
+    """See the module. `effects`, `sent_at` and `birth` are those of the command on the fast path, where its end is
+    reported."""
 
     def __init__(self, executor: Executor, statements: UpstreamStatements) -> None:
         self.effects = NO_EFFECTS
         self.sent_at: float | None = None
+        self.birth: Birth | None = None
         self._executor = executor
         self._session = executor.session
         self._statements = statements
@@ -54,11 +57,9 @@ class FastCommands:
             if classification.kind is StatementClass.USE and reader.names_again(text):
                 session.settings.streams.forget()
                 return FastPath.RELAY
-            return (
-                self._with_effects(classification.effects)
-                if classification.kind is StatementClass.TOUCHES
-                else FastPath.REFUSE
-            )
+            if classification.kind is not StatementClass.TOUCHES:
+                return FastPath.REFUSE
+            return self._leased(text, classification.effects) or self._with_effects(classification.effects)
         if command == _EXECUTE:
             number = int.from_bytes(packet[5:9], "little")
             if number >= FIRST_LOCAL_ID:
@@ -74,6 +75,17 @@ class FastCommands:
             return FastPath.REFUSE
         self.effects, self.sent_at = plan.effects, self._session.sending(plan.effects)
         return frame(self._executor.database.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
+
+    def _leased(self, text: bytes, effects: Effects) -> FastPath | bytes | None:
+        """What goes to the database in place of an INSERT of a message that a receiver waits for."""
+        leased = self._executor.births.leased(text, effects)
+        if leased is None:
+            return None
+        if leased.first:
+            self._executor.engine.queues.unborn(leased.birth)
+            return FastPath.REFUSE
+        self.effects, self.sent_at, self.birth = effects, None, leased.birth
+        return frame(self._executor.database.query(leased.text))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered:

@@ -39,6 +39,10 @@ class TextCommands:
         if classification.kind in (StatementClass.USE, StatementClass.PLAN):
             await self._run_each(text)
             return
+        if classification.kind is StatementClass.TOUCHES:
+            leased = self._executor.births.leased(text, classification.effects)
+            if leased is not None and await self._executor.births.run(leased, classification.effects):
+                return
         verb = self._verb(text) if classification.kind is StatementClass.NONE else None
         del text  # it may be many megabytes, and the database may take its time
         await self._executor.database.forward(payload, classification.effects, verb)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
+from engine.delivery.births import Birth
 from engine.engine import Engine
 from engine.model.commit_report import Settlement
 from engine.model.errors import BackendError
@@ -83,13 +84,20 @@ class DatabaseCommands:
         effects: Effects = NO_EFFECTS,
         verb: TransactionVerb | None = None,
         sent_at: float | None = None,
+        birth: Birth | None = None,
     ) -> None:
-        """After an answer: store the status flags and report an ended transaction to the engine."""
+        """After an answer: store the status flags and report an ended transaction to the engine. `birth`: with which
+        it has added a message."""
         session = self.session
         session.writer.status = session.upstream.status
         in_transaction, user = session.in_transaction, session.identity.user
         self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
         alone = outcome.ok and not (in_transaction or verb) and session.scope.empty
+        if birth is not None and alone and outcome.affected_rows == 1 and outcome.last_insert_id:
+            self.engine.queues.born(birth, outcome.last_insert_id)
+            return
+        if birth is not None:
+            self.engine.queues.unborn(birth)
         if alone and report_single(self.engine, effects, outcome.affected_rows, outcome.last_insert_id):
             return
         report = session.scope.record(

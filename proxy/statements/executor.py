@@ -26,6 +26,7 @@ from proxy.session.open_transactions import OpenTransactions
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import WARNINGS_COLUMNS, number_column
 from proxy.show.queue_status import QueueViews
+from proxy.statements.births import SessionBirths
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.event_groups import Done, GroupedStatements
@@ -98,6 +99,7 @@ class Executor:
         self.traits = traits
         self._views = QueueViews(session, engine, peers, traits, planning.defaults)
         self.reader = StatementReader(session, engine, planning, self._views, traits, allow_drop_table=allow_drop_table)
+        self.births = SessionBirths(session, engine, planning, self.reader, self.database)
 
     @property
     def streams(self) -> StreamStatement:

@@ -10,6 +10,7 @@ from engine.model.queue import QueueCatalog, QueueName
 from proxy.rights.account_rights import QueueRights, SessionRights
 from proxy.upstream.redaction import redacted_problem
 from rewriter.planner import Planner
+from rewriter.plans.leased_insert import LeasedInserts
 from rewriter.scan.scanner import StatementScanner
 
 
@@ -26,6 +27,7 @@ class Planning:
         self._scanner = StatementScanner(self._catalog)
         self._planner = Planner(self._catalog, self.defaults)
         self._limited: dict[QueueRights, Planner] = {}
+        self.leased_inserts = LeasedInserts()
 
     @property
     def scanner(self) -> StatementScanner:

@@ -35,6 +35,8 @@ _QUOTED_NAME = rb"`(?>(?:[^`\x00]++|``)+)`"
 _INTRODUCER = rb"(?>(?:_(?:utf8mb4|utf8mb3|utf8|binary|latin1|ascii)" + _SPACE + rb"|[Nn])?)"
 _ESCAPED = rb"(?:'(?>(?:[^'\\]++|\\.|'')*)'|\"(?>(?:[^\"\\]++|\\.|\"\")*)\")"
 _PLAIN = rb"(?:'(?>(?:[^']++|'')*)'|\"(?>(?:[^\"]++|\"\")*)\")"
+_QUOTED_TEXT = rb"'(?>(?:[^'\\\x00]++|\\[^\x00]|'')*)'"
+_PLAIN_TEXT = rb"'(?>(?:[^'\x00]++|'')*)'"
 _NUMBER = (
     rb"(?:0[xX][0-9A-Fa-f]++|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|[xXbB]'[0-9A-Fa-f]*+')(?!"
     + _LETTER
@@ -54,6 +56,7 @@ class _Lexis:
     """The patterns that depend on whether a backslash escapes."""
 
     string: re.Pattern[bytes]
+    row: re.Pattern[bytes]
     scalar: re.Pattern[bytes]
     values: re.Pattern[bytes]
     terms: re.Pattern[bytes]
@@ -66,7 +69,11 @@ def _lexis(quoted: bytes) -> _Lexis:
     portion = (
         rb"{1,%d})" % _PORTION
     )  # of an atomic group: `(...){1,n}+` gives back what it must not before Python 3.11.5
+    literal = _NUMBER + rb"|" + (_QUOTED_TEXT if quoted is _ESCAPED else _PLAIN_TEXT)
+    words = rb"(?:NULL|DEFAULT|TRUE|FALSE)(?!" + _LETTER + rb")"
+    value = rb"[ \t\r\n]*+(?>[+-]?+(?:" + literal + rb")|" + words + rb")[ \t\r\n]*+"
     return _Lexis(
+        row=_compiled(rb"\(" + value + rb"(?>(?:," + value + rb")*)(\))[ \t\r\n]*+;?[ \t\r\n]*+\Z"),
         string=_compiled(string),
         scalar=_compiled(scalar),
         values=_compiled(rb"(?>(?:" + atoms + rb")" + portion),
@@ -240,3 +247,10 @@ class StrictReader:
             self._at = match.end()
         self._skip(self._at)
         return self._at > start
+
+
+def end_of_row(sql: bytes, start: int, *, backslash_escapes: bool) -> int | None:
+    """Where the parenthesis is that ends a row of literals which begins at `start` and ends the text; None where there
+    is something else. Strings are in single quotes."""
+    match = _BY_ESCAPES[backslash_escapes].row.match(sql, start)
+    return None if match is None else match.start(1)

@@ -46,7 +46,8 @@ def test_sigterm_ends_the_wait(server, tmp_path):
 def test_a_wrong_password_ends_the_start_in_one_line(mariadb, tmp_path):
     """Nothing is tried again, and nothing says so."""
     with mariadb.connect() as admin, admin.cursor() as cursor:
-        cursor.execute("CREATE OR REPLACE USER barred@'127.0.0.1' IDENTIFIED BY 'right'")
+        cursor.execute("DROP USER IF EXISTS barred@'127.0.0.1'")
+        cursor.execute("CREATE USER barred@'127.0.0.1' IDENTIFIED BY 'right'")
     gate = Gate(mariadb.url().replace("root@", "barred:wrong@"), tmp_path)
     with pytest.raises(AssertionError, match="queuegate ended with 1"):
         gate.start()

@@ -80,6 +80,10 @@ class Claims:
     buried: set[int] = field(default_factory=set)
     tokens: dict[int, int] = field(default_factory=dict)
     """The greatest that a message of an id has had."""
+    born: set[int] = field(default_factory=set)
+    """Messages that were inserted as leased."""
+    births: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Which proxy has a client insert a message with this lease: its end, and its token."""
     named: dict[str, dict[int, set[int] | None]] = field(default_factory=dict)
     """By which tokens a client has acked a message; None: by its id alone."""
     leased_as: dict[int, int] = field(default_factory=dict)
@@ -156,12 +160,31 @@ class Claims:
         if old is None:
             assert new is not None
             self.committed.add(new.id)
+            if new.epoch:
+                self._born(new)
         elif new is None or new.time_acked is not None:
             self.acked_at.setdefault(old.id, self.now())
         elif old.time_next == REJECTED_NS and new.time_next != REJECTED_NS:
             self._revived.add(new.id)  # by an UPDATE, before it was moved: it is no longer settled
         elif new.epoch == old.epoch and new.time_next is not None and is_lease_end(new.time_next):
             self._renewed(old, new)
+
+    def _born(self, new: Row) -> None:
+        """A message that was inserted as leased."""
+        now_ns, end_ns = self.now_ns(), new.time_next or 0
+        holder = self.births.pop((end_ns, new.token), None)
+        if holder is None or new.epoch != 1 or not is_lease_end(end_ns):
+            self.fail("a message is born with the lease that was offered", f"{new}")
+            return
+        if is_alongside(end_ns) and not self.options().tries_alone:
+            self.fail("company matters only where attempts are bounded", f"{new} was inserted")
+        self._leased_until(holder, new, now_ns, alone=False)
+        self.born.add(new.id)
+        self.counts["born"] += 1
+
+    def waits(self, row: Row) -> bool:
+        """Whether no receiver has ever been given it: of those that are leased, those that were born so."""
+        return row.epoch == 0 or (row.id in self.born and not self.delivered[row.id])
 
     def _renewed(self, old: Row, new: Row) -> None:
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
@@ -200,12 +223,15 @@ class Claims:
         if most and new.epoch > most:
             self.fail("delivered at most max_attempts times", f"{actor} leased {old}")
         self._counts_one(actor, old, new)
+        if new.time_next is not None and new.time_next <= now_ns:
+            self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
+        alone = self.options().tries_alone and old.time_next is not None and goes_alone(old.time_next)
+        self._leased_until(actor, new, now_ns, alone=alone)
+
+    def _leased_until(self, actor: str, new: Row, now_ns: int, *, alone: bool) -> None:
         assert new.time_next is not None
         if new.token <= self.tokens.get(new.id, 0):
             self.fail("each delivery has a greater token", f"{actor} leased {new}, after {self.tokens[new.id]}")
-        if new.time_next <= now_ns:
-            self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
-        alone = self.options().tries_alone and old.time_next is not None and goes_alone(old.time_next)
         lease = Lease(new.id, actor, now_ns, new.time_next, new.number, new.token, alone)
         self.leases[new.id, new.epoch, new.time_next] = lease
         self.leased_as[new.id] = new.token

@@ -23,6 +23,7 @@ from engine.backend.base import Statement
 from engine.database_work import DatabaseWork
 from engine.delivery import cache as delivery_cache
 from engine.delivery import conflicts, sender
+from engine.delivery.born_messages import BornMessages
 from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
 from engine.delivery.known_messages import KnownMessages
@@ -162,6 +163,16 @@ def what_is_taken_has_one_token() -> Any:
             return 5
 
     return patch.object(topic_log, "TakeRequest", lambda *args: replace(TakeRequest(*args), times=Standing()))
+
+
+def births_are_not_heard_of() -> Any:
+    """What was inserted as leased waits until its lease runs out."""
+    return patch.object(BornMessages, "born", lambda self, birth, id_: self.withdraw(birth))
+
+
+def births_wait_for_no_receiver() -> Any:
+    """As long as the one for which it was leased is gone when it is committed."""
+    return patch.object(BornMessages, "release", lambda self: self._known.births.take())
 
 
 def a_give_back_keeps_the_token() -> Any:
@@ -563,6 +574,8 @@ PLANTED: Mapping[str, Bug] = {
     "early purge": Bug(purges_early, "nothing is purged early"),
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
+    "a birth that nobody hears of": Bug(births_are_not_heard_of, "what is committed wakes its receivers"),
+    "a birth without a receiver": Bug(births_wait_for_no_receiver, "what is committed wakes its receivers"),
     "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
     "put off for ever": Bug(put_off_for_ever, "what is put off goes out at its time"),
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),

@@ -21,6 +21,7 @@ from sim_faults import Faults, Trouble
 from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
+from engine.delivery.births import Birth
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
 from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 _OPEN_AGAIN_SECONDS = 0.5  # a proxy that cannot reach its database as it starts is started again
 _FIRST_ID = re.compile(r"INSERT INTO q \(.*?\) VALUES \((\d+),")
+_BORN = re.compile(
+    r"(INSERT INTO q \(.*)\) VALUES \((\d+)(, \d+, sim_now\(\), )sim_now\(\)(?: \+ 0)?, 0(, sim_now\(\), '\w+', \d+)\)"
+)
 _WRONG_IDS = 0.1  # of the INSERTs: as where a trigger adds rows, or ids do not follow one another
 _CONTEXT = PlanContext(database="main", now_sql="sim_now()")
 
@@ -262,6 +266,14 @@ class PlanBook:
 PLANS = PlanBook()
 
 
+def _leased(sql: str, birth: Birth) -> str:
+    """An INSERT of one message, with its lease."""
+    found = _BORN.fullmatch(sql)
+    assert found is not None
+    columns, id_, before, after = found.groups()
+    return f"{columns}, lease_token) VALUES ({id_}{before}{birth.until_ns}, 1{after}, {birth.token})"
+
+
 @dataclass(frozen=True)
 class _Reports:
     """A session's reports to the engine of its proxy, of which some are lost."""
@@ -279,6 +291,10 @@ class _Reports:
     def settled(self, settlement: Settlement, count: int) -> None:
         if not self._lost():
             self.session.proxy.settled(settlement, count)
+
+    def born(self, birth: Birth, id_: int) -> None:
+        if not self._lost():
+            self.session.proxy.engine.queues.born(birth, id_)
 
     def _lost(self) -> bool:
         proxy = self.session.proxy
@@ -319,17 +335,35 @@ class Session:
         assert isinstance(plan, Execute | Passthrough), plan
         text = _BY_KEY.sub(r"DELETE FROM \1", plan.sql) if isinstance(plan, Execute) else sql
         self.sent_at, self.transaction.affected = self.proxy.loop.time(), 0
+        birth = self._birth(text, plan.effects)
+        if birth is not None:
+            text = _leased(text, birth)
         try:
             in_transaction = await self._run(text, targets)
         except BackendError as error:
             if isinstance(error, BackendUnavailable):
                 self.broken = True
+            if birth is not None:
+                self.proxy.engine.queues.unborn(birth)
             self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
             raise
+        if birth is not None:
+            _Reports(self).born(birth, int(_BORN.fullmatch(sql)[2]))  # type: ignore[index]
+            return 0
         added, first_id = self._added(sql)
         affected = added or self.transaction.affected
         self._tell(plan.effects, ok=True, in_transaction=in_transaction, affected=affected, first_id=first_id)
         return 0
+
+    def _birth(self, text: str, effects: Effects) -> Birth | None:
+        """As proxy/statements/births.py."""
+        queue = effects.only_adds
+        if queue is None or self.transaction.open or not self.scope.empty or _BORN.fullmatch(text) is None:
+            return None
+        birth = self.proxy.engine.queues.offer_birth(queue)
+        if birth is not None:
+            self.proxy.world.claims.of(queue).births[birth.until_ns, birth.token] = self.proxy.actor
+        return birth
 
     async def _seek(self, plan: SeekConsumerGroup) -> int:
         """As proxy/statements/topics.py."""

@@ -265,7 +265,7 @@ class World:
             self._commit(["0", "0"], at=other)
             self._pass(FENCED_SECONDS + self._held_seconds() + self._prompt_seconds)
             rows = [row for id_, row in self.database.rows.items() if id_ >= first and row.time_acked is None]
-            if late := [row for row in rows if row.epoch == 0]:
+            if late := [row for row in rows if self.claims.waits(row)]:
                 self.claims.fail("a silent proxy holds up nobody for long", f"still waiting: {late}")
             self._goes_on(silent)
         silent.pool.falls_silent = None
@@ -319,7 +319,8 @@ class World:
         self._pass(self._prompt_seconds)
         latest_ns = self.database.now_ns() - int(self._prompt_seconds * NS_PER_SECOND)
         rows = [row for id_, row in self.database.rows.items() if id_ >= first and row.time_acked is None]
-        late = [row for row in rows if row.epoch == 0 and (row.time_next or 0) < latest_ns]
+        due = [row for row in rows if (row.time_next or 0) < latest_ns or row.epoch > 0]
+        late = [row for row in due if self.claims.waits(row)]
         if late:
             self.claims.fail(claim, f"still waiting: {late}")
 

@@ -67,7 +67,7 @@ NAME = QueueName("main", "q")
 COLUMNS = tuple(
     ColumnMeta(name=name, type=code, flags=flags)
     for name, code, flags in (
-        ("id", 8, 0),
+        ("id", 8, 0x200),
         ("priority", 1, 0),
         ("time_next", 8, 0),
         ("epoch", 8, 0),
@@ -149,6 +149,7 @@ class MemoryStore:
     examined: int = 0
     latency: float = 0.0
     down: BackendError | None = None
+    replicates: bool = False
     fail_after: BackendError | None = None
     locked: set[MessageId] = field(default_factory=set)
     arrivals: dict[QueueName, int] = field(default_factory=dict)
@@ -331,6 +332,21 @@ class MemoryStore:
         except BackendUnavailable as error:
             leases = [Release(id_, foreseen.earliest_ns, foreseen.until_ns, 1) for id_ in ids]
             raise LeaseUnknown(error, leases) from error
+
+    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
+        async def work() -> Claim | None:
+            if self.replicates:
+                return None
+            now = self._now_ns()
+            born = []
+            for lease in leases:
+                for row in self._rows(queue, (lease.id,)):
+                    if (row.time_next, row.epoch, row.lease_token) == lease[2:] and lease.lease_until_ns > now:
+                        due_ns, values = row.time_scheduled or 0, row.values()
+                        born.append(Message(row.id, 1, row.priority or 0, due_ns, *lease[2:3], values, lease.token))
+            return Claim(now, tuple(born))
+
+        return await self._call("born", work)
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         async def work() -> dict[MessageId, LeaseState]:

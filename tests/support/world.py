@@ -86,7 +86,7 @@ class World:
 
     @property
     def manager(self) -> MessageManager:
-        return self.engine._queues.by_name[NAME].manager
+        return self.engine.queues.by_name[NAME].manager
 
     async def receive(self, queue: QueueName = NAME, *, reading: bool = True, **request: Any) -> Receiver:
         """A new receiver; one that is not `reading` takes one batch and then stops."""

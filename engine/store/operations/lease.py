@@ -193,22 +193,46 @@ def claim_added(
         raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error
     if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
         return None
+    return Claim(int(not_null(read.rows[0][0])), _first_deliveries(queue, read.rows))
+
+
+def born(
+    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, leases: Sequence[Release]
+) -> Claim | None:
+    """MessageStore.born: one statement, outside any transaction."""
+    if connection.replicates:
+        return None
+    statement = Statement(statements.born(len(leases)), [lease.id for lease in leases], (INTEGER, *queue.columns))
+    (read,) = connection.run((statement,))
+    if not read.rows:
+        return Claim(int(connection.query(statements.now)[0][0]), ())
+    now_ns, wanted = int(not_null(read.rows[0][0])), {(*lease[2:],) for lease in leases}
+    messages = (
+        message
+        for message in _first_deliveries(queue, read.rows)
+        if (message.lease_until_ns, message.epoch, message.token) in wanted and message.lease_until_ns > now_ns
+    )
+    return Claim(now_ns, tuple(messages))
+
+
+def _first_deliveries(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> tuple[Message, ...]:
+    """The messages of rows that follow the database's time, leased as they are there."""
     names = [column.name.lower() for column in queue.columns]
     token = names.index(TOKEN_COLUMN) if queue.has_tokens else None
     kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))
-    messages = (
+    epoch, until = names.index("epoch"), names.index("time_next")
+    return tuple(
         Message(
             from_text(kind, not_null(row[key])),
-            1,
+            number(row[epoch]) or 0,
             number(row[priority]) or 0,
             int(not_null(row[due])),
-            until_ns,
+            number(row[until]) or 0,
             row,
             NO_TOKEN if token is None else int(not_null(row[token])),
         )
-        for row in (row[1:] for row in read.rows)
+        for row in (row[1:] for row in rows)
     )
-    return Claim(int(not_null(read.rows[0][0])), tuple(messages))
 
 
 def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:

@@ -137,6 +137,11 @@ class QueueStatements:
         among = f"id IN ({placeholders(count)})"
         return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_next = ?"
 
+    def born(self, count: int) -> str:
+        """The time, and whole rows, of those of these ids that are not acked."""
+        among = f"id IN ({placeholders(count)})"
+        return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_acked IS NULL"
+
     def set_aside(self, count: int) -> str:
         """Reject rows that this transaction has locked."""
         return f"UPDATE {self.table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"

@@ -126,7 +126,7 @@ def test_a_receiver_that_was_forgotten_is_found_again():
 @in_virtual_time
 async def test_a_purger_and_a_watcher_that_died_are_started_again():
     async with world() as w:
-        served = next(iter(w.engine._queues.by_name.values()))
+        served = next(iter(w.engine.queues.by_name.values()))
         tasks = [service._task for service in (served.purger, w.engine._running.watcher)]
         for task in tasks:
             task.cancel()

@@ -445,7 +445,7 @@ async def test_a_purge_pass_ends_after_one_poll_interval():
         w.ack(*range(1, 10_001))
         await pass_time(0.001)
         w.store.latency = 0.5
-        purged = await w.engine._queues.by_name[NAME].purger.run_once()
+        purged = await w.engine.queues.by_name[NAME].purger.run_once()
         assert purged.more and purged.batches == 2 and purged.messages < 1000
 
 
@@ -456,7 +456,7 @@ async def test_a_purge_rests_for_twice_the_time_it_takes_and_makes_small_batches
         w.ack(*range(1, 1002))
         await pass_time(0.001)
         w.store.latency = 0.1
-        began, purger = w.time, w.engine._queues.by_name[NAME].purger
+        began, purger = w.time, w.engine.queues.by_name[NAME].purger
         assert (await purger.run_once()).batches == 3
         assert w.time - began == pytest.approx(2 * 0.3 + 0.1), "500, 500, 1"
         w.store.fill(range(2000, 2751))

@@ -233,7 +233,7 @@ async def test_only_one_of_them_purges():
         await pass_time(2 * 3600)
         assert one.counters()["purged"] == 1
         assert other.counters()["purged"] == 0
-        assert other.engine._queues.by_name[NAME].purger is None
+        assert other.engine.queues.by_name[NAME].purger is None
 
 
 @in_virtual_time

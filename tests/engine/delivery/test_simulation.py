@@ -143,5 +143,5 @@ async def test_simulation(seed):
     simulation = Simulation(seed)
     await simulation.run()
     assert simulation.delivered >= MESSAGES
-    assert repr(simulation.world.engine._queues.by_name) == "{}"
+    assert repr(simulation.world.engine.queues.by_name) == "{}"
     await settle()

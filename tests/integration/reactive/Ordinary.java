@@ -11,7 +11,7 @@ final class Ordinary {
             client.update("INSERT INTO reactive_t (i, d, s) VALUES (?, ?, ?)", 9223372036854775807L, null, "日本");
             Main.rows(client.query("SELECT i, d, f, s, b, t FROM reactive_t ORDER BY id"));
             Main.rows(client.query("SELECT i, d, f, s, b, t FROM reactive_t WHERE i < ? ORDER BY id", 0));
-            Main.rows(client.query("SELECT @@autocommit, @@tx_isolation <> '', @@innodb_lock_wait_timeout > 0"));
+            Main.rows(client.query("SELECT @@autocommit, @@version_comment <> '', @@innodb_lock_wait_timeout > 0"));
             client.begin();
             Main.line("changed %d", client.update("UPDATE reactive_t SET i = 7"));
             client.rollback();

@@ -1,0 +1,95 @@
+"""Births: messages that their INSERT has already leased, for receivers that wait.
+
+The Vitess Queues design says it: an event that is to be fired at once may be created as fired. Where a receiver waits
+and nothing is due before it, the proxy writes the lease into the client's INSERT. After the commit the message is read
+and handed out: one commit in place of two, and nothing is locked.
+
+What only the table could say (a trigger has changed the row, the commit's outcome is unknown) ends as any lease does
+that nobody knows: it runs out. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.clock import Clock
+from engine.model.identity import numbers_itself
+from engine.model.lease_token import LeaseTimes
+from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
+from engine.store.base import Release
+
+OFFER_SECONDS = 2.0
+"""For so long a statement that may bear a message keeps a receiver's place for it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Birth:
+    """Leave to insert one message of `queue` as leased: epoch 1, time_next `until_ns`, lease_token `token`.
+
+    `due_ns`: about when it is inserted. Before `earliest_ns` by the database's clock its lease would be too long, so
+    that clock is not as was thought; after `latest_ns` it would be too short.
+    """
+
+    queue: QueueName
+    due_ns: int
+    until_ns: int
+    token: int
+    earliest_ns: int
+    latest_ns: int
+
+    def is_valid_at(self, now_ns: int) -> bool:
+        """Whether such a message may be handed out at this time of the database's."""
+        return self.earliest_ns <= now_ns <= self.latest_ns
+
+    def lease(self, id_: MessageId) -> Release:
+        """The lease of the message that was born so."""
+        return Release(id_, self.due_ns, self.until_ns, 1, self.token)
+
+
+class Births:
+    """See the module. Of one receiver set."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offered: dict[Birth, float] = {}
+        self._born: list[tuple[Birth, MessageId]] = []
+        self.times = LeaseTimes()
+        self.possible = False
+        """Whether the queue may have such messages, and the server lets them be read at once."""
+
+    def reconfigure(self, queue: QueueSpec, condition: Condition | None) -> None:
+        """The queue's options or columns changed."""
+        takes = queue.takes_added and queue.has_tokens and numbers_itself(queue)
+        self.possible = takes and condition is None and not queue.options.paused
+
+    def __bool__(self) -> bool:
+        """Whether messages are to be handed out."""
+        return bool(self._born)
+
+    @property
+    def expected(self) -> int:
+        """For how many messages receivers are to have room."""
+        if self._offered:
+            oldest = self._clock.monotonic() - OFFER_SECONDS
+            for birth in [birth for birth, at in self._offered.items() if at < oldest]:
+                del self._offered[birth]  # its statement waits for a lock, or its connection was lost
+        return len(self._offered) + len(self._born)
+
+    def offer(self, birth: Birth) -> None:
+        """A statement with it goes to the database."""
+        self._offered[birth] = self._clock.monotonic()
+
+    def withdraw(self, birth: Birth) -> None:
+        """Nothing was born of it."""
+        self._offered.pop(birth, None)
+
+    def born(self, birth: Birth, id_: MessageId) -> None:
+        """The message is committed."""
+        self.withdraw(birth)
+        self._born.append((birth, id_))
+
+    def take(self) -> Sequence[tuple[Birth, MessageId]]:
+        """Remove and return those that are to be handed out."""
+        born, self._born = self._born, []
+        return born

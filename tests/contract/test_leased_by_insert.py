@@ -1,0 +1,141 @@
+"""Messages that a receiver waits for: their INSERT writes the lease (docs/message_lifecycle.md)."""
+
+from __future__ import annotations
+
+import pytest
+from slowness import scaled
+
+
+@pytest.fixture
+def waiting(sql, queue, stream):
+    """A queue, and a receiver that waits for more than the message that it has got and acked."""
+
+    def make(columns="payload TEXT", first="(payload) VALUES ('first')", **options):
+        q = queue(columns, **options)
+        receiver = stream(f"SELECT id, epoch, lease_token FROM STREAM {q}")
+        sql(f"INSERT INTO {q} {first}")
+        receiver.wait(1, scaled(10))
+        sql(f"ACK {q} {receiver.rows[0][0]}")
+        return q, receiver
+
+    return make
+
+
+@pytest.fixture
+def written(sql, place):
+    """What an INSERT has written of the queue's own columns, by a trigger, whatever was done to the row since."""
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+
+    def watch(q):
+        sql(f"CREATE TABLE {q}_written (id BIGINT, epoch INT, time_next BIGINT, lease_token BIGINT)")
+        values = "(NEW.id, NEW.epoch, NEW.time_next, NEW.lease_token)"
+        sql(f"CREATE TRIGGER {q}_watch AFTER INSERT ON {q} FOR EACH ROW INSERT INTO {q}_written VALUES {values}")
+        return lambda: sql.rows(f"SELECT * FROM {q}_written ORDER BY id")
+
+    return watch
+
+
+def test_the_insert_writes_the_lease(sql, waiting, written):
+    q, receiver = waiting()
+    rows = written(q)
+    sql(f"INSERT INTO {q} (payload) VALUES ('it''s born')")
+    receiver.wait(2, scaled(10))
+    ((id_, epoch, until, token),) = rows()
+    assert (id_, epoch, token) == receiver.rows[1] and until % 1000 in (1, 3)
+    assert sql.rows(f"SELECT time_next, state FROM {q} WHERE id = {id_}") == [(until, "fired")]
+    assert sql(f"ACK {q} {id_}") == 1
+
+
+@pytest.mark.parametrize(
+    "insert",
+    [
+        "(payload) VALUES ('a'), ('b')",
+        "(payload) VALUES (UPPER('a'))",
+        "(id, payload) VALUES (4711, 'a')",
+        "(payload, time_next) VALUES ('a', 0)",
+        "SET payload = 'a'",
+        "(payload) SELECT 'a'",
+        "(payload) VALUES ('a') ON DUPLICATE KEY UPDATE payload = 'b'",
+    ],
+)
+def test_other_inserts_go_as_they_are(sql, waiting, written, insert):
+    q, receiver = waiting()
+    rows = written(q)
+    added = sql(f"INSERT INTO {q} {insert}")
+    receiver.wait(1 + added, scaled(10))
+    assert {row[1] for row in rows()} == {0} and len(rows()) == added
+
+
+def test_in_a_transaction_nothing_is_leased_before_the_commit(sql, waiting, written):
+    q, receiver = waiting()
+    rows = written(q)
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    sql("ROLLBACK")
+    sql("SET autocommit = 0")
+    sql(f"INSERT INTO {q} (payload) VALUES ('b')")
+    assert sql.rows(f"SELECT epoch, payload FROM {q} WHERE time_acked IS NULL") == [(0, "b")]
+    sql("COMMIT")
+    sql("SET autocommit = 1")
+    receiver.wait(2, scaled(10))
+    assert [row[1] for row in rows()] == [0]
+
+
+def test_the_answer_is_that_of_the_insert(sql, waiting):
+    q, receiver = waiting("payload TEXT, n TINYINT")
+    with sql.connection.cursor() as cursor:
+        assert cursor.execute(f"INSERT INTO {q} (payload, n) VALUES ('a', 7)") == 1
+        id_ = cursor.lastrowid
+        cursor.execute("SELECT LAST_INSERT_ID()")
+        assert cursor.fetchall() == ((id_,),)
+    receiver.wait(2, scaled(10))
+    assert receiver.rows[1][0] == id_
+    assert sql.error(f"INSERT INTO {q} (payload, n) VALUES ('a', 1000)")[0] == 1264
+    assert sql.error(f"INSERT INTO {q} (payload, nope) VALUES ('a', 1)")[0] == 1054
+    assert sql.error(f"INSERT INTO {q} (payload, n) VALUES ('a')")[0] == 1136
+    sql(f"INSERT INTO {q} (payload, n) VALUES ('b', 8)")
+    receiver.wait(3, scaled(10))
+
+
+def test_a_trigger_that_postpones_it_counts(sql, waiting, place):
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q, receiver = waiting()
+    later = "(SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000000 AS SIGNED) + 1000000000)"
+    values = f"SET NEW.epoch = 0, NEW.time_scheduled = {later}, NEW.time_next = NEW.time_scheduled"
+    sql(f"CREATE TRIGGER {q}_later BEFORE INSERT ON {q} FOR EACH ROW {values}")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    assert sql.rows(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL AND epoch = 0") == [(1,)]
+    receiver.wait(2, scaled(10))
+
+
+def test_a_full_receiver_leaves_the_message_to_another(sql, queue, stream):
+    q = queue("payload TEXT")
+    full = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    full.wait(1, scaled(10))
+    sql(f"INSERT INTO {q} (payload) VALUES ('b')")
+    other = stream(f"SELECT payload, epoch FROM STREAM {q}")
+    other.wait(1, scaled(10))
+    assert other.rows == [("b", 1)]
+
+
+@pytest.mark.parametrize("what", ["INSERT (payload)", "INSERT"])
+def test_an_account_that_may_not_write_the_lease_sends_as_before(sql, connect, waiting, place, what):
+    if place != "mariadb":
+        pytest.skip("accounts are the server's own there")
+    q, receiver = waiting()
+    for statement in (
+        "CREATE USER births_producer@'127.0.0.1' IDENTIFIED BY 'secret'",
+        f"GRANT {what} ON {q} TO births_producer@'127.0.0.1'",
+    ):
+        sql(statement)
+    try:
+        producer = connect(user="births_producer", password="secret")
+        for n in range(4):
+            assert producer(f"INSERT INTO {q} (payload) VALUES ('{n}')") == 1
+            receiver.wait(n + 2, scaled(10))
+        assert producer.error(f"INSERT INTO {q} (id, payload, nope) VALUES (1, 2, 3)")[0] in (1054, 1143)
+    finally:
+        sql("DROP USER births_producer@'127.0.0.1'")
