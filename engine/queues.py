@@ -7,6 +7,7 @@ messages form groups and this engine purges.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from engine.background.dead_letter_names import DeadLetterNames
 from engine.background.group_scan import GroupScan
 from engine.background.purger import Purger
 from engine.context import EngineContext
-from engine.delivery.births import Birth
+from engine.delivery.births import OFFER_SECONDS, Birth
 from engine.delivery.context import Changes, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
@@ -88,6 +89,9 @@ class Queues:
         self._purges, self._limits, self._shares = purges, limits, shares
         self._make_dead_letters, self._dead_letter_names = make_dead_letters, dead_letter_names
         self.by_name: dict[QueueName, QueueServices] = {}
+        self._closing = False
+        self._offered: set[Birth] = set()
+        self._offers_ended = asyncio.Event()
         self._group_scans: dict[QueueName, GroupScan] = {}
 
     def get(self, name: QueueName) -> QueueServices | None:
@@ -97,21 +101,38 @@ class Queues:
 
     def offer_birth(self, name: QueueName) -> Birth | None:
         """Leave to insert one message as leased, because a receiver waits for it here; None where it is to be inserted
-        as any other. The caller reports what became of it: `born` or `unborn`."""
-        services = self.by_name.get(name)
-        return None if services is None else services.manager.receiver_sets.offer_birth()
+        as any other. The caller reports what became of it: `born`, `unborn` or `lost`."""
+        services = None if self._closing else self.by_name.get(name)
+        birth = None if services is None else services.manager.receiver_sets.offer_birth()
+        if birth is not None:
+            self._offered.add(birth)
+        return birth
 
     def born(self, birth: Birth, id_: int) -> None:
         """One statement, a transaction of its own, has added a message, leased as `birth` says."""
+        self._offer_ended(birth)
         if (services := self.by_name.get(birth.queue)) is not None:
             services.changes.count += 1
             services.manager.metrics.count(ENQUEUED, 1)
             services.manager.receiver_sets.plain.births.born(birth, id_)
 
     def unborn(self, birth: Birth) -> None:
-        """The statement failed, or it is not known to be committed."""
+        """The statement has failed, or was not sent."""
+        self._offer_ended(birth)
         if (services := self.by_name.get(birth.queue)) is not None:
             services.manager.receiver_sets.plain.births.withdraw(birth)
+
+    def lost(self, birth: Birth) -> None:
+        """It is not known whether the statement is committed, or which message it has added."""
+        self._offer_ended(birth)
+        if (services := self.by_name.get(birth.queue)) is not None:
+            services.changes.count += 1
+            services.manager.receiver_sets.plain.births.lost(birth)
+
+    def _offer_ended(self, birth: Birth) -> None:
+        self._offered.discard(birth)
+        if self._closing and not self._offered:
+            self._offers_ended.set()
 
     @property
     def managers(self) -> list[MessageManager]:
@@ -172,7 +193,11 @@ class Queues:
             await scan.open()
 
     async def close(self, *, grace_seconds: float) -> None:
-        """End all of them."""
+        """End all of them, once no INSERT is on its way whose message would be leased to nobody."""
+        self._closing = True
+        if self._offered:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._offers_ended.wait(), min(grace_seconds, OFFER_SECONDS))
         queues, self.by_name = self.by_name, {}
         scans, self._group_scans = self._group_scans, {}
         await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))

@@ -60,8 +60,12 @@ class Births:
 
     def reconfigure(self, queue: QueueSpec, condition: Condition | None) -> None:
         """The queue's options or columns changed."""
-        takes = queue.takes_added and queue.has_tokens and numbers_itself(queue)
-        self.possible = takes and condition is None and not queue.options.paused
+        options = queue.options
+        # An INSERT that waits longer than its lease would have used up the only attempt.
+        takes = queue.takes_added and queue.has_tokens and not (options.paused or options.attempts_max == 1)
+        # What is computed may depend on the lease, and a unique key on that.
+        computed = queue.generated - {"state"} or any(index.unique and "" in index.columns for index in queue.indexes)
+        self.possible = takes and numbers_itself(queue) and condition is None and not computed
 
     def __bool__(self) -> bool:
         """Whether messages are to be handed out."""

@@ -6,13 +6,20 @@ awaits only, and only the manager's owner task awaits.
 
 from __future__ import annotations
 
+import asyncio
+
 from engine.delivery.births import Birth
-from engine.delivery.context import DeliveryHost
+from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.known_messages import KnownMessages, Mode
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.sender import Sender, SendResult
 from engine.delivery.waiting_receivers import WaitingReceivers
+from engine.model.backoff import DoublingDelay
+from engine.model.errors import BackendError
 from engine.model.queue import MessageId
+
+_FIRST_PAUSE, _MAX_PAUSE, _SEARCHES_MAX = 0.1, 2.0, 8
+"""Seconds between two searches for a message whose INSERT was not answered, and how often: for 11 s."""
 
 
 class BornMessages:
@@ -20,13 +27,16 @@ class BornMessages:
 
     def __init__(
         self,
+        context: QueueContext,
         known: KnownMessages,
         receivers: WaitingReceivers,
         sender: Sender,
         leases: QueueLeases,
         host: DeliveryHost,
     ) -> None:
+        self._store, self._work = context.engine.store, context.work
         self._known, self._receivers, self._sender, self._leases, self._host = known, receivers, sender, leases, host
+        self._searches: set[asyncio.Task[None]] = set()
 
     def offer(self) -> Birth | None:
         """Leave to insert a message as leased: where it could be claimed without a poll, and a receiver waits."""
@@ -45,6 +55,34 @@ class BornMessages:
     def withdraw(self, birth: Birth) -> None:
         """Nothing was born of it, as far as is known."""
         self._known.births.withdraw(birth)
+
+    def lost(self, birth: Birth) -> None:
+        """The statement's answer is lost, or does not tell the id: perhaps a message is leased to nobody."""
+        self.withdraw(birth)
+        task = asyncio.get_running_loop().create_task(self._find(birth))
+        self._searches.add(task)
+        task.add_done_callback(self._searches.discard)
+
+    async def _find(self, birth: Birth) -> None:
+        """Release the lease as soon as it can be seen. The server may be at work on the statement for a while, and may
+        not be reached for longer; once the lease has run out nothing is to be done."""
+        pauses, searches = DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE), 0
+        while searches < _SEARCHES_MAX and not self._leases.time.is_past(birth.until_ns):
+            await asyncio.sleep(pauses.take())
+            try:
+                call = self._store.births.find(self._known.queue, birth.until_ns, birth.token)
+                id_ = await self._work.run(call)
+            except BackendError:
+                continue
+            searches += 1
+            if id_ is not None:
+                self._leases.on_abandoned([birth.lease(id_)])
+                return
+
+    def close(self) -> None:
+        """Search for none any more."""
+        for task in self._searches:
+            task.cancel()
 
     def born(self, birth: Birth, id_: MessageId) -> None:
         """A message was inserted so, and is committed."""

@@ -176,6 +176,7 @@ class MessageManager(Service):
             return
         self._end_error = error
         deadline = self._clock.monotonic() + grace_seconds
+        self.receiver_sets.plain.births.close()
         unread = self.leases.end_all(list(self.subscriptions), error)
         await super().close(grace_seconds=grace_seconds)
         releases = self.leases.releases

@@ -60,7 +60,7 @@ class ReceiverSet:
         self.messages = known = KnownMessages(queue, context, leases, host, condition)
         self.receivers = WaitingReceivers(self._clock, leases, host, known.cache)
         self._sender = Sender(context, leases, host, known.cache, known.conflicts, condition)
-        self.births = BornMessages(known, self.receivers, self._sender, leases, host)
+        self.births = BornMessages(context, known, self.receivers, self._sender, leases, host)
         self._awaiting_poll: list[Subscription] = []  # results that the current poll answers
 
     @property

@@ -298,7 +298,7 @@ class Sender:
         self._pending_claim = pending = _PendingClaim(frozenset(leases))
         handed: ClaimedMessages = {}
         try:
-            claim, began = await self._work.run_timed(self._store.born(queue, list(leases.values())))
+            claim, began = await self._work.run_timed(self._store.births.read(queue, list(leases.values())))
             if claim is None:
                 return {}, None
             leases |= {message.id: release_of(message) for message in claim.messages}

@@ -379,6 +379,18 @@ class TopicStore(Protocol):
         ...
 
 
+class BirthStore(Protocol):
+    """Reads of messages that their INSERT has leased, for a queue that `takes_added`. They raise BackendError."""
+
+    async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
+        """Those that still have these leases, and time left; None where the server may show that late."""
+        ...
+
+    async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:
+        """The message with this lease; None where there is none."""
+        ...
+
+
 class GroupStore(Protocol):
     """The operations on event groups."""
 
@@ -421,6 +433,11 @@ class MessageStore(Protocol):
     @property
     def schedules(self) -> ScheduleStore:
         """The operations on schedules."""
+        ...
+
+    @property
+    def births(self) -> BirthStore:
+        """Reads of messages that their INSERT has leased."""
         ...
 
     @property
@@ -497,11 +514,6 @@ class MessageStore(Protocol):
         None where nothing was leased: none of them is due, another transaction has locked one of them, the lease is not
         valid by the database's clock, or the database does not support such claims.
         """
-        ...
-
-    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        """Of messages that their INSERT has leased, those that still have these leases, and time left; None where the
-        server may show that late. For a queue that `takes_added`."""
         ...
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:

@@ -24,7 +24,6 @@ from engine.store.base import (
     LeaseUnknown,
     PollAndClaim,
     PollResult,
-    Release,
     first_free,
     release_of,
 )
@@ -171,14 +170,6 @@ class Claims:
             raise
         if claim is not None:
             self._prepared.of(queue).next_ids.record([message.id for message in claim.messages])
-        return claim
-
-    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        assert leases and queue.takes_added
-        prepared = self._prepared.of(queue)
-        claim = await self._pool.read(lambda connection: lease.born(connection, prepared.statements, queue, leases))
-        if claim is not None:
-            prepared.next_ids.record([message.id for message in claim.messages])
         return claim
 
     def _expected(self, prepared: PreparedQueue, count: int) -> Sequence[MessageId]:

@@ -41,6 +41,7 @@ from engine.store.base import (
     Release,
     ScanResult,
 )
+from engine.store.born_rows import BornRows
 from engine.store.census import Census, take_census
 from engine.store.claims import Claims, GroupFeed
 from engine.store.group_table import GroupTable
@@ -92,6 +93,7 @@ class SqlMessageStore:
         self._claims = Claims(pool, dialect, self._prepared, self._group_feed, times, self.last_receivers)
         self.zones = Zones(pool, dialect)
         self.schedules = ScheduleTable(pool, dialect, define, insert)
+        self.births = BornRows(pool, self._prepared)
         self.groups = GroupTable(pool, dialect, define)
 
     @classmethod
@@ -195,9 +197,6 @@ class SqlMessageStore:
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         return await self._claims.claim_added(queue, ids, foreseen)
-
-    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        return await self._claims.born(queue, leases)
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         if not ids:

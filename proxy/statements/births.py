@@ -82,7 +82,7 @@ class SessionBirths:
             else:
                 outcome = await session.upstream.command(database.query(leased.text))
         except BaseException:
-            self._engine.queues.unborn(birth)
+            self._engine.queues.lost(birth)
             raise
         if not leased.first:
             database.note(outcome, effects, birth=birth)

@@ -29,6 +29,9 @@ from rewriter.plans.alter_queue import own_mark_sql
 
 log = logging.getLogger("proxy.statements.executor")  # under which operators know it
 
+CONNECTION_LOST = "08"
+"""How the SQLSTATE begins of an outcome that is not known."""
+
 ENQUEUED_MAX = 10_000
 """Messages of one statement that are reported."""
 
@@ -97,7 +100,8 @@ class DatabaseCommands:
             self.engine.queues.born(birth, outcome.last_insert_id)
             return
         if birth is not None:
-            self.engine.queues.unborn(birth)
+            known = not outcome.ok and not outcome.sqlstate.startswith(CONNECTION_LOST)
+            (self.engine.queues.unborn if known else self.engine.queues.lost)(birth)
         if alone and report_single(self.engine, effects, outcome.affected_rows, outcome.last_insert_id):
             return
         report = session.scope.record(

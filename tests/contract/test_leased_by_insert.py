@@ -139,3 +139,15 @@ def test_an_account_that_may_not_write_the_lease_sends_as_before(sql, connect, w
         assert producer.error(f"INSERT INTO {q} (id, payload, nope) VALUES (1, 2, 3)")[0] in (1054, 1143)
     finally:
         sql("DROP USER births_producer@'127.0.0.1'")
+
+
+def test_a_unique_key_that_depends_on_the_lease_holds(sql, waiting):
+    """Once while it has not been begun: a message of that key waits for later."""
+    q, receiver = waiting(
+        "k INT, open_k INT GENERATED ALWAYS AS (IF(epoch = 0, k, NULL)), UNIQUE KEY once (open_k)",
+        first="(k) VALUES (1)",
+    )
+    sql(f"INSERT INTO {q} (k) VALUES (7) DELAY '1h'")
+    assert sql.error(f"INSERT INTO {q} (k) VALUES (7)")[0] == 1062
+    sql(f"INSERT INTO {q} (k) VALUES (8)")
+    receiver.wait(2, scaled(10))

@@ -56,7 +56,7 @@ def test_a_line_that_fails_in_the_engines_transaction(gate, cutter, moment, stat
     time, for nobody has seen it."""
     with client_of(gate) as client, Stream(gate, "SELECT id, n, epoch FROM STREAM q") as receiver:
         cutter.arm(moment, statement)
-        client("INSERT INTO q (n) VALUES (1)")
+        client("INSERT INTO q (n, time_next) VALUES (1, NULL)")  # which takes a poll
         assert cutter.fell.wait(10), "the engine's statement passed by"
         began = time.monotonic()
         assert receiver.wait(1, STALLED_SECONDS) == [(1, 1, 1)]
@@ -81,6 +81,37 @@ def test_a_clients_line_that_fails_in_its_commit(gate, cutter, mariadb, moment):
         with mariadb.connect(database="trouble") as around, around.cursor() as cursor:
             cursor.execute("SELECT COUNT(*) FROM q")
             assert cursor.fetchone() == (int(moment.passes),)
+
+
+@pytest.mark.parametrize("moment", [Moment.CUT_AFTER, Moment.CUT_BEFORE], ids=lambda moment: moment.name.lower())
+def test_a_clients_line_that_fails_in_an_insert_with_a_lease(gate, cutter, moment):
+    """Nobody knows the message's id; if the database took the message, a receiver has it soon."""
+    with client_of(gate) as client, Stream(gate, "SELECT n, epoch FROM STREAM q") as receiver:
+        for n in (1, 2):
+            client(f"INSERT INTO q (n) VALUES ({n})")
+            receiver.wait(n, BACK_SECONDS)
+        cutter.arm(moment, b"lease_token) VALUES (3, 1, ")
+        with pytest.raises(pymysql.err.MySQLError):
+            client("INSERT INTO q (n) VALUES (3)")
+        assert cutter.fell.wait(10), "it was inserted without a lease"
+        if moment.passes:
+            assert receiver.wait(3, BACK_SECONDS)[2] == (3, 1)
+    with client_of(gate) as client, Stream(gate, "SELECT n, epoch FROM STREAM q") as receiver:
+        client("INSERT INTO q (n) VALUES (4)")
+        assert (4, 1) in receiver.wait(4 if moment.passes else 3, BACK_SECONDS)
+
+
+@pytest.mark.parametrize("moment", list(Moment), ids=lambda moment: moment.name.lower())
+def test_a_line_that_fails_as_a_message_is_read_that_its_insert_has_leased(gate, cutter, moment):
+    with client_of(gate) as client, Stream(gate, "SELECT id, n, epoch FROM STREAM q") as receiver:
+        client("INSERT INTO q (n) VALUES (1)")
+        receiver.wait(1, BACK_SECONDS)
+        cutter.arm(moment, b"id IN (2) AND time_acked IS NULL", without=b"UPDATE")
+        client("INSERT INTO q (n) VALUES (2)")
+        assert cutter.fell.wait(10), "the engine's statement passed by"
+        began = time.monotonic()
+        assert receiver.wait(2, STALLED_SECONDS)[1] == (2, 2, 1)
+        assert time.monotonic() - began < scaled(BACK_SECONDS if moment.cuts else STALLED_SECONDS)
 
 
 def test_idle_lines_that_died_silently_stop_a_queue_for_seconds_only(gate, cutter):

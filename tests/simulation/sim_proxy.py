@@ -344,7 +344,8 @@ class Session:
             if isinstance(error, BackendUnavailable):
                 self.broken = True
             if birth is not None:
-                self.proxy.engine.queues.unborn(birth)
+                queues = self.proxy.engine.queues
+                (queues.lost if self.broken else queues.unborn)(birth)
             self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
             raise
         if birth is not None:

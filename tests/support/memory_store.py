@@ -136,6 +136,38 @@ def _place_of(at: Position) -> tuple[bool, int, bool, int, Any]:
     return (at.priority is not None, at.priority or 0, at.due_ns is not None, at.due_ns or 0, at.id or 0)
 
 
+class MemoryBirths:
+    """The reads of messages that were inserted as leased."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
+        store = self._store
+
+        async def work() -> Claim | None:
+            if store.replicates:
+                return None
+            now, born = store._now_ns(), []
+            for lease in leases:
+                for row in store._rows(queue, (lease.id,)):
+                    if (row.time_next, row.epoch, row.lease_token) == lease[2:] and lease.lease_until_ns > now:
+                        due_ns, values = row.time_scheduled or 0, row.values()
+                        born.append(Message(row.id, 1, row.priority or 0, due_ns, *lease[2:3], values, lease.token))
+            return Claim(now, tuple(born))
+
+        return await store._call("born", work)
+
+    async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:
+        store = self._store
+
+        async def work() -> MessageId | None:
+            rows = store._rows(queue, list(store._table(queue)))
+            return next((row.id for row in rows if (row.time_next, row.lease_token) == (until_ns, token)), None)
+
+        return await store._call("find_born", work)
+
+
 @dataclass
 class MemoryStore:
     """See the module."""
@@ -158,6 +190,7 @@ class MemoryStore:
     running_most: int = 0
 
     def __post_init__(self) -> None:
+        self.births = MemoryBirths(self)
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)
         self.last_receivers = LastReceivers()
@@ -332,21 +365,6 @@ class MemoryStore:
         except BackendUnavailable as error:
             leases = [Release(id_, foreseen.earliest_ns, foreseen.until_ns, 1) for id_ in ids]
             raise LeaseUnknown(error, leases) from error
-
-    async def born(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        async def work() -> Claim | None:
-            if self.replicates:
-                return None
-            now = self._now_ns()
-            born = []
-            for lease in leases:
-                for row in self._rows(queue, (lease.id,)):
-                    if (row.time_next, row.epoch, row.lease_token) == lease[2:] and lease.lease_until_ns > now:
-                        due_ns, values = row.time_scheduled or 0, row.values()
-                        born.append(Message(row.id, 1, row.priority or 0, due_ns, *lease[2:3], values, lease.token))
-            return Claim(now, tuple(born))
-
-        return await self._call("born", work)
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         async def work() -> dict[MessageId, LeaseState]:

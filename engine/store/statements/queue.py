@@ -142,6 +142,14 @@ class QueueStatements:
         among = f"id IN ({placeholders(count)})"
         return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_acked IS NULL"
 
+    @property
+    def born_until(self) -> str:
+        """The id of the message with this time_next and token that was never delivered again."""
+        return (
+            f"SELECT id FROM {self.table} WHERE time_acked IS NULL AND epoch = 1 AND time_next = ? AND lease_token = ?"
+            " LIMIT 1"
+        )
+
     def set_aside(self, count: int) -> str:
         """Reject rows that this transaction has locked."""
         return f"UPDATE {self.table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"

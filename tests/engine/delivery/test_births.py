@@ -92,7 +92,7 @@ async def test_nothing_is_born_where_messages_wait_or_limits_or_conditions_count
         receiver = await w.receive(reading=False)
         await w.commit(*(Row(id_) for id_ in range(1, 300)))
         assert receiver.ids and w.engine.queues.offer_birth(NAME) is None, "others come first"
-    for options in ({"max_concurrency": 5}, {"max_rate": 2}, {"paused": True}):
+    for options in ({"max_concurrency": 5}, {"max_rate": 2}, {"paused": True}, {"max_attempts": 1}):
         async with world(make_spec(**options)) as w:
             await w.receive()
             assert w.engine.queues.offer_birth(NAME) is None, options
@@ -216,13 +216,64 @@ async def test_a_queue_that_is_paused_meanwhile_keeps_it():
 
 
 @in_virtual_time
-async def test_an_insert_that_ends_after_the_engine_changes_nothing():
+async def test_a_stop_waits_for_an_insert_and_hands_its_message_out():
+    async with world() as w:
+        receiver = await listening(w)
+        birth = offered(w)
+        closing = asyncio.create_task(w.engine.close())
+        await settle()
+        assert w.engine.queues.offer_birth(NAME) is None
+        await pass_time(0.5)
+        assert not closing.done()
+        await bear(w, 2, birth)
+        await closing
+        assert receiver.ids == [1, 2]
+
+
+@in_virtual_time
+async def test_a_stop_does_not_wait_for_ever():
     async with world() as w:
         await listening(w)
         birth = offered(w)
-        await w.engine.close()
+        closing = asyncio.create_task(w.engine.close())
+        await pass_time(OFFER_SECONDS + 0.1)
+        assert closing.done()
         w.engine.queues.born(birth, 2)
         w.engine.queues.unborn(birth)
+
+
+@in_virtual_time
+async def test_an_insert_without_an_answer_is_searched_for():
+    """Whether the server is done with it when it is searched for first, or only seconds later, or never."""
+    for seconds in (0, 1.5, None):
+        async with world() as w:
+            receiver = await listening(w)
+            w.ack(1)
+            birth = offered(w)
+            w.engine.queues.lost(birth)
+            if seconds is not None:
+                await pass_time(seconds)
+                w.store.add(row(birth, 2))
+            await pass_time(5)
+            assert receiver.ids == ([1] if seconds is None else [1, 2])
+            assert receiver.epochs[-1] == 1
+            await pass_time(60)
+            assert w.store.calls["find_born"] <= 8
+
+
+@in_virtual_time
+async def test_a_search_goes_on_until_the_server_answers():
+    async with world() as w:
+        receiver = await listening(w)
+        w.ack(1)
+        birth = offered(w)
+        w.store.add(row(birth, 2))
+        w.store.down = BackendUnavailable("gone")
+        w.engine.queues.lost(birth)
+        await pass_time(30)
+        w.store.down = None
+        await pass_time(10)
+        assert receiver.ids == [1, 2] and receiver.epochs == [1, 1]
 
 
 @in_virtual_time
