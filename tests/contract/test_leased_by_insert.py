@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from servers import SERVER
 from slowness import scaled
 
 
@@ -37,6 +38,8 @@ def written(sql, place):
 
 
 def test_the_insert_writes_the_lease(sql, waiting, written):
+    if SERVER == "galera":
+        pytest.skip("a node may show a message late: none is leased so")
     q, receiver = waiting()
     rows = written(q)
     sql(f"INSERT INTO {q} (payload) VALUES ('it''s born')")
