@@ -81,7 +81,9 @@ def test_files_that_come_with_the_job_are_registered(embedded, tmp_path):
 
     archive = tmp_path / "queuegate.zip"
     with zipfile.ZipFile(archive, "w") as made:
-        for path in [ROOT / "pyspark_queuegate.py", *(ROOT / "spark_connector").rglob("*.py")]:
+        # mysql_client is a link, which zip -r follows and rglob does not.
+        folders = [ROOT / "spark_connector", ROOT / "spark_connector" / "mysql_client"]
+        for path in [ROOT / "pyspark_queuegate.py", *(path for folder in folders for path in folder.rglob("*.py"))]:
             made.write(path, path.relative_to(ROOT))
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     register = "from pyspark_queuegate import DefaultSource; spark.dataSource.register(DefaultSource)"
