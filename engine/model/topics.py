@@ -207,8 +207,8 @@ def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransact
     first, last = transactions.first, transactions.last
     left: list[Hole] = []
     for hole in holes:
-        if hole.newest == 0 and hole.seen_ns > now_ns - SETTLE_NS:
-            left.append(hole)
+        if hole.seen_ns > now_ns - SETTLE_NS:
+            left.append(hole)  # also where it is marked: then this list is older than the one that marked it
         elif first is not None and last is not None and (hole.newest == 0 or first <= hole.newest):
             left.append(replace(hole, newest=hole.newest if 0 < hole.newest <= last else last))
     return tuple(left)

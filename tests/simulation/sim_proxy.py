@@ -51,6 +51,7 @@ _FIRST_ID = re.compile(r"INSERT INTO q \(.*?\) VALUES \((\d+),")
 _BORN = re.compile(
     r"(INSERT INTO q \(.*)\) VALUES \((\d+)(, \d+, sim_now\(\), )sim_now\(\)(?: \+ 0)?, 0(, sim_now\(\), '\w+', \d+)\)"
 )
+_PLANS_MAX = 5000
 _WRONG_IDS = 0.1  # of the INSERTs: as where a trigger adds rows, or ids do not follow one another
 _CONTEXT = PlanContext(database="main", now_sql="sim_now()")
 
@@ -251,15 +252,18 @@ def _start_of(plan: SeekConsumerGroup | CreateConsumerGroup) -> StartAt:
 
 
 class PlanBook:
-    """Plans by text, for a table's shape: what differs between simulations is not in them."""
+    """Plans by text, for a table's shape and the options of all queues: nothing else of a simulation is in them."""
 
     def __init__(self) -> None:
-        self.plans: dict[tuple[str, str], Plan] = {}
+        self.plans: dict[tuple[str, tuple[str, ...], str], Plan] = {}
 
     def plan(self, shape: str, engine: Engine, sql: str) -> Plan:
-        plan = self.plans.get((shape, sql))
+        key = (shape, tuple(queue.comment for queue in engine.catalog), sql)
+        plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[shape, sql] = Planner(engine.catalog).plan(sql, _CONTEXT)
+            if len(self.plans) >= _PLANS_MAX:
+                self.plans.clear()
+            plan = self.plans[key] = Planner(engine.catalog).plan(sql, _CONTEXT)
         return plan
 
 

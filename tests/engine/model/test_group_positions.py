@@ -185,6 +185,15 @@ def test_an_old_hole_is_given_up_where_nobody_writes() -> None:
     assert still_awaited([Hole(1, 1, NOW - SETTLE_NS)], NOW, NOBODY) == ()
 
 
+def test_a_list_that_is_older_than_the_hole_closes_nothing():
+    """Another proxy has marked it with the numbers of a newer list."""
+    marked = Hole(1, 1, NOW, 9)
+    for transactions in (NOBODY, OpenTransactions(20, 30)):
+        assert still_awaited([marked], NOW - 1, transactions) == (marked,)
+        assert still_awaited([marked], NOW + SETTLE_NS - 1, transactions) == (marked,)
+        assert still_awaited([marked], NOW + SETTLE_NS, transactions) == ()
+
+
 def test_an_old_hole_waits_for_those_who_wrote_then() -> None:
     hole = Hole(1, 1, NOW - SETTLE_NS)
     (marked,) = still_awaited([hole], NOW, OpenTransactions(5, 9))
