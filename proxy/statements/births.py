@@ -18,6 +18,7 @@ from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from rewriter.plan import Effects
+from rewriter.text.long_text import LONG_TEXT
 
 
 class LeasedInsert(NamedTuple):
@@ -49,7 +50,7 @@ class SessionBirths:
         """The INSERT with a lease; None where it is to be sent as it is. `effects`: the scanner's. What became of the
         birth must be reported to the engine."""
         session, queue = self._session, effects.only_adds
-        if queue is None or session.rights is not None or not session.scope.empty:
+        if queue is None or session.rights is not None or not session.scope.empty or len(text) > LONG_TEXT:
             return None
         if session.settings.unsettled or session.identity is not self._may_of:  # perhaps another account, or role
             self._may, self._may_of = {}, session.identity
