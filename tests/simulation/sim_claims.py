@@ -313,9 +313,10 @@ class Claims:
         """By a claim, which finds it due; or by the end of the receiver that had it, where that is an attempt."""
         most = self.options().attempts_max
         due = old.time_next is None or old.time_next <= self.now_ns()
-        attempts = old.epoch - (self._ran_out_beside(old) is True)
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
         ended = lease is not None and lease.holder == actor and new.token > old.token
+        # A receiver that is gone may have settled, by then, what it held beside this one.
+        attempts = old.epoch if ended else old.epoch - (self._ran_out_beside(old) is True)
         if not most or attempts < most or not (due or ended) or old.time_acked is not None:
             self.fail("only what failed too often is set aside", f"{actor} set {old} aside")
         self.counts["set aside"] += 1

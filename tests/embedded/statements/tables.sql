@@ -76,7 +76,7 @@ select name from t1 where name like 'z%' or name between 'w' and 'x' order by 1
 select id from t1 where id = '2'
 select id from t1 where name = 0 order by id limit 1
 select sum(n) / count(*), avg(n), sum(n) div 2 from t1
-select max(created) < now() from t1 where created < now()
+select max(created) <= now() from t1 where created <= now()
 select d * 2, d + n, d / 2, -d, round(d, 1), d % 2, d = 1.5, d > n from t1 where n is not null order by id limit 2
 create table t2 (a int primary key, b int, constraint fk foreign key (b) references t1 (id) on delete cascade)
 insert into t2 values (1, 99999)
