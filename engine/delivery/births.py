@@ -4,8 +4,8 @@ The Vitess Queues design says it: an event that is to be fired at once may be cr
 and nothing is due before it, the proxy writes the lease into the client's INSERT. After the commit the message is read
 and handed out: one commit in place of two, and nothing is locked.
 
-What only the table could say (a trigger has changed the row, the commit's outcome is unknown) ends as any lease does
-that nobody knows: it runs out. Pure.
+Only the row counts: what a trigger has changed is not handed out as leased, and a message whose INSERT was not answered
+is searched for by its lease. No await here.
 """
 
 from __future__ import annotations

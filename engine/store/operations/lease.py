@@ -199,14 +199,14 @@ def claim_added(
 def born(
     connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, leases: Sequence[Release]
 ) -> Claim | None:
-    """MessageStore.born: one statement, outside any transaction."""
+    """BirthStore.read: one statement, outside any transaction."""
     if connection.replicates:
         return None
     statement = Statement(statements.born(len(leases)), [lease.id for lease in leases], (INTEGER, *queue.columns))
     (read,) = connection.run((statement,))
     if not read.rows:
         return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns, wanted = int(not_null(read.rows[0][0])), {(*lease[2:],) for lease in leases}
+    now_ns, wanted = int(not_null(read.rows[0][0])), {lease[2:] for lease in leases}
     messages = (
         message
         for message in _first_deliveries(queue, read.rows)
