@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from mysql_server import MySql
 from preloaded import Preloaded
 from servers import DATABASE, SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
 from slowness import scaled
+from what_ran import unanswered, what_ran
 
 scratch.use()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -58,6 +59,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Any:
     """The time after which a test hangs is longer on a machine that is busy, as its deadlines are."""
     return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=scaled(settings.timeout)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A statement that is not answered in time is a failure whose reason is elsewhere: who worked at what."""
+    report = yield
+    if call.excinfo is not None and unanswered(call.excinfo.value):
+        report.sections.extend(what_ran())
+    return report
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 import preloaded
 import pymysql
@@ -248,6 +249,8 @@ class Gate:
     launch = staticmethod(preloaded.start)
     """How a process is started; pytest has them forked from one that has loaded everything."""
 
+    _made: ClassVar[WeakSet[Gate]] = WeakSet()
+
     def __init__(self, backend: str, directory: Path, *, database: str = DATABASE, **config: Any) -> None:
         self.backend = backend
         self.database = database
@@ -258,6 +261,15 @@ class Gate:
             config.setdefault("workers", int(os.environ.get("QUEUEGATE_TEST_WORKERS", "1")))
         self.log_file = directory / "log"
         self.process: preloaded.Process | None = None
+        self._made.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Gate {self.port} {self.backend}>"
+
+    @classmethod
+    def running(cls) -> list[Gate]:
+        """Those that this process has started and not ended."""
+        return [gate for gate in cls._made if gate.process is not None]
 
     @property
     def embedded(self) -> bool:
