@@ -21,6 +21,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from engine.clock import Clock
+from engine.delivery.next_batch import NextBatch
 from engine.model.errors import EngineError, InvalidOption, LockWaitTimeout, UnknownColumn
 from engine.model.options import QueueOptions
 from engine.model.queue import (
@@ -172,14 +173,11 @@ class Subscription:
         self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost, leases: SubscriptionLeases
     ) -> None:
         check_request(request)
-        self._pick, self.columns = project(queue, request.columns)
+        self._projection = project(queue, request.columns)
         self.receiver: Hashable = request.connection_id or self
         """The holder of its messages: its connection, where that is known."""
-        self.process: Hashable = (request.host.rsplit(":", 1)[0], request.pid) if request.pid else self.receiver
-        """The receiver's process, where that is known."""
         self.queue = queue
         self.request = request
-        self.bounded = request.wait_mode is not WaitMode.ENDLESS
         self._window = self._window_of(queue)
         self.draining = request.wait_mode is WaitMode.NOWAIT
         self.needs_poll = self.draining  # NOWAIT is answered from a poll that begins after the request
@@ -189,14 +187,11 @@ class Subscription:
         """Set by the code that sends it to a client."""
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
         self._host, self._leases = host, leases
-        self._waiter: asyncio.Future[Batch] | None = None
-        self._ready: Batch | None = None
-        self._has_ended = False
-        self._error: EngineError | None = None
+        self._next = NextBatch()
         self._closed = False
 
     def __repr__(self) -> str:
-        state = "ended" if self._has_ended else "waiting" if self.waiting else "reading"
+        state = "ended" if self.has_ended else "waiting" if self.waiting else "reading"
         limit = "" if self._limit is None else f" limit={self._limit}"
         mode = self.request.wait_mode.value
         return f"<Subscription {self.queue.name} {mode} {state} sent={self.sent} unacked={self.unacked}{limit}>"
@@ -226,32 +221,14 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Batch:
-        if self._waiter is not None:
-            raise RuntimeError("two tasks read one subscription")
-        batch = self._ready
-        if batch is not None and self._error is None:
-            self._ready = None
+        if (batch := self._next.take()) is not None:
             return batch
         if self.remaining == 0:
             self.finish()
-        self._raise_if_ended()
-        return await self._wait()
-
-    async def _wait(self) -> Batch:
-        waiter: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
-        self._waiter = waiter
+        self._next.raise_if_ended()
+        self._next.begin_wait()
         self._host.on_waiting(self)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._ready = waiter.result()  # came in the same moment; the next call returns it
-            raise
-        except _Ended:
-            self._raise_if_ended()
-            raise AssertionError("woken as over, yet not over") from None
-        finally:
-            self._waiter = None
+        return await self._next.wait()
 
     def drop_expired(self, batch: Batch) -> Sequence[int]:
         """The positions in the batch, or in a part of it, of messages that must not be sent. They are released, as
@@ -259,25 +236,18 @@ class Subscription:
         if dropped := self._leases.drop_expired(self, batch):
             self.sent -= len(dropped)
             self.needs_poll = self.bounded
-            if self._has_ended and self._error is None and not self.sent:
-                self._error = LockWaitTimeout("the leases ended before the messages could be sent; ask again")
+            if self.has_ended and self._next.error is None and not self.sent:
+                self._next.error = LockWaitTimeout("the leases ended before the messages could be sent; ask again")
         return dropped
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of the batch ends."""
         return self._leases.seconds_left(batch)
 
-    def _raise_if_ended(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._has_ended:
-            raise StopAsyncIteration
-
     def end(self, error: EngineError) -> None:
         """End it from outside; a waiting `__anext__` raises the error. Later calls change nothing."""
-        if not self._has_ended:
-            self._error = error
-            self._stop()
+        if not self.has_ended:
+            self._stop(error)
 
     async def close(self, *, release: bool) -> None:
         """The consumer is done. May be called twice; the first call decides.
@@ -298,8 +268,24 @@ class Subscription:
     # --- the manager's side
 
     @property
+    def columns(self) -> tuple[ColumnMeta, ...]:
+        """The metadata of its columns, as announced to its client."""
+        return self._projection[1]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its result ends: by LIMIT, WAIT or NOWAIT."""
+        return self.request.wait_mode is not WaitMode.ENDLESS
+
+    @property
+    def process(self) -> Hashable:
+        """The receiver's process, where that is known."""
+        request = self.request
+        return (request.host.rsplit(":", 1)[0], request.pid) if request.pid else self.receiver
+
+    @property
     def has_ended(self) -> bool:
-        return self._has_ended
+        return self._next.has_ended
 
     @property
     def unacked(self) -> int:
@@ -308,7 +294,7 @@ class Subscription:
     @property
     def waiting(self) -> bool:
         """A consumer waits in `__anext__`, and has no batch yet."""
-        return self._waiter is not None and not self._waiter.done()
+        return self._next.awaited
 
     @property
     def remaining(self) -> int | None:
@@ -318,13 +304,13 @@ class Subscription:
     @property
     def window_full(self) -> bool:
         """It waits, but can have no more unacked messages."""
-        if not self.waiting or self._has_ended:
+        if not self.waiting or self.has_ended:
             return False
         return self._window.free(self.unacked) <= 0 or self._leases.has_isolated_message(self)
 
     def capacity(self) -> int:
         """How many messages it can get now."""
-        if self._has_ended or not self.waiting or self._leases.has_isolated_message(self):
+        if self.has_ended or not self.waiting or self._leases.has_isolated_message(self):
             return 0
         room = self._window.room(self.unacked)
         return room if self.remaining is None else max(0, min(room, self.remaining))
@@ -338,49 +324,38 @@ class Subscription:
     def deliver(self, messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
         """Hand over leased messages; `ends` as in a Batch. If the consumer does not wait any more, they are stored
         until it does."""
-        assert messages and not self._has_ended and self._ready is None
-        pick = self._pick
+        assert messages and not self.has_ended
+        pick, _ = self._projection
         batch = Batch(tuple(messages), tuple([pick(message.values) for message in messages]), tuple(ends))
         self.sent += len(messages)
         self.draining = self.bounded
-        if self.waiting:
-            assert self._waiter is not None
-            self._waiter.set_result(batch)
-        else:
-            self._ready = batch
+        self._next.deliver(batch)
         if self.remaining == 0:
             self.finish()
 
     def take_undelivered(self) -> tuple[Message, ...]:
         """Messages that were handed over but never reached the consumer."""
-        batch, self._ready = self._ready, None
-        return batch.messages if batch is not None else ()
+        return self._next.take_undelivered()
 
     def finish(self) -> None:
         """End it normally. Messages that were handed over before are still delivered."""
-        if not self._has_ended:
-            self._stop()
+        if not self.has_ended:
+            self._stop(None)
 
     def reconfigure(self, queue: QueueSpec) -> None:
         """The queue's table or options changed; the stream goes on with the columns it announced."""
         names = tuple(column.name for column in self.columns)
         try:
-            self._pick, _ = project(queue, names)
+            pick, _ = project(queue, names)
+            self._projection = (pick, self.columns)
         except UnknownColumn as error:
             self.end(error)
         self.queue = queue
         self._window = self._window_of(queue)
 
-    def _stop(self) -> None:
-        self._has_ended = True
-        if self.waiting:
-            assert self._waiter is not None
-            self._waiter.set_exception(_Ended())
+    def _stop(self, error: EngineError | None) -> None:
+        self._next.end(error)
         self._host.on_ended(self)
-
-
-class _Ended(Exception):
-    """Wakes a waiting consumer of a subscription that ended."""
 
 
 class BoundedResults:

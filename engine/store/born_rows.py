@@ -30,6 +30,6 @@ class BornRows:
 
     async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:
         """See BirthStore."""
-        id_, sql = id_column(queue), self._prepared.of(queue).statements.born_until
+        id_, sql = id_column(queue), self._prepared.of(queue).statements.added.born_until
         rows = await self._pool.read(lambda connection: connection.query_text(sql, (until_ns, token), (id_,)))
         return from_text(id_kind(id_), not_null(rows[0][0])) if rows else None

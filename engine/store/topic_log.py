@@ -38,8 +38,8 @@ from engine.store.operations.retention import retain
 from engine.store.operations.sequence import sequencing
 from engine.store.operations.take import TakeRequest, TakeResult, Taking
 from engine.store.sequencer import Sequencer
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import QueueStatements, placeholders
+from engine.store.statements.dialect import Dialect, placeholders
+from engine.store.statements.queue import QueueStatements
 from engine.store.statements.scan import is_true
 from engine.store.statements.topics import (
     FeedStatements,

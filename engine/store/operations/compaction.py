@@ -17,8 +17,7 @@ from engine.model.queue import QueueSpec, TopicSpec, quoted
 from engine.model.topics import Settled
 from engine.store.gate import check_mark
 from engine.store.operations.retained_for_groups import NO_BOUND, first_retained, has_unknown_groups, positions_of
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements, offset_column
 
 # Every statement by which a topic is compacted. Values are bound, never spliced.

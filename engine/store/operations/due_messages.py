@@ -120,7 +120,7 @@ class _Reading:
 
     def read_unlevelled(self) -> None:
         self._now_ns = int(self._connection.query(self._statements.now)[0][0])
-        self._read(self._statements.poll_legacy, ())
+        self._read(self._statements.poll.legacy, ())
 
     def read_levels(self, guess: LevelGuess) -> None:
         first = self._read_levels(guess.priority)
@@ -133,7 +133,7 @@ class _Reading:
         """Returns the first level, where there is one."""
         first, unprioritised, peeked = self._start(guess)
         if unprioritised:
-            self._read(self._statements.poll_no_priority, ())
+            self._read(self._statements.poll.no_priority, ())
         # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
         enough = len(self._keys) + self._limit
         priority = first
@@ -142,16 +142,16 @@ class _Reading:
         for _ in range(PRIORITY_LEVELS_MAX):
             if priority is None or len(self._keys) > enough:
                 return first
-            priority = self._read(self._statements.poll_priority, (priority,), next_level=(priority,))
+            priority = self._read(self._statements.poll.priority, (priority,), next_level=(priority,))
         if priority is not None and len(self._keys) <= enough:
-            self._read(self._statements.poll_rest, (priority,))
+            self._read(self._statements.poll.rest, (priority,))
         return first
 
     def _start(self, guess: int | None) -> tuple[int | None, bool, _Peeked]:
         """The first level, whether there are messages without one, and the first rows of the guessed level."""
-        statements = [Statement(self._statements.poll_start, (guess,), (INTEGER,) * 4)]
+        statements = [Statement(self._statements.poll.start, (guess,), (INTEGER,) * 4)]
         if guess is not None:
-            statements.append(Statement(self._statements.poll_peek, (guess, PEEK_ROWS), self._columns[1:]))
+            statements.append(Statement(self._statements.poll.peek, (guess, PEEK_ROWS), self._columns[1:]))
         (start,), *peeked = [answer.rows for answer in self._connection.run([*statements, *self._also])]
         if self._also:
             self.rows_of_also = peeked.pop()

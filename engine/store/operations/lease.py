@@ -179,11 +179,11 @@ def claim_added(
         return None
     until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
     written = (until_ns, *statements.token_times(time_us), *among)
-    batch = [Statement(connection.without_waiting + statements.lease_added(len(ids)), written)]
-    lock = "" if connection.without_waiting else statements.lock_added(len(ids))
+    batch = [Statement(connection.without_waiting + statements.added.lease(len(ids)), written)]
+    lock = "" if connection.without_waiting else statements.added.lock(len(ids))
     if lock:
         batch.insert(0, Statement(lock, among, (id_column(queue),)))
-    batch.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
+    batch.append(Statement(statements.added.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
     try:
         *_, leased, read = connection.run(batch, last=True, alone=not lock)
     except BackendError as error:
@@ -202,7 +202,7 @@ def born(
     """BirthStore.read: one statement, outside any transaction."""
     if connection.replicates:
         return None
-    statement = Statement(statements.born(len(leases)), [lease.id for lease in leases], (INTEGER, *queue.columns))
+    statement = Statement(statements.added.born(len(leases)), [lease.id for lease in leases], (INTEGER, *queue.columns))
     (read,) = connection.run((statement,))
     if not read.rows:
         return Claim(int(connection.query(statements.now)[0][0]), ())

@@ -14,8 +14,7 @@ from engine.backend.servers import has_invisible_columns
 from engine.model.queue import SEQUENCE_COLUMN, TopicSpec, quoted
 from engine.model.sequence import NumberingResult, Sequencing
 from engine.store.gate import check_mark
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 from engine.store.statements.topics import PositionStatements, numbers_of
 
 # Every statement that assigns sequence numbers to messages of a topic. Values are bound, never spliced.

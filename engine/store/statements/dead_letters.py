@@ -14,8 +14,7 @@ from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SOURCE_ID_COLUMN, ColumnMeta, MessageId, QueueSpec, quoted
 from engine.model.states import REJECTED_NS
 from engine.store.gate import GatedTable
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 
 _BIGINT_MAX = (1 << 63) - 1
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))

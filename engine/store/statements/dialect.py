@@ -20,6 +20,12 @@ class ListTables(Protocol):
     def __call__(self, connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]: ...
 
 
+def placeholders(count: int) -> str:
+    """`?` times count, for an IN list."""
+    assert count > 0, "an empty IN list is not SQL"
+    return ", ".join("?" * count)
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """The difference between databases.

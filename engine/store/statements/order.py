@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from engine.model.queue import Layout, QueueSpec, has_index, quoted
 from engine.model.states import in_flight
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 
 
 class OrderStatements:

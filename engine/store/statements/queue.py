@@ -1,10 +1,8 @@
 """Every statement the store runs on a queue's table, by name, the same for all dialects except two keywords.
 
 All that depends on the queue is the table's name and whether it has a priority column (Vitess's first layout has not:
-then everything has priority 0). Values are bound, never spliced. The poll's statements are made for an index on
-(time_acked, priority, time_next [ASC or DESC]): each reads only the rows it returns, whatever else is in the table.
-Their parameters: level, limit; level, now, limit; level if the next priority is asked for; level, now.
-MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where ORDER BY ... LIMIT 1 may sort.
+then everything has priority 0). Values are bound, never spliced. What a poll runs is in `poll`, what leases messages
+that an INSERT has just added is in `added`.
 """
 
 from __future__ import annotations
@@ -13,14 +11,10 @@ from engine.model.identity import highest_epoch, next_epoch_sql
 from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, not_set_aside
-from engine.store.statements.dialect import Dialect
+from engine.store.statements.added import AddedStatements
+from engine.store.statements.dialect import Dialect, placeholders
 from engine.store.statements.partitions import archived_until
-
-
-def placeholders(count: int) -> str:
-    """`?` times count, for an IN list."""
-    assert count > 0, "an empty IN list is not SQL"
-    return ", ".join("?" * count)
+from engine.store.statements.poll import PollStatements
 
 
 class QueueStatements:
@@ -38,32 +32,12 @@ class QueueStatements:
         self._token = token = TOKEN_COLUMN if queue.has_tokens else "0"
         self._new_token = f", {TOKEN_COLUMN} = {GROWN}" if queue.has_tokens else ""
         self._no_token = f", {TOKEN_COLUMN} = {VOID}" if queue.has_tokens else ""
-        self._now = now_ns = dialect.now_ns
-        waiting = f"FROM {table} WHERE time_acked IS NULL"
+        now_ns = dialect.now_ns
         self.now = f"SELECT {now_ns}"
         """The database's time."""
 
-        next_priority = f"(SELECT MIN(priority) {waiting} AND priority > ?)"
-        self.poll_start = (
-            f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL),"
-            f" {next_priority}"
-        )
-        """The time, the first priority in use, whether there are messages without one, and the priority after `?`."""
-
-        self.poll_peek = f"SELECT id, priority, time_next {waiting} AND priority = ? ORDER BY time_next LIMIT ?"
-        """The first messages of one priority, due or not: needs no time, and is a fifth of the work of the next."""
-
-        self.poll_priority = self._level("priority = ?", "priority", next_priority)
-        """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
-
-        self.poll_no_priority = self._level("priority IS NULL", "0", "NULL")
-        """The same for messages whose priority is NULL, which counts as 0."""
-
-        self.poll_rest = self._level("priority >= ?", "priority", "NULL", order="priority, time_next")
-        """The same for all priorities from one on: for tables that use priority as something else than a few levels."""
-
-        self.poll_legacy = self._level("1 = 1", "0", "NULL")
-        """The same for a table without a priority column."""
+        self.poll = PollStatements(table, now_ns)
+        self.added = AddedStatements(dialect, table, self._columns, self._new_token)
 
         self.purgeable = (
             f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? ORDER BY time_acked LIMIT ?{self._lock}"
@@ -77,26 +51,9 @@ class QueueStatements:
         )
         """Those of them that are archived; none where the archive does not know the queue."""
 
-        added = f"{due(now_ns)} AND time_next = time_scheduled AND COALESCE(epoch, 0) = 0"
-        self._added = f"+time_acked IS NULL AND {added} AND {now_ns} BETWEEN ? AND ? AND id IN"
-        self._lock_at_once = f" {dialect.lock_at_once}" if dialect.lock_at_once else ""
-
         self._claimable = (
             f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0), {token}"
             f" {unacked} AND {due(now_ns)} AND id IN"
-        )
-
-    def _level(self, level: str, priority: str, next_priority: str, order: str = "time_next") -> str:
-        # Two branches for what is due, because "NULL or past" in one is a walk over all that is postponed in SQLite.
-        keys = f"SELECT 0 AS kind, id, {priority} AS priority, time_next FROM {self.table}"
-        waiting = f"WHERE time_acked IS NULL AND {level} AND time_next"
-        earliest = "MIN(time_next)" if "," in order else "time_next"
-        first = "" if "," in order else " ORDER BY time_next LIMIT 1"
-        next_due = f"(SELECT {earliest} FROM {self.table} {waiting} > ?{first})"
-        return (
-            f"SELECT * FROM ({keys} {waiting} IS NULL ORDER BY {order} LIMIT ?) AS unscheduled"
-            f" UNION ALL SELECT * FROM ({keys} {waiting} <= ? ORDER BY {order} LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, {next_priority}, {next_due}"
         )
 
     def claimable(self, count: int) -> str:
@@ -118,37 +75,6 @@ class QueueStatements:
     def token_times(self, time_us: int) -> tuple[int, ...]:
         """The parameters of a lease for its token; none where the table has no tokens."""
         return (time_us,) * self._new_token.count("?")
-
-    def lock_added(self, count: int) -> str:
-        """Lock what `lease_added` would lease, with the same parameters but what it sets; fails where another has a
-        row. Empty where a writing transaction is alone."""
-        if not self._lock_at_once:
-            return ""
-        return f"SELECT id FROM {self.table} WHERE {self._added} ({placeholders(count)}){self._lock_at_once}"
-
-    def lease_added(self, count: int) -> str:
-        """Lease, until a time, those of these ids that are as an INSERT leaves them and due, if the database's time is
-        between two others. Parameters: the first time, `token_times`, the others, ids."""
-        changes = f"time_next = ?, epoch = 1{self._new_token}"
-        return f"UPDATE {self.table} SET {changes} WHERE {self._added} ({placeholders(count)})"
-
-    def leased_until(self, count: int) -> str:
-        """The time, and whole rows, of those of these ids that have this time_next."""
-        among = f"id IN ({placeholders(count)})"
-        return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_next = ?"
-
-    def born(self, count: int) -> str:
-        """The time, and whole rows, of those of these ids that are not acked."""
-        among = f"id IN ({placeholders(count)})"
-        return f"SELECT {self._now}, {self._columns} FROM {self.table} WHERE {among} AND time_acked IS NULL"
-
-    @property
-    def born_until(self) -> str:
-        """The id of the message with this time_next and token that was never delivered again."""
-        return (
-            f"SELECT id FROM {self.table} WHERE time_acked IS NULL AND epoch = 1 AND time_next = ? AND lease_token = ?"
-            " LIMIT 1"
-        )
 
     def set_aside(self, count: int) -> str:
         """Reject rows that this transaction has locked."""

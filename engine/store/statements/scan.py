@@ -9,8 +9,7 @@ alone, without the rows.
 from __future__ import annotations
 
 from engine.model.queue import Condition, Layout, QueueSpec, quoted
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 
 _BY_ID, _BY_TIME = "id", "time_next, id"
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
-from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.dialect import Dialect, placeholders
 from engine.store.statements.scan import is_true
 
 LATE_MAX = 1000

@@ -106,9 +106,9 @@ async def test_the_look_reads_only_what_it_returns(bench):
     await bench.run("ANALYZE TABLE q")
     texts, now = QueueStatements(MYSQL, bench.spec), await bench.now_ns()
     statements = [
-        (texts.poll_start, (50,)),
-        (texts.poll_peek, (50, 16)),
-        (texts.poll_priority, (50, 101, 50, now, 101, 50, 50, now)),
+        (texts.poll.start, (50,)),
+        (texts.poll.peek, (50, 16)),
+        (texts.poll.priority, (50, 101, 50, now, 101, 50, 50, now)),
     ]
     for sql, params in statements:
         await bench.run("FLUSH STATUS")
