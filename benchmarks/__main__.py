@@ -1,8 +1,8 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, workers, vitess
-and scale. celery has the brokers of others beside both backends, console the queue with and without open screens.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, workers, jobs,
+vitess and scale. celery has the brokers of others beside both backends, console the queue with and without screens.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput, workers
+from benchmarks.jobs import run as jobs
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
@@ -26,6 +27,8 @@ from benchmarks.queues import vitess
 from benchmarks.report import (
     BEGIN,
     END,
+    JOBS_BEGIN,
+    JOBS_END,
     RIVALS_BEGIN,
     RIVALS_END,
     SCALE_BEGIN,
@@ -48,8 +51,8 @@ from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
 TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
-CELERY, VITESS, CONSOLE, WORKERS = "celery", "vitess", "console", "workers"
-A = TypeVar("A", steps.Amounts, rivals.Amounts, workers.Amounts, ScaleAmounts)
+CELERY, VITESS, CONSOLE, WORKERS, JOBS = "celery", "vitess", "console", "workers", "jobs"
+A = TypeVar("A", steps.Amounts, rivals.Amounts, workers.Amounts, jobs.Amounts, ScaleAmounts)
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -97,6 +100,9 @@ def main() -> int:
         worked = _repeated(workers.QUICK if options.quick else workers.Amounts(), options.repeats)
         backends = options.backend or list(PLACES)
         _show(options, lambda: workers.measure(backends, worked, parts, _tell), WORKERS_BEGIN, WORKERS_END)
+    if JOBS in wanted:
+        run = _repeated(jobs.QUICK if options.quick else jobs.Amounts(), options.repeats)
+        _show(options, lambda: jobs.measure(run, _tell), JOBS_BEGIN, JOBS_END)
     if CELERY in wanted:
         _measure_celery(options)
     if CONSOLE in wanted:
@@ -215,12 +221,12 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, WORKERS, VITESS, CELERY, CONSOLE, SCALE]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, WORKERS, JOBS, VITESS, CELERY, CONSOLE, SCALE]
     parser.add_argument(
         "subject",
         nargs="*",
         help=f"what to measure: {', '.join(every)}"
-        " (default: all but topics, steps, rivals, workers, vitess, celery, console, scale)",
+        " (default: all but topics, steps, rivals, workers, jobs, vitess, celery, console, scale)",
     )
     parser.add_argument(
         "--json",

@@ -2,11 +2,37 @@
 # Sees to it that a benchmark finds those whom it measures beside queuegate: installs Debian's packages when we may.
 # install_rivals.sh passthrough: HAProxy and sysbench. install_rivals.sh topics PYTHON: sysbench, Redis, RabbitMQ and
 # PostgreSQL, and their Python clients for that PYTHON, which the extra `rivals` names. install_rivals.sh celery PYTHON:
-# Redis and RabbitMQ, and redis-py; Celery brings the client of RabbitMQ.
+# Redis and RabbitMQ, and redis-py; Celery brings the client of RabbitMQ. install_rivals.sh django PYTHON: an environment
+# of its own with Django and its task backends, beside that PYTHON's; prints the path of its Python, which is 3.12 or newer.
 set -euo pipefail
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 
 lacks() { ! command -v "$1" >/dev/null; }
+
+python_for_django() {
+  local candidate
+  for candidate in python3.14 python3.13 python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-4].*/bin/python; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+if [ "$1" = django ]; then
+  folder="$(dirname "$(dirname "$2")")/django"
+  wanted='dj-queue==0.14.2 django-tasks-db==0.13.0 mysqlclient==2.3.2'
+  if [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$folder"
+    "$(python_for_django)" -m venv "$folder" >&2
+    # shellcheck disable=SC2086
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check $wanted >&2
+    echo "$wanted" >"$folder/installed"
+  fi
+  echo "$folder/bin/python"
+  exit 0
+fi
 
 packages=()
 if [ "$1" != celery ] && lacks sysbench; then packages+=(sysbench); fi

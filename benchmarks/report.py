@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series
+from benchmarks.jobs.targets import job_targets
 from benchmarks.queues.targets import queue_targets
 from benchmarks.targets import Target, targets
 from benchmarks.topics.targets import topic_targets
@@ -19,6 +20,7 @@ RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measu
 VITESS_BEGIN, VITESS_END = "<!-- vitess measured: begin -->", "<!-- vitess measured: end -->"
 WORKERS_BEGIN, WORKERS_END = "<!-- workers measured: begin -->", "<!-- workers measured: end -->"
 SCALE_BEGIN, SCALE_END = "<!-- scale measured: begin -->", "<!-- scale measured: end -->"
+JOBS_BEGIN, JOBS_END = "<!-- jobs measured: begin -->", "<!-- jobs measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 
 
@@ -32,7 +34,7 @@ class Report:
 
     def targets(self) -> list[Target]:
         found = {outcome.name: outcome for outcome in self.outcomes}
-        return [*targets(found), *topic_targets(found), *queue_targets(found)]
+        return [*targets(found), *topic_targets(found), *queue_targets(found), *job_targets(found)]
 
     def as_json(self) -> str:
         """Every sample of every repeat."""

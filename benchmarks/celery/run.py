@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks import marks
 from benchmarks.celery.brokers import Broker, brokers
-from benchmarks.celery.tasks import DONE, READY, SAMPLE, TOOK
 from benchmarks.harness import Tell, turned
+from benchmarks.jobs.watch import drain_seconds, wait_for_lone
 from benchmarks.measure import Measurement, latencies, load, machine, of_the_run
 from tests.servers import ROOT, wait_until
 
 INSTALL = Path(__file__).resolve().parent.parent / "install_rivals.sh"
 WORKERS = 4
-LONE_TASKS, WARM_UP, LONE_PAUSE_SECONDS = 200, 10, 0.02
-DRAIN_SECONDS = 600.0
-_LOOK_SECONDS = 0.005
+WARM_UP = 10
 _IDLE = "idle"
 """The queue that workers are started on: they have a backlog from the moment on at which they are told of it."""
 
@@ -39,6 +38,15 @@ for _ in range(count):
     time.sleep(pause) if pause else None
 print(time.monotonic() - began)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How many tasks are drained, and how many lone ones are timed, with how many seconds between two."""
+
+    tasks: int
+    lone_tasks: int = 200
+    pause_seconds: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def measure(amounts: Amounts, tell: Tell) -> tuple[list[Measurement], dict[str, 
         for repeat in range(amounts.repeats):
             for broker in turned(field.brokers, repeat):
                 tell(f"celery: {broker.name}, {repeat + 1} of {amounts.repeats}")
-                found[broker.name].append(_turn(broker, amounts.tasks))
+                found[broker.name].append(turn(broker, Turn(amounts.tasks)))
         facts = {**machine(), **field.versions, **of_the_run(started, load_before, amounts.repeats)}
         if field.absent:
             facts["left out"] = "; ".join(field.absent)
@@ -70,18 +78,22 @@ def _line(broker: Broker, turns: Sequence[dict[str, float]], tasks: int) -> Meas
     return Measurement("celery", broker.name, broker.durability, 1, tasks, values)
 
 
-def _turn(broker: Broker, tasks: int) -> dict[str, float]:
+def turn(broker: Broker, amounts: Turn) -> dict[str, float]:
+    """One turn of a broker, with workers that are started and ended for it."""
     with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as name:
         folder = Path(name)
         with _workers(broker, folder):
-            enqueued = _produced(broker, folder, "nothing", tasks)
+            enqueued = _produced(broker, folder, "nothing", amounts.tasks)
             _begin(broker, folder)
-            drained = _drained(folder, tasks)
-            _produced(broker, folder, "lone", WARM_UP + LONE_TASKS, LONE_PAUSE_SECONDS)
-            size = (WARM_UP + LONE_TASKS) * SAMPLE.size
-            wait_until(lambda: _size(folder / TOOK) >= size, 60, f"{broker.name}: lone tasks")
-        took = [sample for (sample,) in SAMPLE.iter_unpack((folder / TOOK).read_bytes())][WARM_UP:]
-        return {"enqueue tasks/s": tasks / enqueued, "drain tasks/s": tasks / drained, **latencies(took)}
+            drained = drain_seconds(folder, amounts.tasks)
+            _produced(broker, folder, "lone", WARM_UP + amounts.lone_tasks, amounts.pause_seconds)
+            wait_for_lone(folder, WARM_UP + amounts.lone_tasks, broker.name)
+        took = marks.samples(folder)[WARM_UP:]
+        return {
+            "enqueue tasks/s": amounts.tasks / enqueued,
+            "drain tasks/s": amounts.tasks / drained,
+            **latencies(took),
+        }
 
 
 def _produced(broker: Broker, folder: Path, task: str, count: int, pause: float = 0.0) -> float:
@@ -101,17 +113,6 @@ def _run(broker: Broker, folder: Path, program: str, *arguments: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, f"{broker.name}: {done.stderr}"
     return done.stdout
-
-
-def _drained(folder: Path, tasks: int) -> float:
-    """Seconds from the first task that is done to the last one."""
-    wait_until(lambda: _size(folder / DONE), 120, "the first task")
-    began, deadline = time.monotonic(), time.monotonic() + DRAIN_SECONDS
-    while (done := _size(folder / DONE)) < tasks:
-        assert time.monotonic() < deadline, f"{done} of {tasks} tasks are done"
-        time.sleep(_LOOK_SECONDS)
-    assert done == tasks, f"{done - tasks} tasks ran twice"
-    return max(time.monotonic() - began, _LOOK_SECONDS)
 
 
 @contextlib.contextmanager
@@ -140,7 +141,7 @@ def _workers(broker: Broker, folder: Path) -> Iterator[None]:
                         [*command, "-n", f"w{number}@bench"], env=_environment(broker, folder), stdout=log, stderr=log
                     )
                 )
-            wait_until(lambda: _size(folder / READY) == WORKERS, 120, f"{broker.name}: the workers")
+            wait_until(lambda: marks.size(folder, marks.READY) == WORKERS, 120, f"{broker.name}: the workers")
             yield
         finally:
             for process in started:
@@ -152,10 +153,6 @@ def _workers(broker: Broker, folder: Path) -> Iterator[None]:
 def _environment(broker: Broker, folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
-        **os.environ, "PYTHONPATH": path, "CELERY_BENCH_BROKER": broker.url, "CELERY_BENCH_FOLDER": str(folder),
+        **os.environ, "PYTHONPATH": path, "CELERY_BENCH_BROKER": broker.url, marks.FOLDER: str(folder),
         "C_FORCE_ROOT": "1",
     }  # fmt: skip
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
