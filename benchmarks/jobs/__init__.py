@@ -1,5 +1,5 @@
 """`python -m benchmarks jobs`: background jobs as a team on MySQL has them run, each way with its own defaults.
 
 `run` has the turns and the report, `rivals` who takes part. `by_hand`, `with_queuegate`, `django_settings`,
-`django_jobs` are what their programs run: a producer that enqueues one job a call, and workers with four slots.
+`django_jobs` and `django_producer` are what their programs run: one job a call, and workers with four slots.
 """

@@ -210,7 +210,7 @@ def _of_django(server: MariaDb, python: str, application: str) -> JobQueue:
         server.fresh_database(database)
         _run([python, "-m", "django", "migrate"], {**os.environ, **environment, "PYTHONPATH": str(ROOT)})
 
-    produce = (python, "-m", "benchmarks.jobs.django_jobs", "produce")
+    produce = (python, "-m", "benchmarks.jobs.django_producer")
     # dj-queue's worker has four threads; the other's is one process with one slot.
     workers = ((python, "-m", "django", command),) * (1 if application == "dj_queue" else SLOTS)
     return Programs(name, True, environment, produce, workers, prepare)
