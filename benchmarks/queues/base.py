@@ -22,8 +22,10 @@ class Rival(Measured, Protocol):
     def sender(self, messages: int) -> Callable[[], object]:
         """Connect; each call of the answer sends so many messages in one commit, and returns when it is durable."""
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         """Connect and yield 0; then, again and again, receive messages, ack so many at a time and yield how many.
+
+        It has at most `taken` messages at a time; None: BATCH where it polls, WINDOW where it is pushed to.
 
         Where there are none it waits; it ends with its process.
         """

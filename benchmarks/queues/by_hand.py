@@ -50,11 +50,11 @@ class TableByHand:
         sql = inserts(TABLE, messages, PAYLOAD)
         return lambda: cursor.execute(sql)
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         cursor = self._cursor()
         yield 0
         while True:
-            ids = polled(lambda: _claimed(cursor, BATCH))
+            ids = polled(lambda: _claimed(cursor, taken or BATCH))
             for start in range(0, len(ids), acked):
                 yield _done(cursor, ids[start : start + acked])
 

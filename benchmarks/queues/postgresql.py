@@ -50,11 +50,11 @@ class PostgresQueue:
         link, batch = self._connect(), [PAYLOAD] * messages
         return lambda: link.execute(_SEND, (batch,))
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         link = self._connect()
         yield 0
         while True:
-            ids = polled(lambda: _read(link, BATCH))
+            ids = polled(lambda: _read(link, taken or BATCH))
             for start in range(0, len(ids), acked):
                 yield link.execute(_DELETE, (ids[start : start + acked],)).rowcount
 

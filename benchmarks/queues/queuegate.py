@@ -33,16 +33,16 @@ class GateQueue(StepQueue):
         cursor, sql = self.connect().cursor(), inserts(self.table, messages, PAYLOAD)
         return lambda: cursor.execute(sql)
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         rows, acks = self.connect(cursorclass=SSCursor).cursor(), self.connect().cursor()
         yield 0
         come: SimpleQueue[int] = SimpleQueue()
-        threading.Thread(target=self._receive, args=(rows, come), daemon=True).start()
+        threading.Thread(target=self._receive, args=(rows, come, taken or WINDOW), daemon=True).start()
         while True:
             yield acks.execute(f"ACK {self.table} {', '.join(map(str, _next(come, acked)))}")
 
-    def _receive(self, rows: Any, come: SimpleQueue[int]) -> None:
-        rows.execute(f"SELECT id, payload FROM STREAM {self.table} WITH (prefetch = {WINDOW})")
+    def _receive(self, rows: Any, come: SimpleQueue[int], window: int) -> None:
+        rows.execute(f"SELECT id, payload FROM STREAM {self.table} WITH (prefetch = {window})")
         while row := rows.fetchone():
             come.put(row[0])
 

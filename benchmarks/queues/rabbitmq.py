@@ -57,9 +57,9 @@ class RabbitQueue:
 
         return send
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         channel = self._channel()
-        channel.basic_qos(prefetch_count=WINDOW)
+        channel.basic_qos(prefetch_count=taken or WINDOW)
         yield 0
         unacked, last = 0, 0
         for method, _, _ in channel.consume(QUEUE, inactivity_timeout=_NOTHING_CAME_SECONDS):

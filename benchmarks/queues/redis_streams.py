@@ -41,12 +41,12 @@ class RedisQueue:
         client = self._client()
         return (lambda: client.xadd(STREAM, _FIELDS)) if messages == 1 else (lambda: _add(client, messages))
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         client = self._client()
         name = f"receiver-{client.client_id()}"
         yield 0
         while True:
-            ids = _read(client, name, BATCH)
+            ids = _read(client, name, taken or BATCH)
             for start in range(0, len(ids), acked):
                 yield client.xack(STREAM, GROUP, *ids[start : start + acked])
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from benchmarks.topics.reading import converse
 
 INSTALL = Path(__file__).resolve().parent.parent / "install_rivals.sh"
 PRODUCERS, PROCESSES, RECEIVERS = 20, 4, 4
+FLEET, FLEET_TAKES = 32, 10
 RATE = 200  # lone messages a second
 WARM_UP = 20
 DRAIN_SECONDS = 120.0
@@ -81,19 +82,23 @@ def enqueue(rival: Rival, threads: int, messages: int, seconds: float) -> Genera
     return sum(sent)
 
 
-def drain(rival: Rival, acked: int, left: Any) -> Generator[None, None, None]:
-    """One of several receivers, until all together have acked what was there."""
-    receiver = rival.receiver(acked)
-    _open.append(receiver)
-    next(receiver)
+def drain(
+    rival: Rival, acked: int, left: Any, receivers: int = 1, taken: int | None = None
+) -> Generator[None, None, None]:
+    """A process with receivers, until those of all processes together have acked what was there."""
+    connected = [rival.receiver(acked, taken) for _ in range(receivers)]
+    _open.extend(connected)
+    for receiver in connected:
+        next(receiver)
     yield
 
-    def work() -> None:
+    def work(receiver: Iterator[int]) -> None:
         for count in receiver:
             with left.get_lock():
                 left.value -= count
 
-    threading.Thread(target=work, daemon=True).start()
+    for receiver in connected:
+        threading.Thread(target=work, args=(receiver,), daemon=True).start()
     deadline = time.monotonic() + DRAIN_SECONDS
     while left.value > 0:  # a receiver that has nothing waits for good
         assert time.monotonic() < deadline, f"{rival.name}: {left.value} messages are left"
@@ -123,6 +128,12 @@ class Stage:
         rival.fill(messages)
         left = multiprocessing.get_context("spawn").Value("l", messages)
         return crew.run(rival, drain, [(acked, left)] * RECEIVERS).columns(messages)
+
+    def fleet(self, rival: Rival, messages: int) -> Mapping[str, float]:
+        rival.fill(messages)
+        left = multiprocessing.get_context("spawn").Value("l", messages)
+        job = (1, left, FLEET // PROCESSES, FLEET_TAKES)
+        return crew.run(rival, drain, [job] * PROCESSES).columns(messages)
 
     def lone(self, rival: Rival) -> Mapping[str, float]:
         rival.fill(0)
@@ -165,6 +176,11 @@ def outcomes(stage: Stage) -> list[Outcome]:
         stage.outcome(
             "rivals-drain-1", f"{receivers}, a backlog of {amounts.acked_each:,}, an ack each", MESSAGES,
             lambda r: stage.drained(r, 1, amounts.acked_each),
+        ),
+        stage.outcome(
+            "rivals-fleet",
+            f"{FLEET} receivers in {PROCESSES} processes, {FLEET_TAKES} messages at a time, an ack each",
+            MESSAGES, lambda r: stage.fleet(r, amounts.acked_each),
         ),
         stage.outcome(
             "rivals-lone", f"A lone message at {RATE}/s: from the call of the INSERT to the receiver; then its ack",

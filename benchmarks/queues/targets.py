@@ -39,11 +39,13 @@ class _Line:
 
 _ONE, _MANY = "rivals-enqueue-1", f"rivals-enqueue-{BATCH}"
 _DRAIN, _EACH, _LONE = f"rivals-drain-{BATCH}", "rivals-drain-1", "rivals-lone"
+_FLEET = "rivals-fleet"
 _LINES = (
     _Line(_ONE, MARIADB, BY_HAND, 0.9),
     _Line(_DRAIN, MARIADB, BY_HAND, 1.3),
     _Line(_DRAIN, MARIADB, POSTGRESQL, 1.0),
     _Line(_EACH, MARIADB, BY_HAND, 1.2),
+    _Line(_FLEET, MARIADB, BY_HAND, 2.0),
     _Line(_LONE, MARIADB, RABBITMQ, 1.5, "median ms", least=False),
     _Line(_LONE, MARIADB, RABBITMQ, 2.0, "p99 ms", least=False),
     _Line(_ONE, EMBEDDED, REDIS, 1.0),

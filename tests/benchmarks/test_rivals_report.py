@@ -61,7 +61,7 @@ class Waiting:
     def __init__(self, messages: int) -> None:
         self.messages = messages
 
-    def receiver(self, acked: int) -> Iterator[int]:
+    def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         yield 0
         while self.messages:
             taken = min(3, self.messages)
