@@ -6,6 +6,7 @@ socket without a word, or to change a timeout. `tests/mysql_client/test_driver.p
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,6 +64,23 @@ def receive(connection: Connection, most: int) -> bytes:
         raise
     if not data:
         connection._force_close()
+        raise lost_connection()
+    return data
+
+
+def receive_available(connection: Connection, most: int) -> bytes | None:
+    """What the socket has, without waiting; None: nothing. Not with TLS. Raises OperationalError."""
+    sock = connection._sock
+    try:
+        if sock.gettimeout() != connection._read_timeout:
+            sock.settimeout(connection._read_timeout)  # one with a time limit never blocks in a system call
+            connection._current_timeout = connection._read_timeout
+        data = os.read(sock.fileno(), most)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        raise lost_connection(f" ({error})") from error
+    if not data:
         raise lost_connection()
     return data
 

@@ -99,6 +99,13 @@ class SqliteStorePool:
 
     database: SqliteDatabase
 
+    @property
+    def replicates(self) -> bool:
+        return False
+
+    async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
+        return await self.read(lambda connection: connection.run(statements))
+
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
         return await self.database.read(lambda connection: work(self._connection(connection)))
 

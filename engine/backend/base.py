@@ -86,6 +86,16 @@ class StoreConnection(Protocol):
 class StorePool(Protocol):
     """Bounded access to StoreConnections for the engine."""
 
+    @property
+    def replicates(self) -> bool:
+        """See StoreConnection; of the server that was connected to last."""
+        ...
+
+    async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Run statements that change nothing, outside any transaction and in one round trip; without a thread where the
+        driver allows it."""
+        ...
+
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
         """Run `work` in a thread, outside any transaction."""
         ...

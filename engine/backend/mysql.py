@@ -14,26 +14,26 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pymysql
-from pymysql.constants import CLIENT, COMMAND
+from pymysql.constants import CLIENT
 from pymysql.converters import encoders, escape_item
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.environment import SERVER_VARIABLES, Environment, StatementPins
-from engine.backend.mysql_connection import AnswerConnection, parsed_column
+from engine.backend.exchange import Exchange
+from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.servers import SHARDS, shards_of, unfit_keyspaces
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
-from mysql_client.driver import is_encrypted, read_payload, send_command, set_read_timeout
+from mysql_client.driver import is_encrypted, set_read_timeout, socket_of
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -48,6 +48,7 @@ _GONE = frozenset(
 COMMIT of unknown outcome (1180: a Galera node that lost the others meanwhile)."""
 
 _NO_SUCH_COMMAND = 1047
+_EXCHANGE_MAX = 16 * 1024  # characters that are sent without waiting: an idle socket takes as much at once
 
 _CLIENT_ERRORS = range(2000, 3000)  # raised by the driver: it lost the connection or the order of packets
 _LOCK_WAIT_TIMEOUT = 1205
@@ -97,6 +98,10 @@ class MySQLPool(ThreadPool):
             return connection
 
         super().__init__(connect, size=size)
+
+    @property
+    def replicates(self) -> bool:
+        return self._environment.replicates
 
     def statement_pins(self) -> StatementPins:
         """How queuegate's statements are written in sessions of clients, on the server as of the last connection."""
@@ -201,6 +206,16 @@ class MySQLStoreConnection:
             self._transaction = _Transaction.NONE
         return self._send([_bound(x.sql, x.params) for x in statements], last=last)
 
+    def exchange(self, statements: Sequence[Statement]) -> Exchange | None:
+        """See PooledConnection."""
+        plain = self._transaction is _Transaction.NONE and self._wanted == self._in_force == ()
+        texts = [_bound(each.sql, each.params) for each in statements]
+        fits = (self._together or len(texts) == 1) and sum(map(len, texts)) <= _EXCHANGE_MAX
+        if not plain or not fits or is_encrypted(self._connection):
+            return None
+        with self._errors():
+            return _MySQLExchange(self, self._connection.send(";".join(texts)))
+
     @contextlib.contextmanager
     def reading(self, settings: Settings) -> Iterator[None]:
         # They travel with the next statement, and back with the next one after these.
@@ -216,19 +231,10 @@ class MySQLStoreConnection:
 
     def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
         wanted = ", ".join(map(quoted, names)) or "*"
+        sql = f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()"  # no view
         # Prepared and never run: so it does not wait for LOCK TABLES, as of a client that restores a dump.
         with self._errors():
-            return self._prepared(f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()")  # no view
-
-    def _prepared(self, sql: str) -> tuple[ColumnMeta, ...]:
-        """The columns that a statement without parameters will have."""
-        connection = self._connection
-        send_command(connection, COMMAND.COM_STMT_PREPARE, sql)
-        _, statement, count = struct.unpack_from("<BIH", read_payload(connection))
-        columns = tuple(parsed_column(read_payload(connection), connection.encoding) for _ in range(count))
-        if columns:
-            read_payload(connection)  # EOF
-        send_command(connection, COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
+            columns: tuple[ColumnMeta, ...] = self._connection.columns_of(sql)
         return columns
 
     def begin(self) -> None:
@@ -306,6 +312,23 @@ class MySQLStoreConnection:
             if isinstance(error.__context__, TimeoutError):
                 self._patience.ran_out()
             raise _translated(error, self._connection.open) from error
+
+
+class _MySQLExchange:
+    """Exchange on a connection that has sent its statements; `read` is what AnswerConnection.send returned."""
+
+    def __init__(self, owner: MySQLStoreConnection, read: Callable[[], list[Answer] | None]) -> None:
+        self._owner, self._read = owner, read
+        self.socket = socket_of(owner._connection).fileno()
+        self.seconds = owner._patience.seconds
+
+    def receive(self) -> list[Answer] | None:
+        with self._owner._errors():
+            return self._read()
+
+    def expired(self) -> BackendUnavailable:
+        self._owner._patience.ran_out()
+        return BackendUnavailable("Lost connection to MySQL server during query (timed out)", 2013, "08S01")
 
 
 def _bound(sql: str, params: Sequence[SqlValue]) -> str:

@@ -6,6 +6,7 @@ PyMySQL logs in, encrypts, prepares and pings, and its converters make Python va
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,14 @@ from pymysql.err import raise_mysql_exception
 
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_client.answers import Answer, AnswerReader
-from mysql_client.driver import close_at_once, malformed_packet, receive, send_command
+from mysql_client.driver import (
+    close_at_once,
+    malformed_packet,
+    read_payload,
+    receive,
+    receive_available,
+    send_command,
+)
 from mysql_client.packets import MalformedAnswer, parse_column
 
 _BINARY = 63  # the number of the character set of bytes
@@ -37,11 +45,48 @@ class AnswerConnection(Connection):
         except MalformedAnswer as error:
             close_at_once(connection)
             raise malformed_packet(error) from error
+        answers = self._answers_of(reader)
+        if values:
+            answers.append(self._with_values(answers.pop(), reader.columns))
+        return answers
+
+    def send(self, sql: str) -> Callable[[], list[Answer] | None]:
+        """Send the same and wait for nothing. What is returned reads what has come, and returns the answers once all
+        of them are there. Both raise pymysql.err.Error, and leave the connection open. Not with TLS."""
+        connection: Any = self
+        send_command(connection, COMMAND.COM_QUERY, sql)
+        reader = AnswerReader()
+
+        def read() -> list[Answer] | None:
+            try:
+                while not reader.done:
+                    data = receive_available(connection, _READ_BYTES)
+                    if data is None:
+                        return None
+                    reader.feed(data)
+            except MalformedAnswer as error:
+                raise malformed_packet(error) from error
+            return self._answers_of(reader)
+
+        return read
+
+    def columns_of(self, sql: str) -> tuple[ColumnMeta, ...]:
+        """The columns that a statement without parameters will have; it is prepared, and not run. Raises
+        pymysql.err.Error."""
+        connection: Any = self
+        send_command(connection, COMMAND.COM_STMT_PREPARE, sql)
+        _, statement, count = struct.unpack_from("<BIH", read_payload(connection))
+        columns = tuple(parsed_column(read_payload(connection), connection.encoding) for _ in range(count))
+        if columns:
+            read_payload(connection)  # EOF
+        send_command(connection, COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
+        return columns
+
+    def _answers_of(self, reader: AnswerReader) -> list[Answer]:
         if reader.error is not None:
             raise_mysql_exception(reader.error)
+        connection: Any = self
         connection.server_status = reader.status
-        if values:
-            reader.answers.append(self._with_values(reader.answers.pop(), reader.columns))
         return reader.answers
 
     def _with_values(self, answer: Answer, columns: list[bytes]) -> Answer:

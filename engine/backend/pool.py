@@ -13,6 +13,7 @@ Rules
 - A read-only server may have become a replica: all connections to it are discarded, so that the next ones resolve its
   name again.
 - A lost connection may still exist at the server, with its locks: the next one that is opened kills it there.
+- One round trip outside a transaction needs no thread (engine.backend.exchange), if a connection is idle and fit.
 - Work that has begun runs to its end even if its caller is cancelled: the connection never stays in mid-statement.
 """
 
@@ -22,12 +23,14 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import Answer, Statement, StoreConnection
+from engine.backend.exchange import Exchange, wait_for_answers
 from engine.backend.sessions import SILENCE_SECONDS
 from engine.clock import boottime_seconds
 from engine.model.errors import READ_ONLY, ROLLED_BACK, BackendError, BackendUnavailable, CommitUnknown
@@ -54,6 +57,10 @@ class PooledConnection(StoreConnection, Protocol):
     @property
     def place(self) -> str:
         """Its name at the server: its connection id there, `@`, its client address; empty where that is not known."""
+        ...
+
+    def exchange(self, statements: Sequence[Statement]) -> Exchange | None:
+        """Send statements, for the event loop to wait for; None where that cannot be done now."""
         ...
 
     def begin(self) -> None: ...
@@ -97,6 +104,22 @@ class ThreadPool:
         self._closed = False
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
 
+    @property
+    def replicates(self) -> bool:
+        return False
+
+    async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
+        began = self._monotonic()
+        try:
+            answers = await self._exchange(statements)
+        except BackendUnavailable:
+            if self._monotonic() - began > CUT_SECONDS:
+                raise  # else it was closed while it was idle
+            answers = None
+        if answers is None:
+            answers = await self.read(lambda connection: connection.run(statements))
+        return answers
+
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
         return await self._run(lambda: self._read(work))
 
@@ -124,6 +147,15 @@ class ThreadPool:
             self._ping_timer.cancel()
         await asyncio.to_thread(self._executor.shutdown)
         self._discard_idle()
+
+    async def _exchange(self, statements: Sequence[Statement]) -> list[Answer] | None:
+        """On the connection that was used last, if it is fit for that; None: it is to be done in a thread."""
+        idle = self._take_fresh()
+        if idle is None:
+            return None
+        with self._using(idle.connection) as connection:
+            exchange = connection.exchange(statements)
+            return None if exchange is None else await wait_for_answers(exchange)
 
     async def _run(self, call: Callable[[], T]) -> T:
         if self._closed:
@@ -183,9 +215,11 @@ class ThreadPool:
         with self._connection() as connection:
             return both(connection)
 
+    def _connection(self) -> AbstractContextManager[PooledConnection]:
+        return self._using(self._take())
+
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[PooledConnection]:
-        connection = self._take()
+    def _using(self, connection: PooledConnection) -> Iterator[PooledConnection]:
         try:
             yield connection
         except BackendUnavailable:
@@ -236,6 +270,12 @@ class ThreadPool:
         """The connection that was used last."""
         with self._lock:
             return self._idle.pop() if self._idle else None
+
+    def _take_fresh(self) -> _Idle | None:
+        """The same, unless it has to be tested before."""
+        with self._lock:
+            fresh = self._idle and self._monotonic() - self._idle[-1].answered_at < IDLE_SECONDS_UNTRIED
+            return self._idle.pop() if fresh and not self._closed else None
 
     def _put(self, connection: PooledConnection, used: float | None = None) -> None:
         """The server has just answered on it; `used`: when it was last used, if not just now."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.backend.base import StorePool
+from engine.backend.base import Statement, StorePool
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import MessageId, QueueSpec
 from engine.store.base import Claim, Release
 from engine.store.known_queues import PreparedQueues
 from engine.store.operations import lease
-from engine.store.operations.due_messages import id_column, not_null
+from engine.store.operations.due_messages import INTEGER, id_column, not_null
 
 
 class BornRows:
@@ -22,10 +22,15 @@ class BornRows:
     async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
         """See BirthStore."""
         assert leases and queue.takes_added
+        if self._pool.replicates:
+            return None
         prepared = self._prepared.of(queue)
-        claim = await self._pool.read(lambda connection: lease.born(connection, prepared.statements, queue, leases))
-        if claim is not None:
-            prepared.next_ids.record([message.id for message in claim.messages])
+        (read,) = await self._pool.ask((lease.reading_born(prepared.statements, queue, leases),))
+        if not read.rows:
+            (now,) = await self._pool.ask((Statement(prepared.statements.now, (), (INTEGER,)),))
+            return Claim(int(not_null(now.rows[0][0])), ())
+        claim = lease.born(queue, leases, read.rows)
+        prepared.next_ids.record([message.id for message in claim.messages])
         return claim
 
     async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:

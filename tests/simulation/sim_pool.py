@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from sim_faults import REFUSE_SECONDS, Fate, Faults, Trouble
 from sim_loop import ProcessLoop, Timeline
 
 from engine.backend import sessions
-from engine.backend.base import StoreConnection, StorePool
+from engine.backend.base import Answer, Statement, StoreConnection, StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, QueueSpec, StartAt, TopicSpec
 from engine.model.topics import SeekResult
@@ -61,6 +61,13 @@ class SimPool:
     ) -> None:
         self._actor, self._loop, self._timeline, self._database = actor, loop, timeline, database
         self._faults, self._up, self._called = faults, up, called
+
+    @property
+    def replicates(self) -> bool:
+        return False
+
+    async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
+        return await self.read(lambda connection: connection.run(statements))
 
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
         return await _Call(self, self._fate(), lambda _: self._database.read(work)).answer

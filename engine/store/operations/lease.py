@@ -196,20 +196,18 @@ def claim_added(
     return Claim(int(not_null(read.rows[0][0])), _first_deliveries(queue, read.rows))
 
 
-def born(
-    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, leases: Sequence[Release]
-) -> Claim | None:
-    """BirthStore.read: one statement, outside any transaction."""
-    if connection.replicates:
-        return None
-    statement = Statement(statements.added.born(len(leases)), [lease.id for lease in leases], (INTEGER, *queue.columns))
-    (read,) = connection.run((statement,))
-    if not read.rows:
-        return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns, wanted = int(not_null(read.rows[0][0])), {lease[2:] for lease in leases}
+def reading_born(statements: QueueStatements, queue: QueueSpec, leases: Sequence[Release]) -> Statement:
+    """What reads messages that were born with these leases, after the database's time."""
+    ids = [lease.id for lease in leases]
+    return Statement(statements.added.born(len(ids)), ids, (INTEGER, *queue.columns))
+
+
+def born(queue: QueueSpec, leases: Sequence[Release], rows: Sequence[tuple[TextValue, ...]]) -> Claim:
+    """Of rows that `reading_born` brings, at least one, those that have these leases, and time left."""
+    now_ns, wanted = int(not_null(rows[0][0])), {lease[2:] for lease in leases}
     messages = (
         message
-        for message in _first_deliveries(queue, read.rows)
+        for message in _first_deliveries(queue, rows)
         if (message.lease_until_ns, message.epoch, message.token) in wanted and message.lease_until_ns > now_ns
     )
     return Claim(now_ns, tuple(messages))
