@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
+from engine.backend import url
 from engine.model.errors import EngineError
 from proxy import logs, os_process
 from proxy.config import Config, ConfigError, file_of, load
@@ -27,7 +28,7 @@ from proxy.exposed_files import exposed_files
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.os_process import then_ignore_them
-from proxy.release import release
+from proxy.release import is_compiled, release
 from proxy.systemd import NO_ADDRESSES, Handed, Notifier, addresses_of, handed_sockets
 from proxy.transport.addresses import Address
 
@@ -165,7 +166,13 @@ def _announce(config: Config, address: Address) -> None:
     logger.info(
         "listening on %s",
         address,
-        extra={"backend": kind, "url": backend, "auth": config.auth_mode.value, "version": release()},
+        extra={
+            "backend": kind,
+            "url": backend,
+            "auth": config.auth_mode.value,
+            "version": release(),
+            "code": "compiled" if is_compiled(url) else "python",
+        },
     )
     unlimited = [user.name for user in config.accounts if user.queues is None and user.topics is None]
     if unlimited and not backend.embedded:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from servers import ROOT
+from servers import ROOT, free_port
 
 pytestmark = pytest.mark.long
 
@@ -66,6 +66,24 @@ def test_the_libraries_are_what_is_loaded(server, tmp_path):
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": libraries}, capture_output=True, text=True, check=True
     )
     assert found.stdout.strip().endswith(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+@pytest.mark.timeout(COMPILING_SECONDS)
+@pytest.mark.parametrize(("switch", "code"), [({}, "compiled"), ({"QUEUEGATE_COMPILED": "0"}, "python")])
+def test_the_log_says_what_runs_and_there_is_one_switch(server, tmp_path, switch, code):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"listen: 127.0.0.1:{free_port()}\nbackend: sqlite:///{tmp_path}/queue.db\n")
+    libraries = os.pathsep.join((str(server.parents[1]), sysconfig.get_paths()["purelib"]))
+    command = [sys.executable, "-S", "-m", "queuegate", "serve", "--config", str(config)]
+    environment = {**_outside(), "PYTHONPATH": libraries, **switch}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            said = next((line for line in lines if "listening on" in line), "nothing")
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert f"code={code}" in said
 
 
 @pytest.mark.timeout(COMPILING_SECONDS)
