@@ -157,6 +157,8 @@ MADE = [
         " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
+    ("TRACE MESSAGE-1 ON fq", "SELECT id FROM `main`.`fq_dead` WHERE time_acked IS NULL AND id IN (-1)"),
+    ("INSERT INTO fq SET payload = 'a' AFTER GROUP 'b' OF fg\x1c", "INSERT INTO fq SET payload = 'a'\x1c"),
     (
         "trace message 42 on fe",
         f"SELECT {NOW} AS qg_now, `main`.`fe_group_g`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS"
