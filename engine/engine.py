@@ -36,7 +36,6 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
-from engine.model.trace_event import ENQUEUED
 from engine.queues import Queues
 from engine.reports import CommitReports
 from engine.schedules.schedules import Schedules
@@ -274,7 +273,7 @@ class Engine:
         else:
             report, manager = services.added, services.manager
             services.changes.count += 1
-            manager.metrics.count(ENQUEUED, count)
+            manager.metrics.enqueued += count
             manager.touched(range(first_id, first_id + count) if first_id and 0 < count <= ADDED_MAX else ())
         self._neighbours.committed(report)
 

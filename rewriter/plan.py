@@ -77,7 +77,10 @@ class Effects:
         tally = self.tally
         if tally is None or tally[1] != ENQUEUED or self.uncertain or self.several or self.numbered:
             return None
-        return tally[0] if self.touched == {tally[0]} else None
+        if len(self.touched) != 1:
+            return None
+        (queue,) = self.touched
+        return queue if queue is tally[0] or queue == tally[0] else None  # seldom hashed: it is asked at each INSERT
 
     @property
     def only_settles(self) -> tuple[MessageId, ...]:

@@ -163,10 +163,10 @@ class KnownMessages:
 
     def touched(self) -> bool:
         """A commit added or rescheduled messages; whether that concerns a receiver here."""
-        self.on(Event.TOUCHED)
-        if self.mode is Mode.IDLE:
+        if self.mode is Mode.IDLE:  # and stays so
             self._set_aside.forget()
             return False
+        self.on(Event.TOUCHED)
         self.poller.request_poll()
         self.conflicts.end_pauses()
         self.pause.maybe_slot_freed()

@@ -173,13 +173,14 @@ class ReceiverSets:
 
     def touched(self, added: Sequence[int] = ()) -> bool:
         """A commit added or rescheduled messages, perhaps only these `added`; whether that concerns a receiver here."""
-        if added and not self.filtered and self.plain.expects(added):
-            return True
+        if not self.filtered:
+            self._touched_in_rest = False
+            return (bool(added) and self.plain.expects(added)) or self.plain.touched()
         if self._touched_in_rest and self._all_rest(self._clock.monotonic()):
             self.plain.touched()
             self._pause.maybe_slot_freed()
             return True  # those that rest have requested a poll already
-        self._touched_in_rest = bool(self.filtered)
+        self._touched_in_rest = True
         concerned = [receiver_set.touched() for receiver_set in self]  # all of them, not only up to the first
         return any(concerned)
 

@@ -155,6 +155,8 @@ Handler = Callable[[bytes, int, str | None], Classification]
 
 def _ends_with_due(sql: bytes) -> bool:
     """Whether an INSERT may end with DELAY or AT. Most end with a parenthesis; some libraries add a comment."""
+    if sql[-1:] == b")":
+        return False
     end = sql[-_DUE_MAX:].rstrip(b"; \t\r\n")
     if end.endswith(b"*/"):
         end = end[: max(end.rfind(b"/*"), 0)].rstrip(b"; \t\r\n")
@@ -315,9 +317,10 @@ class StatementScanner:
             return classification
         if self._may_end_ids(sql, queue):
             return replace(classification, kind=StatementClass.PLAN)
-        if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
+        whole = len(sql) <= _SEARCH_MAX
+        if (b"time_" in lowered or not whole) and may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(classification, kind=StatementClass.PLAN)
-        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and names_column(sql, match.end(), b"state"):
+        if (b"state" in lowered or not whole) and names_column(sql, match.end(), b"state"):
             return replace(classification, kind=StatementClass.PLAN)
         return classification
 
