@@ -22,6 +22,7 @@ CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in
 CALLS_PER_EVENT = 12  # and so many more for each thing that does
 RATE_SLACK_SECONDS = 0.02  # a slow rate may run ahead so far
 _BELIEVED_NS = 2 * NS_PER_SECOND  # so long a proxy may take a lease to stand that has run out
+_CLOCK_STEP_NS = 1_000_000  # of the embedded backend
 TURNS_SECONDS = 0.02  # an answer has arrived, and has not yet gone through all the tasks that wait for it
 
 
@@ -372,11 +373,12 @@ class Claims:
             self.fail("what is to go out alone goes alone", f"{connection} holds {together}")
 
     def _stands(self, lease: Lease) -> bool:
-        """Whether the row is as the lease made it, and its time is not over. Its proxy may not know of a renewal."""
+        """Whether the row is as the lease made it, and its time is not over. Its proxy may not know of a renewal, and
+        sees the end of a lease up to a millisecond before a clock that counts these."""
         row = self._rows.get(lease.id)
         untouched = row is not None and row.token == lease.token and row.time_next == lease.until_ns
         end_ns = lease.until_ns - lease.until_ns % 1000  # the mark is none of its time
-        return untouched and not lease.renewed and end_ns > self.now_ns()
+        return untouched and not lease.renewed and end_ns > self.now_ns() + _CLOCK_STEP_NS
 
     def ended(self, connection: int) -> None:
         """A stream has ended, and its proxy does not stop."""
