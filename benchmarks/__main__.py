@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import scratch
+
 from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput, workers
 from benchmarks.jobs import run as jobs
 from benchmarks.measure import Measurement, as_json, load, machine, table
@@ -78,6 +80,7 @@ SUBJECTS = {
 def main() -> int:
     """Run what was asked for; progress on standard error, the report on standard output."""
     options = _options()
+    scratch.use_disk()
     wanted = options.subject or _all()
     if subjects := [subject for subject in wanted if subject in SUBJECTS]:
         _measure_queue(subjects, options)

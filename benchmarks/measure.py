@@ -6,10 +6,17 @@ import json
 import os
 import platform
 import re
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
+
+import scratch
+
+_FLUSHES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,23 @@ def machine() -> dict[str, str]:
         "cpu": f"{model[1] if model else platform.processor()}, {os.cpu_count()} cores",
         "system": system(),
         "python": platform.python_version(),
+        "files": files(),
     }
+
+
+def files() -> str:
+    """What kind of file system servers have their files on, and how long a flush of it takes."""
+    took = []
+    with tempfile.TemporaryFile(dir=scratch.folder(), buffering=0) as file:
+        for _ in range(_FLUSHES):
+            file.write(b"x" * 512)
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - began)
+    kind = subprocess.run(
+        ["stat", "--file-system", "--format=%T", scratch.folder()], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return f"{kind or 'a file system'}, a flush takes {median(took) * 1000:.2f} ms"
 
 
 def load() -> str:

@@ -12,13 +12,22 @@ import sys
 import tempfile
 from pathlib import Path
 
+_FOLDER = "QUEUEGATE_SCRATCH"
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6_000_000_000  # a server takes 200 MB, and each process of pytest has two or three at a time
 _BYTECODE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "bytecode"
 
 
+def use_disk() -> None:
+    """Have this process, and those that it starts, use the usual folder for temporary files: benchmarks do, for whose
+    users a flush takes time. TMPDIR names another folder."""
+    os.environ[_FOLDER] = tempfile.gettempdir()
+
+
 def folder() -> Path:
     """A folder in memory; the usual one for temporary files where there is none, or no room in it."""
+    if named := os.environ.get(_FOLDER):
+        return Path(named)
     try:
         roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
     except OSError:
