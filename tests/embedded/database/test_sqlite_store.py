@@ -43,15 +43,15 @@ async def test_statements_on_ids_never_read_all_that_is_unacked(bench):
 async def test_the_look_reads_only_what_it_returns(bench):
     texts = QueueStatements(SQLITE, bench.spec)
     statements = [
-        (texts.poll_start, (50,)),
-        (texts.poll_peek, (50, 16)),
-        (texts.poll_priority, (50, 9, 50, 5, 9, 50, 50, 5)),
+        (texts.poll.start, (50,)),
+        (texts.poll.peek, (50, 16)),
+        (texts.poll.priority, (50, 9, 50, 5, 9, 50, 50, 5)),
     ]
     for sql, params in statements:
         steps = [step for step in await plan(bench, sql, params) if "q" in step.split()[1:2] or "main.q" in step]
         assert steps and all("USING COVERING INDEX q_by_due" in step for step in steps), steps
         assert not any("TEMP B-TREE" in step for step in await plan(bench, sql, params))
-    due = [step for step in await plan(bench, texts.poll_priority, (50, 9, 50, 5, 9, 50, 50, 5)) if "time_next" in step]
+    due = [step for step in await plan(bench, texts.poll.priority, (50, 9, 50, 5, 9, 50, 50, 5)) if "time_next" in step]
     assert len(due) == 3, "each branch seeks by time_next, so postponed rows cost nothing"
 
 
