@@ -195,7 +195,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
     (_TRACES, rb"SELECT time_created, id FROM " + _TABLE + rb" WHERE id = (?P<ids>-?\d+)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>-?\d+)\) ORDER BY id LIMIT 20"),
-    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?:(?P<ids>-?\d+)|" + _TEXT + rb")\)"),
+    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?:(?P<ids>-?\d+)|" + _TEXT
+     + rb")\)"),
     (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id IN \((?P<ids>[^()]*)\)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id IN \((?P<ids>[^()]*)\)\) ORDER BY id LIMIT 1"),
     (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
@@ -221,7 +222,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb"|CASE WHEN time_scheduled > " + NOW + rb" THEN time_scheduled ELSE " + NOW + rb" END) WHERE id = "
      + _VALUE + rb" AND " + _FREE + rb" AND time_next = " + _PARKED),
     (rb"ack|update|delete|insert", rb"DELETE FROM " + _GROUPS + rb" WHERE " + _HELD_KEY),
-    (rb"insert.*after.*group", rb"(?P<insert>.*?(?i:insert)\b.*?)[\s;\0\x1c-\x1f]*"),  # the group is not for the database
+    (rb"insert.*after.*group", rb"(?P<insert>.*?(?i:insert)\b.*?)[\s;\0\x1c-\x1f]*"),  # the group stays here
     (rb"insert", rb"UPDATE " + _GROUPS + rb" SET queue_name = queue_name WHERE 1 = 0"),
     (rb"insert", rb"INSERT INTO " + _GROUPS + rb" \(follow_database, follow_table, follow_id, queue_name, group_value\)"
      rb" VALUES \((?:" + _TEXT + rb"(?:, )?){5}\)"),
