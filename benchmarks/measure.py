@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +73,7 @@ def machine() -> dict[str, str]:
 
 
 def files() -> str:
-    """What kind of file system servers have their files on, and how long a flush of it takes."""
+    """Where servers have their files, and how long a flush takes there."""
     took = []
     with tempfile.TemporaryFile(dir=scratch.folder(), buffering=0) as file:
         for _ in range(_FLUSHES):
@@ -82,10 +81,14 @@ def files() -> str:
             began = time.perf_counter()
             os.fdatasync(file.fileno())
             took.append(time.perf_counter() - began)
-    kind = subprocess.run(
-        ["stat", "--file-system", "--format=%T", scratch.folder()], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return f"{kind or 'a file system'}, a flush takes {median(took) * 1000:.2f} ms"
+    return f"{lie(scratch.folder())}, a flush takes {median(took) * 1000:.2f} ms"
+
+
+def lie(folder: Path) -> str:
+    """Where the files in a folder are: a flush takes no time in memory."""
+    kinds = {fields[1]: fields[2] for fields in map(str.split, Path("/proc/mounts").read_text().splitlines())}
+    mount = max((point for point in kinds if folder.is_relative_to(point)), key=len)
+    return "in memory" if kinds[mount] == "tmpfs" else f"on {kinds[mount]}"
 
 
 def load() -> str:

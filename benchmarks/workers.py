@@ -192,11 +192,7 @@ def measure(backends: Sequence[str], amounts: Amounts, parts: Sequence[str], tel
     outcomes = []
     for backend in backends:
         with PLACES[backend]() as place, contextlib.closing(Meter(place)) as meter:
-            chosen = [
-                case
-                for case in cases(place, amounts)
-                if not case.queue or not parts or case.name.startswith(tuple(parts))
-            ]
+            chosen = [case for case in cases(place, amounts) if _is_wanted(case, parts)]
             series = [Series(case.name) for case in chosen]
             for repeat in range(amounts.repeats):
                 for case, found in turned(list(zip(chosen, series, strict=True)), repeat):

@@ -30,12 +30,12 @@ from benchmarks.jobs.targets import (
     MARIADB,
 )
 from benchmarks.jobs.watch import drain_seconds, wait_for_lone
+from benchmarks.jobs.with_queuegate import SLOTS
 from benchmarks.measure import latencies
 from benchmarks.others import DURABLE_REDIS, RABBITMQ, others
 from benchmarks.places import Place, embedded, mariadb
 from tests.servers import ROOT, MariaDb
 
-SLOTS = 4
 INSTALL = Path(__file__).resolve().parent.parent / "install_rivals.sh"
 WARM_UP = 4
 DJANGO = {"dj_queue": (DJ_QUEUE, "dj_queue"), "django_tasks_db": (DJANGO_TASKS_DB, "db_worker")}

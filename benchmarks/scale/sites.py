@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import lie
 from benchmarks.processes import cpu_seconds, resident_bytes, settled
 from benchmarks.scale.amounts import EMBEDDED, MARIADB
 from benchmarks.scale.clients import ScaleQueue
@@ -159,10 +160,3 @@ def _facts(server: MariaDb) -> dict[str, str]:
         version, flush, pool = cursor.fetchone() or ("", 0, 0)
     durability = f"innodb_flush_log_at_trx_commit={flush}, files {lie(server.directory)}"
     return {"database": f"{version}, buffer pool {pool} MiB", "durability": durability}
-
-
-def lie(folder: Path) -> str:
-    """Where the files in a folder are: a flush takes no time in memory."""
-    kinds = {fields[1]: fields[2] for fields in map(str.split, Path("/proc/mounts").read_text().splitlines())}
-    mount = max((point for point in kinds if folder.is_relative_to(point)), key=len)
-    return "in memory" if kinds[mount] == "tmpfs" else f"on {kinds[mount]}"

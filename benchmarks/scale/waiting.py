@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series
-from benchmarks.measure import latencies
+from benchmarks.measure import latencies, lie
 from benchmarks.scale.amounts import MARIADB, MILLION, Course, named
 from benchmarks.scale.clients import PACE_SECONDS, RATE, WARM_UP
-from benchmarks.scale.sites import Site, lie, mariadb
+from benchmarks.scale.sites import Site, mariadb
 from benchmarks.steps.loads import BATCH, again, inserts
 from benchmarks.topics import crew
 from benchmarks.topics.logs import PAYLOAD

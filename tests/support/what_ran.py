@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import pymysql
@@ -20,15 +22,16 @@ def unanswered(error: BaseException | None) -> bool:
 def what_ran() -> Iterator[tuple[str, str]]:
     """What is at work in each proxy that runs, and in its database: a title and lines."""
     for gate in Gate.running():
-        yield f"connections of {gate!r}", _answers(gate, "SHOW FULL PROCESSLIST")
+        yield f"connections of {gate!r}", _answers(gate.connect, "SHOW FULL PROCESSLIST")
         if not gate.embedded:
-            database = Gate(gate.backend, gate.directory, port=urlsplit(gate.backend).port)
+            port = urlsplit(gate.backend).port
+            database = partial(pymysql.connect, host="127.0.0.1", port=port, user="root")
             yield f"its database, {gate.backend}", _answers(database, "SHOW FULL PROCESSLIST", _TRANSACTIONS)
 
 
-def _answers(gate: Gate, *statements: str) -> str:
+def _answers(connect: Callable[..., Any], *statements: str) -> str:
     try:
-        with gate.connect(database=None, connect_timeout=_SECONDS, read_timeout=_SECONDS) as connection:
+        with connect(database=None, connect_timeout=_SECONDS, read_timeout=_SECONDS) as connection:
             client = Sql(connection)
             return "\n".join(str(row) for statement in statements for row in client.rows(statement))
     except (OSError, pymysql.Error) as error:
