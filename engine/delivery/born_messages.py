@@ -39,12 +39,13 @@ class BornMessages:
         self._searches: set[asyncio.Task[None]] = set()
 
     def offer(self) -> Birth | None:
-        """Leave to insert a message as leased: where it could be claimed without a poll, and a receiver waits."""
+        """Leave to insert a message as leased: where it could be claimed without a poll, a receiver waits, and nothing
+        that was committed before is still to be claimed."""
         known, waiting, births = self._known, self._receivers, self._known.births
         if not (births.possible and known.takes_added and waiting.one_ack_wait) or self._leases.pause.active:
             return None
-        room = births.expected + len(known.added) + 1
-        if waiting.room(room) < room or not known.added.worth_a_claim():
+        room = births.expected + 1
+        if known.added or waiting.room(room) < room or not known.added.worth_a_claim():
             return None
         first = self._sender.first_receivers(waiting.waiting)
         birth = self._sender.plan_birth(known.queue, first, births.times)

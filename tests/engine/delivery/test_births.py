@@ -103,6 +103,25 @@ async def test_nothing_is_born_where_messages_wait_or_limits_or_conditions_count
 
 
 @in_virtual_time
+async def test_a_message_that_a_poll_has_missed_comes_before_what_is_born():
+    async with world() as w:
+        receiver = await listening(w)
+
+        async def commit_two():
+            await w.commit(Row(2), told=[2])
+            if w.engine.queues.offer_birth(NAME) is None:
+                await w.commit(Row(3), told=[3])
+            else:
+                await bear(w, 3)
+
+        w.store.during["poll"] = commit_two
+        w.manager.receiver_sets.plain.messages.request_poll()
+        w.manager.wake()
+        await settle(500)
+        assert receiver.ids == [1, 2, 3]
+
+
+@in_virtual_time
 async def test_a_receiver_that_leaves_during_the_insert_costs_no_wait():
     async with world() as w:
         receiver = await listening(w)
