@@ -37,6 +37,7 @@ _ANSWER_SECONDS = 300.0  # for a handler's own SQL; a connection that died silen
 _SHORT_ANSWER_SECONDS = 20.0
 _KILL_SECONDS = 0.2  # between attempts to end a poll; the first may come just before it began
 _KILLS = 10
+_GIVING_BACK_SECONDS = 10.0  # for the messages that no slot has taken, on a busy database
 _CANCELLED_SECONDS = 5.0  # for coroutines to end after they are cancelled
 
 
@@ -156,7 +157,7 @@ class Run:
         self._finish(caller)
         acker.end()
         heartbeat.end()
-        receiving.join(_KILL_SECONDS)
+        receiving.join(_KILL_SECONDS if receiver.polling_id is not None else _GIVING_BACK_SECONDS)
         self._end_loop()
 
     def _describe_queue(self, connection: Connection) -> tuple[list[str], Statements] | None:

@@ -97,7 +97,7 @@ def test_what_is_sent_is_counted_in_messages() -> None:
         def sender(self, messages: int) -> Any:
             return lambda: None
 
-    course = run.enqueue(Sent(), 2, 100, 0.05)
+    course = run.enqueue(Sent(), 2, 100, 0.5)
     next(course)
     with pytest.raises(StopIteration) as ended:
         next(course)
