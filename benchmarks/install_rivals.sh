@@ -4,6 +4,7 @@
 # PostgreSQL, and their Python clients for that PYTHON, which the extra `rivals` names. install_rivals.sh celery PYTHON:
 # Redis and RabbitMQ, and redis-py; Celery brings the client of RabbitMQ. install_rivals.sh django PYTHON: an environment
 # of its own with Django and its task backends, beside that PYTHON's; prints the path of its Python, which is 3.12 or newer.
+# install_rivals.sh java: a JDK.
 set -euo pipefail
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 
@@ -35,9 +36,9 @@ if [ "$1" = django ]; then
 fi
 
 packages=()
-if [ "$1" != celery ] && lacks sysbench; then packages+=(sysbench); fi
 case "$1" in
 passthrough)
+  if lacks sysbench; then packages+=(sysbench); fi
   if lacks haproxy; then packages+=(haproxy); fi
   ;;
 celery)
@@ -47,7 +48,11 @@ celery)
     "$2" "$(dirname "$0")/../packaging/install.py" '.[dev,rivals]' || true # the report says who is absent
   fi
   ;;
+java)
+  if lacks javac; then packages+=(default-jdk-headless); fi
+  ;;
 topics)
+  if lacks sysbench; then packages+=(sysbench); fi
   if lacks redis-server; then packages+=(redis-server); fi
   if lacks rabbitmq-server; then packages+=(rabbitmq-server); fi
   if ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then packages+=(postgresql); fi

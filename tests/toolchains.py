@@ -279,14 +279,19 @@ def mysqlclient() -> Any:
 
 
 def fetched(jar: Jar) -> Path:
-    """A file of Maven Central, fetched once; the file that was pinned, or none."""
+    """What `downloaded` returns, or the end of this test."""
+    try:
+        return downloaded(jar)
+    except OSError as error:
+        missing(f"{jar.url} cannot be fetched ({error})")
+
+
+def downloaded(jar: Jar) -> Path:
+    """A file of Maven Central, fetched once; the file that was pinned, or none. OSError: it cannot be fetched."""
     kept = cache() / f"{jar.name}-{jar.version}.jar"
     if not kept.exists():
-        try:
-            with urllib.request.urlopen(jar.url, timeout=FETCH_SECONDS) as answer:
-                content: bytes = answer.read()
-        except OSError as error:
-            missing(f"{jar.url} cannot be fetched ({error})")
+        with urllib.request.urlopen(jar.url, timeout=FETCH_SECONDS) as answer:
+            content: bytes = answer.read()
         assert hashlib.sha256(content).hexdigest() == jar.sha256, f"{jar.url} is not the file that was pinned"
         with tempfile.NamedTemporaryFile(dir=cache(), delete=False) as made:
             made.write(content)

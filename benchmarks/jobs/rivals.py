@@ -16,12 +16,14 @@ from typing import Protocol
 from benchmarks import marks
 from benchmarks.celery import run as celery
 from benchmarks.celery.brokers import Broker
-from benchmarks.jobs import by_hand, with_queuegate
+from benchmarks.jobs import by_hand, db_scheduler, with_queuegate
 from benchmarks.jobs.targets import (
     BY_HAND,
     CELERY_QUEUEGATE,
     CELERY_RABBITMQ,
     CELERY_REDIS,
+    DB_SCHEDULER,
+    DB_SCHEDULER_TUNED,
     DJ_QUEUE,
     DJANGO_TASKS_DB,
     DRAINED,
@@ -156,10 +158,12 @@ def field() -> Iterator[Field]:
         )  # fmt: skip
         brokers = [Broker(CELERY_QUEUEGATE, own, place.durability), *rest.found]
         django, versions, absent = _django(server)
-        queues: list[JobQueue] = [_queuegate(MARIADB, place), _queuegate(EMBEDDED, file), _by_hand(server), *django]
+        java, java_versions, java_absent = _db_scheduler(server, stack)
+        queues: list[JobQueue] = [_queuegate(MARIADB, place), _queuegate(EMBEDDED, file), _by_hand(server)]
+        queues += [*django, *java]
         queues += [CeleryQueue(broker.name, broker) for broker in brokers]
-        versions = {"database": _version(server), **versions, **rest.versions}
-        yield Field(tuple(queues), versions, (*absent, *rest.absent))
+        versions = {"database": _version(server), **versions, **java_versions, **rest.versions}
+        yield Field(tuple(queues), versions, (*absent, *java_absent, *rest.absent))
 
 
 def _queuegate(name: str, place: Place) -> JobQueue:
@@ -214,6 +218,30 @@ def _of_django(server: MariaDb, python: str, application: str) -> JobQueue:
     # dj-queue's worker has four threads; the other's is one process with one slot.
     workers = ((python, "-m", "django", command),) * (1 if application == "dj_queue" else SLOTS)
     return Programs(name, True, environment, produce, workers, prepare)
+
+
+def _db_scheduler(server: MariaDb, stack: contextlib.ExitStack) -> tuple[list[JobQueue], dict[str, str], list[str]]:
+    """db-scheduler as it comes and tuned, its versions, and why it is absent."""
+    subprocess.run([INSTALL, "java"], check=False)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="queuegate-bench-")))
+    try:
+        command, versions = db_scheduler.compiled(folder)
+    except db_scheduler.Absent as error:
+        return [], {}, [f"db-scheduler: {error}"]
+    workers = {DB_SCHEDULER: (*command, "work"), DB_SCHEDULER_TUNED: (*command, "work", "tuned")}
+    database = "jobs_db_scheduler"
+
+    def prepare() -> None:
+        server.fresh_database(database)
+        with server.connect(database=database) as connection, connection.cursor() as cursor:
+            cursor.execute(db_scheduler.CREATE)
+
+    environment = {"JOBS_PORT": str(server.port), "JOBS_DATABASE": database}
+    queues: list[JobQueue] = [
+        Programs(name, False, environment, (*command, "produce"), (worker,), prepare)
+        for name, worker in workers.items()
+    ]
+    return queues, {"db-scheduler": versions}, []
 
 
 def _version(server: MariaDb) -> str:

@@ -12,6 +12,7 @@ JOBS = "jobs"
 DRAINED, ENQUEUED = "drained jobs/s", "enqueued jobs/s"
 MARIADB, EMBEDDED = "queuegate's worker, MariaDB", "queuegate's worker, embedded"
 BY_HAND = "SKIP LOCKED by hand, polled every 0.1 s"
+DB_SCHEDULER, DB_SCHEDULER_TUNED = "db-scheduler, MariaDB, every 10 s", "db-scheduler, lock-and-fetch every 0.1 s"
 DJ_QUEUE, DJANGO_TASKS_DB = "dj-queue, MariaDB", "django-tasks-db, MariaDB"
 CELERY_RABBITMQ, CELERY_REDIS, CELERY_QUEUEGATE = "Celery, RabbitMQ", "Celery, Redis", "Celery, queuegate, MariaDB"
 

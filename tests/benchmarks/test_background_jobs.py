@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from toolchains import missing
 
 from benchmarks import marks
 from benchmarks.harness import Outcome, Series
-from benchmarks.jobs import producer
+from benchmarks.jobs import db_scheduler, producer
 from benchmarks.jobs.targets import (
     CELERY_RABBITMQ,
     DJ_QUEUE,
@@ -61,3 +62,27 @@ def test_what_jobs_leave_behind(tmp_path, monkeypatch: pytest.MonkeyPatch) -> No
     assert marks.size(tmp_path, marks.DONE) == 2 and marks.size(tmp_path, marks.READY) == 0
     (sample,) = marks.samples(tmp_path)
     assert 5 <= sample < 65
+
+
+def test_the_java_program_compiles(tmp_path) -> None:
+    try:
+        command, versions = db_scheduler.compiled(tmp_path)
+    except db_scheduler.Absent as error:
+        missing(f"db-scheduler: {error}")
+    assert (tmp_path / f"{command[-1]}.class").exists()
+    assert versions.startswith(f"{db_scheduler.LIBRARY.version}, Java ")
+
+
+def test_db_scheduler_is_absent_without_java_or_its_jars(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db_scheduler, "find_binary", lambda name: None)
+    with pytest.raises(db_scheduler.Absent, match="default-jdk-headless"):
+        db_scheduler.compiled(tmp_path)
+    monkeypatch.setattr(db_scheduler, "find_binary", lambda name: name)
+    monkeypatch.setattr(db_scheduler, "_version", lambda compiler: "17")
+
+    def unreachable(jar: object) -> None:
+        raise OSError("no route")
+
+    monkeypatch.setattr(db_scheduler, "downloaded", unreachable)
+    with pytest.raises(db_scheduler.Absent, match="no route"):
+        db_scheduler.compiled(tmp_path)
