@@ -42,6 +42,7 @@ class View(Enum):
 
     QUEUES = ("QUEUES",)
     QUEUE_OPTIONS = ("QUEUE ? OPTIONS", "", Scope.QUEUE, Access.QUEUE)
+    QUEUE_RANGES = ("QUEUE ? RANGES", "", Scope.QUEUE, Access.QUEUE)
     QUEUE_STATUS = ("QUEUE STATUS", "queues")
     SUBSCRIPTIONS = ("SUBSCRIPTIONS", "subscriptions")
     IN_FLIGHT = ("", "in_flight")

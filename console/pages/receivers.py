@@ -5,12 +5,13 @@ is one of this queue's: the page may be older than the connection."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from console.database import name_sql, pattern_of
+from console.database import StatementError, name_sql, pattern_of
 from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
@@ -22,7 +23,8 @@ _ENDS = {"stream": "KILL QUERY", "connection": "KILL"}
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """One open stream. `does`: what it waits for, in words; `since`: UTC, as the proxy writes it."""
+    """One open stream. `key_range`: its part of the queue's ring; None: all of it. `does`: what it waits for, in words;
+    `since`: UTC, as the proxy writes it."""
 
     connection: int
     account: str
@@ -31,6 +33,7 @@ class Receiver:
     pid: int | None
     mode: str
     filter: str | None
+    key_range: str | None
     prefetch: int
     unacked: int
     sent: int
@@ -47,6 +50,8 @@ class ReceiversPage:
     total: int
     unacked: int
     sql: str
+    ranges: tuple[Mapping[str, Any], ...] = ()
+    """The rows of SHOW QUEUE RANGES, where one of them receives a part of the ring."""
 
 
 def receiver(row: Mapping[str, Any]) -> Receiver:
@@ -65,6 +70,7 @@ def receiver(row: Mapping[str, Any]) -> Receiver:
         pid=None if row["pid"] is None else int(row["pid"]),
         mode=str(row["mode"]),
         filter=row["filter"] or None,
+        key_range=row.get("key_range"),
         prefetch=int(row["prefetch"]),
         unacked=int(row["unacked"]),
         sent=int(row["sent"]),
@@ -81,7 +87,11 @@ async def read_receivers(visit: Visit) -> ReceiversPage:
         await check_exists(visit, queue)
     ordered = sorted(receivers, key=lambda each: (-each.unacked, each.connection))
     unacked = sum(each.unacked for each in receivers)
-    return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(receivers), unacked, sql)
+    ranges: tuple[Mapping[str, Any], ...] = ()
+    if any(each.key_range for each in receivers):
+        with contextlib.suppress(StatementError):  # there may be more ranges than one statement counts
+            ranges = tuple((await visit.session.database.read(f"SHOW QUEUE {queue.sql} RANGES")).lowered)
+    return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(receivers), unacked, sql, ranges)
 
 
 async def _receivers(visit: Visit, queue: QueueName) -> tuple[list[Receiver], str]:

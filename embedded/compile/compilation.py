@@ -21,6 +21,10 @@ from embedded.compile.schema import IndexPart, Schema
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.text.modes import Modes
 
+_IN_DEFINITIONS = frozenset(("qg_conv", "qg_left", "qg_md5"))
+"""Our own functions that a table definition may call: those of a queue's slots (engine.model.key_range). The file can
+then be read without them, and not written."""
+
 _PLACE = re.compile("\x01(\\d+)\x02")
 
 
@@ -81,17 +85,18 @@ class Compilation:
         return text if slot is None else str(self.pin(slot))
 
     def function(self, call: str) -> str:
-        """A call of one of our own functions; not allowed in a definition that SQLite stores. A function whose result
-        may be large gets its place in the statement as first argument: the same for the same text, because SQLite
-        compares texts.
+        """A call of one of our own functions; few are allowed in a definition that SQLite stores.
+
+        A function whose result may be large gets its place in the statement as first argument: the same for the same
+        text, because SQLite compares texts.
         """
-        if self.inline:
-            name = call.split("(")[0].removeprefix("qg_")
+        name, _, arguments = call.partition("(")
+        if self.inline and name not in _IN_DEFINITIONS:
             raise SqlError(
                 1235,
-                f"The embedded backend does not support the function or conversion '{name}' in a table definition",
+                "The embedded backend does not support the function or conversion"
+                f" '{name.removeprefix('qg_')}' in a table definition",
             )
-        name, _, arguments = call.partition("(")
         known = SCALARS.get(name)
         if known is None or not known.large_result:
             return call

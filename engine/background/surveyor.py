@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from engine.context import EngineContext
 from engine.model.errors import BackendError
+from engine.model.key_range import Span
 from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
 from engine.store.base import LeasedMessage
-from engine.store.census import Census
+from engine.store.census import Census, SpanCount
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
 LARGE = 10_000  # messages in a table
@@ -55,7 +56,7 @@ class Surveyor:
         """The messages in flight of one queue; none if the database fails or does not answer in time."""
         try:
             async with self._turns, asyncio.timeout(SURVEY_SECONDS):
-                return await self._work.run(self._store.leased_messages(queue, limit))
+                return await self._work.run(self._store.counts.leased_messages(queue, limit))
         except (BackendError, TimeoutError):
             return []
 
@@ -81,6 +82,15 @@ class Surveyor:
         except (BackendError, TimeoutError):
             pass
         return matches
+
+    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+        """The messages of each stretch of a queue's ring. Raises BackendError, also where the database does not answer
+        in time."""
+        try:
+            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+                return await self._work.run(self._store.counts.spans(queue, spans))
+        except TimeoutError:
+            raise BackendError(f"not counted within {SURVEY_SECONDS:g} s", 1205, "HY000") from None
 
     async def reachable(self, seconds: float) -> str | None:
         """None if the database answers within that time, else what is wrong."""
@@ -125,7 +135,7 @@ class Surveyor:
     async def _query(self, queue: QueueSpec) -> Survey:
         try:
             async with asyncio.timeout(SURVEY_SECONDS):
-                return Survey(await self._work.run(self._store.census(queue)))
+                return Survey(await self._work.run(self._store.counts.census(queue)))
         except BackendError as error:
             return Survey(None, error.message)
         except TimeoutError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from engine.clock import Clock
 from engine.model.identity import numbers_itself
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
 from engine.store.base import Release
@@ -64,7 +65,8 @@ class Births:
         # An INSERT that waits longer than its lease would have used up the only attempt.
         takes = queue.takes_added and queue.has_tokens and not (options.paused or options.attempts_max == 1)
         # What is computed may depend on the lease, and a unique key on that.
-        computed = queue.generated - {"state"} or any(index.unique and "" in index.columns for index in queue.indexes)
+        fixed = {"state", SLOT_COLUMN} if queue.has_ring else {"state"}
+        computed = queue.generated - fixed or any(index.unique and "" in index.columns for index in queue.indexes)
         self.possible = takes and numbers_itself(queue) and condition is None and not computed
 
     def __bool__(self) -> bool:

@@ -89,7 +89,7 @@ class KnownMessages:
         self.pause = leases.pause
         self._host, self._clock = host, context.engine.clock
         self.births = Births(self._clock)
-        self._takes_added = condition is None and queue.takes_added
+        self._takes_added = queue.takes_added and _may_be_placed(condition)
         self.births.reconfigure(queue, condition)
         self._set_aside = SetAside()
         self.resumed: Sequence[MessageKey] = ()
@@ -151,7 +151,7 @@ class KnownMessages:
         self._set_aside.forget()
         self.resumed = ()
         self.queue = queue
-        self._takes_added = condition is None and queue.takes_added
+        self._takes_added = queue.takes_added and _may_be_placed(condition)
         self.births.reconfigure(queue, condition)
         self.added.take()
         self.pause.clear()
@@ -267,6 +267,11 @@ class KnownMessages:
     def rests_until(self, now: float) -> float:
         """Until when a pass can only wait until its accounts may be polled for again; a time in the past means that
         there is something to do. It has to cost little: one account may have many receiver sets."""
-        if self.cache or self.scanner is None:
+        if self.cache or self.added or self.scanner is None:
             return 0.0
         return self.scanner.share.ready_at(self.scanner.in_progress, now)
+
+
+def _may_be_placed(condition: Condition | None) -> bool:
+    """Whether it can be known without the condition which messages of a commit are for its receivers."""
+    return condition is None or condition.only_range is not None

@@ -98,6 +98,9 @@ class DeliveryPass:
         now = self._clock.monotonic()
         self._leases.expire(now)
         if self._sets.subscriptions:
+            if unplaced := self._sets.take_unplaced():
+                call = self._context.engine.store.slots(self.queue, unplaced)
+                self._sets.place(unplaced, await self._context.work.run(call))
             with self._sets.in_turn(now) as turns:
                 for receiver_set in turns:
                     await self._step(receiver_set, result)

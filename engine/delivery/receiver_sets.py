@@ -11,17 +11,19 @@ them. One account may have many, and they would make each commit of all others m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from engine.delivery.births import Birth
+from engine.delivery.cache import CONFIRM_SECONDS
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receivers import ReceiverSet
 from engine.delivery.subscription import Subscription
+from engine.model.commit_report import ADDED_MAX
 from engine.model.errors import BackendError, is_transient
 from engine.model.filter_limits import FilterLimits
-from engine.model.queue import Condition, QueueSpec, SubscribeRequest
+from engine.model.queue import Condition, MessageId, QueueSpec, SubscribeRequest
 
 NO_SUCH_INDEX = 1176
 """The error where a scan names an index of the catalog that does not exist any more."""
@@ -82,6 +84,7 @@ class ReceiverSets:
         self._deliveries = 0  # how often any of them got messages
         self._rest_known_until = self._rest_ends_at = 0.0
         self._touched_in_rest = False
+        self._unplaced: list[int] = []
 
     def __iter__(self) -> Iterator[ReceiverSet]:
         yield self.plain
@@ -137,9 +140,14 @@ class ReceiverSets:
         receiver_set = self.filtered.get(condition)
         if receiver_set is None:
             queue = plain.messages.queue
-            of_user = {receiver_set for one, receiver_set in self.subscriptions.items() if one.request.user == user}
-            of_user.discard(plain)
-            self.limits.check(queue.name, len(self.filtered), user, len(of_user))
+            key_range = condition.only_range
+            of_user = {of for one, of in self.subscriptions.items() if one.request.user == user and of is not plain}
+            counts = [
+                sum((one.key_range is None) == (key_range is None) for one in sets)
+                for sets in (self.filtered.values(), of_user)
+            ]
+            check = self.limits.check if key_range is None else self.limits.check_ranges
+            check(queue.name, counts[0], user, counts[1])
             receiver_set = self._make(queue, condition=condition)
             receiver_set.last_delivery = self._deliveries  # after those that wait already
         return receiver_set
@@ -176,11 +184,44 @@ class ReceiverSets:
         if not self.filtered:
             self._touched_in_rest = False
             return (bool(added) and self.plain.expects(added)) or self.plain.touched()
+        if added and self._places_added and len(self._unplaced) + len(added) <= ADDED_MAX:
+            self._unplaced += added
+            return True
         if self._touched_in_rest and self._all_rest(self._clock.monotonic()):
             self.plain.touched()
             self._pause.maybe_slot_freed()
             return True  # those that rest have requested a poll already
         self._touched_in_rest = True
+        return self._touch_all()
+
+    @property
+    def _places_added(self) -> bool:
+        """Whether what a commit adds is for the receiver sets of certain key ranges: all that have receivers have
+        one."""
+        ranged = all(one.key_range is not None for one in self.filtered.values())
+        return ranged and not self.plain.receivers and self.plain.messages.queue.takes_added
+
+    def take_unplaced(self) -> Sequence[int]:
+        """Remove and return the messages that commits have added, and of which it is not known whose they are."""
+        unplaced, self._unplaced = self._unplaced, []
+        return unplaced
+
+    def place(self, ids: Sequence[int], slots: Mapping[MessageId, int]) -> None:
+        """Where these messages are on the ring: of those that are not seen yet, it is not known."""
+        if len(slots) < len(ids):
+            self._touch_all()
+            return
+        confirm_at = self._clock.monotonic() + CONFIRM_SECONDS
+        for receiver_set in self.filtered.values():
+            receiver_set.messages.note_due(confirm_at)  # the hint may lack some of its range
+            key_range = receiver_set.key_range
+            own = [id_ for id_ in ids if key_range is not None and key_range.covers(slots[id_])]
+            if own:
+                self._rest_known_until = 0.0  # it has something to do, whatever its account may
+                if not receiver_set.expects(own):
+                    receiver_set.touched()
+
+    def _touch_all(self) -> bool:
         concerned = [receiver_set.touched() for receiver_set in self]  # all of them, not only up to the first
         return any(concerned)
 

@@ -54,6 +54,8 @@ class ReceiverSet:
         condition: Condition | None = None,
     ) -> None:
         self.condition = condition
+        self.key_range = None if condition is None else condition.only_range
+        """Where it takes the messages of a key range, and all of them."""
         self.last_delivery = 0
         """When it last got messages, as a number that the manager counts up."""
         self._clock, self._leases, self._host = context.engine.clock, leases, host

@@ -27,6 +27,7 @@ from engine.model.options import QueueOptions
 from engine.model.queue import (
     Batch,
     ColumnMeta,
+    Condition,
     Message,
     MessageId,
     QueueSpec,
@@ -46,6 +47,7 @@ _NOT_KNOWN = (
     " session holds the table locked: ask again"
 )
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
+_EVERY_MESSAGE = Condition("TRUE")
 _FILTER_SHOWN_MAX = 4096  # characters of a WHERE in SHOW SUBSCRIPTIONS
 _PREFETCH_MAX = 1_000_000  # as for the queue's option
 
@@ -198,12 +200,13 @@ class Subscription:
 
     def status(self) -> SubscriptionStatus:
         """One row of SHOW SUBSCRIPTIONS."""
+        condition = self.request.condition or _EVERY_MESSAGE
         return SubscriptionStatus(
             queue=self.queue.name,
             connection_id=self.request.connection_id,
             user=self.request.user,
             host=self.request.host,
-            filter="" if self.request.condition is None else self.request.condition.text[:_FILTER_SHOWN_MAX],
+            filter=condition.text[:_FILTER_SHOWN_MAX],
             mode=self.request.wait_mode.value,
             prefetch=self._window.size,
             unacked=self.unacked,
@@ -213,6 +216,7 @@ class Subscription:
             since_ns=self.since_ns,
             consumer=self.request.consumer,
             pid=self.request.pid,
+            key_range="" if condition.key_range is None else str(condition.key_range),
         )
 
     # --- the consumer's side

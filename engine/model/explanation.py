@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.model.identity import last_epoch
+from engine.model.key_range import read_key_range
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
 from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside, is_lease_end
@@ -18,14 +19,15 @@ from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message's row. `earlier`, `key_in_flight`: other messages of the same order key; see
-    rewriter.plans.explain_delivery."""
+    """A message's row. `slot`: its place on the queue's ring, if it has one. `earlier`, `key_in_flight`: other messages
+    of the same order key; see rewriter.plans.explain_delivery."""
 
     id: str
     now_ns: int
     epoch: int
     time_next_ns: int | None
     time_acked_ns: int | None
+    slot: int | None = None
     last_error: str | None = None
     earlier: str | None = None
     key_in_flight: str | None = None
@@ -35,8 +37,8 @@ class MessageRow:
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
     """What is known of the queue: its open streams, on all workers, and the receiver of each message; None: one that
-    the requesting account may not see. `fitting`: the messages that match the WHERE of at least one stream; None where
-    a stream has no WHERE."""
+    the requesting account may not see. `fitting`: the messages that at least one stream takes, by its WHERE and its key
+    range; None where a stream takes every message."""
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
@@ -176,9 +178,15 @@ def _rate_waits(facts: QueueFacts) -> float:
     return max((stream.rate_limited_seconds for stream in facts.subscriptions), default=0.0)
 
 
+def _covers(stream: SubscriptionStatus, slot: int) -> bool:
+    return not stream.key_range or read_key_range("key_range", stream.key_range).covers(slot)
+
+
 def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     if not facts.subscriptions:
         yield "no_subscriber", "no stream is open on the queue"
+    elif row.slot is not None and not any(_covers(stream, row.slot) for stream in facts.subscriptions):
+        yield "uncovered", f"its slot is {row.slot:04x}, and no open stream's key_range covers it"
     elif facts.fitting is not None and row.id not in facts.fitting:
         yield "filtered", f"it fits the WHERE of none of the {len(facts.subscriptions)} open streams"
     elif all(stream.window_full for stream in facts.subscriptions):

@@ -13,6 +13,7 @@ from decimal import Decimal
 from urllib.parse import unquote
 
 from engine.model.errors import InvalidOption, InvalidQueueTable
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.option_values import (
     AS_ACK_WAIT,
     NS_PER_SECOND,
@@ -40,6 +41,9 @@ from engine.model.option_values import (
     steps_text,
     whole_number,
 )
+
+DUE_COLUMNS = ("time_acked", "priority", "time_next")
+"""What the index on due messages begins with."""
 
 GROUP_INDEX = "queuegate_group"
 """Finds whether a group has unacked messages."""
@@ -84,6 +88,7 @@ class QueueOptions:
     retain: str = "topic"
     filter: str | None = None
     keep_attempts: int = KEEP_ATTEMPTS
+    sharding_key: str | None = None
 
     @property
     def attempts_max(self) -> int:
@@ -110,6 +115,12 @@ class QueueOptions:
     def waits_for_settlement(self) -> bool:
         """Whether the end of one message can let another go."""
         return self.max_concurrency is not None or self.order_key is not None
+
+    @property
+    def due_index(self) -> tuple[str, ...]:
+        """The columns of the index on due messages. With a sharding key it has their slots as well, so that a scan of
+        a key range reads the index alone."""
+        return DUE_COLUMNS if self.sharding_key is None else (*DUE_COLUMNS, "id", SLOT_COLUMN)
 
     @property
     def needed_indexes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -175,11 +186,13 @@ OPTIONS: Mapping[str, _Option] = {
     "retain": _Option("retain", "retain", choice("topic", UNTIL_CONSUMED), str),
     "filter": _Option("filter", "filter", read_filter, escaped_text),
     "keep_attempts": _Option("keep_attempts", "keep_attempts", whole_number(0, KEEP_ATTEMPTS_MAX), str),
+    "sharding_key": _Option("sharding_key", "vt_sharding_key", read_name, escaped),
 }
 
 _ONLY_IF_SET = (
     "backoff", "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused",
     "archive", "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter", "keep_attempts",
+    "sharding_key",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -205,6 +218,7 @@ OF_ONE_QUEUE = (
     "alarm_after",
     "dead_letter",
     "dead_letter_of",
+    "sharding_key",
     *OF_GROUPS,
     *GROUPS_ONLY,
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
+from engine.model.key_range import SLOT_COLUMN, KeyRange, ShardingColumn
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN
 from engine.model.option_values import NAME_CHARACTERS
 from engine.model.options import QueueOptions
@@ -222,6 +223,11 @@ class QueueSpec:
         return column is not None and TOKEN_COLUMN not in self.generated and can_store_tokens(column)
 
     @property
+    def has_ring(self) -> bool:
+        """Whether each message has a slot of a ring, so that streams may name a key range (engine.model.key_range)."""
+        return self.options.sharding_key is not None and SLOT_COLUMN in self.generated
+
+    @property
     def dead_letter(self) -> QueueName:
         """Its dead-letter queue."""
         return QueueName(self.name.database, self.options.dead_letter or default_dead_letter(self.name.table))
@@ -265,6 +271,17 @@ def lacks_tokens(queue: QueueSpec) -> bool:
 def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
     """Whether one of the indexes begins with these columns."""
     return any(index.columns[: len(columns)] == columns for index in indexes)
+
+
+_INTEGER_TYPES = frozenset((1, 2, 3, 8, 9))
+_CHAR = 254  # the protocol's code of CHAR and BINARY
+_STRING_TYPES = frozenset((15, 253, _CHAR))  # VARCHAR and VARBINARY are the others
+
+
+def sharding_column(column: ColumnMeta) -> ShardingColumn:
+    """A column of a table, as a sharding key."""
+    hashed = column.type in _INTEGER_TYPES or column.type in _STRING_TYPES
+    return ShardingColumn(hashed, not column.flags & _NOT_NULL, column.type == _CHAR and column.is_text)
 
 
 _UNINDEXABLE_TYPES = frozenset((245, 249, 250, 251, 252, 255))  # JSON, BLOB and TEXT of all sizes, GEOMETRY
@@ -444,15 +461,31 @@ class WaitMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The WHERE of a stream: SQL of the backend, without parameters, that names columns of the queue.
+    """Which messages a stream takes: its WHERE as SQL of the backend, without parameters, that names columns of the
+    queue; with a `key_range`, both as one condition, or the key range alone.
 
-    `settings`: the session's settings that decide how it is read, by name. `text`: as the client wrote it; two
-    conditions that differ only in it are equal.
+    `settings`: the session's settings that decide how it is read, by name. `text`: the WHERE as the client wrote it;
+    two conditions that differ only in it are equal.
     """
 
     sql: str
     settings: tuple[tuple[str, str], ...] = ()
     text: str = field(default="", compare=False)
+    key_range: KeyRange | None = None
+
+    def within(self, key_range: KeyRange) -> Condition:
+        """The same for the messages of that range alone."""
+        return replace(self, sql=f"{key_range.sql} AND ({self.sql})", key_range=key_range)
+
+    @property
+    def only_range(self) -> KeyRange | None:
+        """The key range, where there is nothing else."""
+        return self.key_range if self.key_range is not None and self.sql == self.key_range.sql else None
+
+
+def of_key_range(key_range: KeyRange | None) -> Condition | None:
+    """The condition of a stream without a WHERE; None where it takes every message."""
+    return None if key_range is None else Condition(key_range.sql, key_range=key_range)
 
 
 class Start(Enum):
@@ -518,6 +551,13 @@ class SubscriptionStatus:
     """Seconds for which the queue's max_rate allows no delivery to it."""
     consumer: str = ""
     pid: int | None = None
+    key_range: str = ""
+    """The part of the ring whose messages it takes, as the option of that name has it; empty: all of it."""
+
+    @property
+    def selects(self) -> bool:
+        """Whether it takes some of the queue's messages only."""
+        return bool(self.filter or self.key_range)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.key_range import Span
 from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import (
     Condition,
@@ -41,7 +42,7 @@ from engine.model.topics import (
     TopicExtent,
 )
 from engine.model.trace_event import TraceEvent
-from engine.store.census import Census
+from engine.store.census import Census, SpanCount
 from engine.store.last_receivers import LastReceivers
 from engine.store.schedule_store import ScheduleStore
 from engine.store.sharing import UNMARKED, Sharing
@@ -391,6 +392,22 @@ class BirthStore(Protocol):
         ...
 
 
+class CountStore(Protocol):
+    """What of a queue's table is counted and listed, bounded. They raise BackendError."""
+
+    async def census(self, queue: QueueSpec) -> Census:
+        """The number of messages by state; see engine.store.census."""
+        ...
+
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
+        """Up to `limit` messages in flight, of all receivers; the first to expire first."""
+        ...
+
+    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+        """The messages of each of these stretches, which in this order are the whole ring of a queue that has one."""
+        ...
+
+
 class GroupStore(Protocol):
     """The operations on event groups."""
 
@@ -441,6 +458,11 @@ class MessageStore(Protocol):
         ...
 
     @property
+    def counts(self) -> CountStore:
+        """What of the tables is counted for those who watch them."""
+        ...
+
+    @property
     def groups(self) -> GroupStore:
         """The operations on event groups."""
         ...
@@ -461,6 +483,10 @@ class MessageStore(Protocol):
 
         So the cost of one call is bounded, however many messages do not match.
         """
+        ...
+
+    async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
+        """The places on the queue's ring of those of `ids` that exist; the queue has a ring."""
         ...
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
@@ -552,14 +578,6 @@ class MessageStore(Protocol):
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
         """Drop whole partitions of messages acked longer than purge_after ago; None where there are no partitions."""
-        ...
-
-    async def census(self, queue: QueueSpec) -> Census:
-        """The number of messages by state; bounded, see engine.store.census."""
-        ...
-
-    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
-        """Up to `limit` messages in flight, of all receivers; the first to expire first."""
         ...
 
     async def add_tokens(self, queue: QueueSpec) -> None:

@@ -13,6 +13,7 @@ from engine.backend.servers import unfit_keyspaces
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, integer_bounds, is_integer
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.marked_name import copied_from
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
@@ -187,7 +188,7 @@ def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
     if not wanted:
-        hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN, *table.invisible}
+        hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN, *table.invisible, *(table.generated & {SLOT_COLUMN})}
         if (attempts := by_name.get(ATTEMPTS_COLUMN)) is not None and not can_store_attempts(attempts):
             hidden.remove(ATTEMPTS_COLUMN)  # a user's, from before the queues had such a column
         users = [column.name for column in table.columns if column.name.lower() not in hidden]
@@ -208,16 +209,10 @@ def warning_of(table: TableInfo) -> str | None:
 
 def slow_reason(table: TableInfo) -> str | None:
     """The indexes that a queue's table lacks so that polls do not slow down as it grows; None when it has them."""
-    wanted = (
-        ("time_acked", "time_next")
-        if layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY
-        else (
-            "time_acked",
-            "priority",
-            "time_next",
-        )
-    )
-    needed = (wanted, *(columns for _, columns in _options_or_default(table).needed_indexes))
+    options = _options_or_default(table)
+    legacy = layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY
+    wanted = ("time_acked", "time_next") if legacy else options.due_index
+    needed = (wanted, *(columns for _, columns in options.needed_indexes))
     missing = [columns for columns in needed if not has_index(table.indexes, columns)]
     if not missing:
         return None

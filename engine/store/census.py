@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backend.base import StoreConnection
+from engine.model.key_range import Span
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements.census import COUNTED_MAX, LOOKED_UP_MAX, CensusStatements
 
@@ -35,6 +36,19 @@ class Census:
     def unacked(self) -> int:
         """All that are not acked."""
         return self.ready + self.scheduled + self.retrying + self.in_flight + self.parked
+
+
+@dataclass(frozen=True, slots=True)
+class SpanCount:
+    """Unacked messages of one stretch of a queue's ring. `later`: neither ready nor in flight. `oldest_ready_age`: as
+    that of a Census. `bounded`: there are at least so many."""
+
+    span: Span
+    ready: int = 0
+    later: int = 0
+    in_flight: int = 0
+    oldest_ready_age: float | None = None
+    bounded: bool = False
 
 
 def take_census(connection: StoreConnection, statements: CensusStatements) -> Census:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from engine.backend.base import StoreConnection, StorePool
+from engine.backend.base import Statement, StoreConnection, StorePool
 from engine.model.errors import BackendError
 from engine.model.identity import from_text, id_kind
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE, LeaseTimes
@@ -31,7 +31,6 @@ from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
     Claim,
     ForeseenLease,
-    LeasedMessage,
     LeaseState,
     Page,
     PartitionPurge,
@@ -42,8 +41,8 @@ from engine.store.base import (
     ScanResult,
 )
 from engine.store.born_rows import BornRows
-from engine.store.census import Census, take_census
 from engine.store.claims import Claims, GroupFeed
+from engine.store.counts import Counts
 from engine.store.group_table import GroupTable
 from engine.store.known_queues import CatalogReader, PreparedQueues
 from engine.store.last_receivers import LastReceivers
@@ -51,7 +50,6 @@ from engine.store.operations import dead_letters, due_messages, feed, lease, par
 from engine.store.operations import order as sql_order
 from engine.store.schedule_table import ScheduleTable, no_inserts
 from engine.store.sharing import UNMARKED, Sharing
-from engine.store.statements.census import CensusStatements
 from engine.store.statements.dead_letters import DeadLetterStatements
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.mysql import MYSQL
@@ -94,6 +92,7 @@ class SqlMessageStore:
         self.zones = Zones(pool, dialect)
         self.schedules = ScheduleTable(pool, dialect, define, insert)
         self.births = BornRows(pool, self._prepared)
+        self.counts = Counts(pool, dialect)
         self.groups = GroupTable(pool, dialect, define)
 
     @classmethod
@@ -166,6 +165,12 @@ class SqlMessageStore:
         if fed.more and scanned.position is None:  # what is fed next falls due after all that was examined
             return replace(scanned, position=Position(FED_PRIORITY, scanned.poll.now_ns, 0))
         return scanned
+
+    async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
+        sql, id_ = self._prepared.of(queue).statements.slots(len(ids)), due_messages.id_column(queue)
+        (answer,) = await self._pool.ask((Statement(sql, tuple(ids), (id_, due_messages.INTEGER)),))
+        of, not_null = id_kind(id_), due_messages.not_null
+        return {from_text(of, not_null(row[0])): int(not_null(row[1])) for row in answer.rows}
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         if not ids:
@@ -255,16 +260,6 @@ class SqlMessageStore:
                 raise
             await self._define(make_table(queue.name.database))
             return not_done
-
-    async def census(self, queue: QueueSpec) -> Census:
-        statements = CensusStatements(self._dialect, queue)
-        return await self._pool.read(lambda connection: take_census(connection, statements))
-
-    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
-        statements = CensusStatements(self._dialect, queue)
-        return await self._pool.read(
-            lambda connection: due_messages.leased_messages(connection, statements, queue, limit)
-        )
 
     async def ping(self) -> None:
         await self._pool.read(lambda connection: connection.query("SELECT 1"))

@@ -79,6 +79,8 @@ class Facts:
     gauges: Gauges = field(default_factory=Gauges)
     histories: Mapping[QueueName, HistoryState] = field(default_factory=dict)
     proxy: ProxyFacts | None = None
+    uncovered: Mapping[QueueName, int] = field(default_factory=dict)
+    """Of queues with streams that name a key range: the ready messages that are in that of no stream."""
 
 
 def page(facts: Facts) -> bytes:
@@ -191,7 +193,14 @@ def _table_metrics(facts: Facts) -> Iterator[Metric]:
         dead_census = None if target is None else facts.surveys.get(target.name, Survey(None)).census
         messages.add_metric((*labels, "dead"), dead_census.unacked if dead_census is not None else 0)
         age.add_metric(labels, census.oldest_ready_age or 0)
-    yield from (messages, age, counted, paused, dead_letters)
+    uncovered = GaugeMetricFamily(
+        "queuegate_queue_uncovered",
+        "Ready messages in no key range of an open stream; bounded. Of queues with streams that name one.",
+        labels=_QUEUE,
+    )
+    for name, count in facts.uncovered.items():
+        uncovered.add_metric((name.database, name.table), count)
+    yield from (messages, age, counted, paused, dead_letters, uncovered)
 
 
 def _topic_metrics(gauges: Gauges) -> Iterator[Metric]:

@@ -6,13 +6,14 @@ Every worker listens on it, and any of them answers for all: so it works while a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from engine.delivery.metrics import DELAY_BUCKETS
 from engine.engine import Engine
-from engine.model.errors import ShuttingDown
+from engine.model.errors import BackendError, ShuttingDown
 from engine.model.queue import QueueName
 from proxy.admin.http import AdminConnection, Response, bounded_connections
 from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, page
@@ -21,6 +22,7 @@ from proxy.cluster.reports import ProcessCounts
 from proxy.listen.admission import Admission
 from proxy.listen.shared_counts import Count
 from proxy.login.client_tls import ClientTls
+from proxy.show.key_ranges import Receivers
 
 REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves no one well
 
@@ -84,12 +86,28 @@ class AdminServer:
             reports, missing = await self._peers.reports()
             histories = await self._peers.histories()
             proxy = self._of_the_proxy(await trouble is None)
+            uncovered = await self._uncovered()
         except ShuttingDown as error:
             return Response(503, f"{error.message}\n".encode())
         finally:
             trouble.cancel()
-        facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy)
+        facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy, uncovered)
         return Response(200, page(facts), CONTENT_TYPE)
+
+    async def _uncovered(self) -> dict[QueueName, int]:
+        """Of the queues with streams that name a key range: the ready messages that are in that of no stream."""
+        queues = [queue for queue in self._engine.catalog if queue.has_ring]
+        streams = await self._peers.subscriptions() if queues else []
+        counts: dict[QueueName, int] = {}
+        for queue in queues:
+            of_queue = [stream for stream in streams if stream.queue == queue.name]
+            if not any(stream.key_range for stream in of_queue):
+                continue
+            receivers = Receivers.of(of_queue)
+            with contextlib.suppress(BackendError):
+                spans = await self._engine.surveyor.spans(queue, receivers.spans)
+                counts[queue.name] = sum(span.ready for span in spans if not receivers.count(span.span))
+        return counts
 
     def _of_the_proxy(self, database_up: bool) -> ProxyFacts:
         tally, offered = self._admission.tally, self._tls.offered

@@ -136,13 +136,14 @@ class DeliveryViews:
         return self._visibility.text(value) if kind is IdKind.TEXT else value or b""
 
     def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
-        now, _, epoch, time_next, time_acked, *texts = row
+        now, _, epoch, time_next, time_acked, slot, *texts = row
         return MessageRow(
             id_text(id_),
             number(now),
             number(epoch),
             None if time_next is None else number(time_next),
             None if time_acked is None else number(time_acked),
+            None if slot is None else number(slot),
             *(None if value is None else self._visibility.text(value) for value in texts),
         )
 
@@ -156,7 +157,7 @@ class DeliveryViews:
             census = (await self._engine.surveyor.survey([queue]))[queue.name].census
             in_flight = None if census is None else census.in_flight
         fitting = None
-        if streams and all(stream.filter for stream in streams):
+        if streams and all(stream.selects for stream in streams):
             fitting = frozenset(map(id_text, await self._peers.fitting(queue.name, ids)))
         target = dead_letter_queue(queue, self._engine.catalog)
         return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))

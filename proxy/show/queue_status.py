@@ -27,6 +27,7 @@ from proxy.session.guard import denied
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.delivery_views import DeliveryViews
+from proxy.show.key_ranges import SPANS_SHOWN_MAX, Receivers, range_values
 from proxy.show.process_list import process_list
 from proxy.show.queue_definition import create_queue_values, option_values
 from proxy.show.schedule_status import create_schedule_values, fair_share, schedule_values
@@ -139,10 +140,11 @@ class QueueViews:
         return {name: self._visibility.redacted(problem) for name, problem in problems.items()}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
-        """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""
+        """Of the queues whose streams all have a WHERE or a key range: how many of the first ready messages fit none of
+        them."""
         streams: dict[QueueName, list[bool]] = {}
         for stream in await self._peers.subscriptions():
-            streams.setdefault(stream.queue, []).append(bool(stream.filter))
+            streams.setdefault(stream.queue, []).append(stream.selects)
         counts = {}
         for queue in queues:
             if all(streams.get(queue.name, (False,))):
@@ -274,12 +276,30 @@ async def _queues(views: QueueViews, plan: Show) -> list[Values]:
 
 async def _queue_options(views: QueueViews, plan: Show) -> list[Values]:
     """The rows of SHOW QUEUE OPTIONS. Raises ProxyError: the account may not know of the queue."""
+    return option_values((await _visible_queue(views, plan)).options, views._defaults)
+
+
+async def _visible_queue(views: QueueViews, plan: Show) -> QueueSpec:
+    """The queue that a statement names. Raises ProxyError: the account may not know of it."""
     if not (await views._visibility.can_see())(plan.queue):
         identity = views._session.identity
         raise ProxyError(
             1142, f"SHOW command denied to user '{identity.user}'@'{identity.host}' for table '{plan.queue.table}'"
         )
-    return option_values(views._visibility.queue(plan.queue).options, views._defaults)
+    return views._visibility.queue(plan.queue)
+
+
+async def _queue_ranges(views: QueueViews, plan: Show) -> list[Values]:
+    """The rows of SHOW QUEUE RANGES. Raises ProxyError, BackendError."""
+    queue = await _visible_queue(views, plan)
+    if not queue.has_ring:
+        raise ProxyError(1235, f"Queue '{queue.name.table}' has no ring: ALTER QUEUE ... ADD SHARDING KEY (column)")
+    streams = [stream for stream in await views._peers.subscriptions() if stream.queue == queue.name]
+    receivers = Receivers.of(streams)
+    if len(receivers.spans) > SPANS_SHOWN_MAX:
+        text = f"The open streams of queue '{queue.name.table}' cut its ring into more than {SPANS_SHOWN_MAX} parts"
+        raise ProxyError(1104, text)
+    return range_values(await views._engine.surveyor.spans(queue, receivers.spans), receivers)
 
 
 async def _create_queue(views: QueueViews, plan: Show) -> list[Values]:
@@ -325,6 +345,7 @@ async def _settings(views: QueueViews, _: Show) -> list[Values]:
 _ROWS: Mapping[View, Callable[[QueueViews, Show], Awaitable[list[Values]]]] = {
     View.QUEUES: _queues,
     View.QUEUE_OPTIONS: _queue_options,
+    View.QUEUE_RANGES: _queue_ranges,
     View.QUEUE_STATUS: QueueViews.queue_status,
     View.SUBSCRIPTIONS: QueueViews.subscriptions,
     View.IN_FLIGHT: _in_flight,

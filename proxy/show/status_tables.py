@@ -112,6 +112,7 @@ SUBSCRIPTIONS = (
     *_texts("since", length=23),
     *_texts("consumer", length=64),
     *_numbers("pid"),
+    *_texts("key_range", length=1024),
 )
 """One row for each open stream."""
 
@@ -128,6 +129,14 @@ IN_FLIGHT = (
 
 QUEUE_OPTIONS = (*_texts("option", length=64), *_texts("value", "default", length=4096))
 """One row for each option of one queue."""
+
+QUEUE_RANGES = (
+    *_texts("key_range", length=32),
+    *_numbers("receivers", "ready", "later", "in_flight"),
+    Field("oldest_ready_age", Kind.DECIMAL),
+    *_texts("counted", length=32),
+)
+"""One row for each stretch of the ring of a queue with a sharding key."""
 
 TOPICS = (
     *_texts("topic", "db", length=64),
@@ -224,6 +233,7 @@ EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts(
 FIELDS = {
     View.QUEUES: QUEUES,
     View.QUEUE_OPTIONS: QUEUE_OPTIONS,
+    View.QUEUE_RANGES: QUEUE_RANGES,
     View.QUEUE_STATUS: QUEUE_STATUS,
     View.SUBSCRIPTIONS: SUBSCRIPTIONS,
     View.IN_FLIGHT: IN_FLIGHT,
@@ -362,6 +372,7 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
             moment(status.since_ns),
             status.consumer or None,
             status.pid,
+            status.key_range or None,
         )
         for status in sorted(statuses, key=lambda s: (s.queue, s.connection_id))
     ]

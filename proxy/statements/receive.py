@@ -83,7 +83,8 @@ class StreamStatement:
             condition = await traits.condition(
                 self._session, request.queue, plan.filter, where_values, _lock_seconds(request)
             )
-            request = replace(request, condition=condition)
+            key_range = None if request.condition is None else request.condition.key_range
+            request = replace(request, condition=condition if key_range is None else condition.within(key_range))
         if request.by_connection is None:
             request = replace(request, by_connection=await self._leased_by_connection())
         waited = asyncio.get_running_loop().time() - began

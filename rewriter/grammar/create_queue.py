@@ -6,16 +6,19 @@ Items are cut out of the text, not parsed: only names, and the words that define
 from __future__ import annotations
 
 from engine.model.errors import InvalidOption
+from engine.model.key_range import VINDEX
 from engine.model.marked_name import NAME_KEY
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, from_comment_text
 from engine.model.queue import QUEUE_MARK
+from rewriter.errors import UnsupportedSql
 from rewriter.grammar.ack import skip_group
 from rewriter.grammar.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.text.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value, word_set
 
 _KEY_WORDS = word_set("PRIMARY UNIQUE KEY INDEX FULLTEXT SPATIAL CONSTRAINT FOREIGN CHECK PERIOD")
+_ALTERATIONS = "SET (option = value, ...), PAUSE, RESUME, ADD SHARDING KEY (column), DROP SHARDING KEY"
 _EXAMPLE = "CREATE QUEUE needs columns: CREATE QUEUE q (user_id BIGINT, payload VARCHAR(256))"
 
 
@@ -46,22 +49,43 @@ def parse_alter_queue(cursor: TokenCursor) -> AlterQueue:
         options = {"paused": 0}
     elif cursor.accept_words("SET") and cursor.at_symbol("("):
         options = take_new_options(cursor)
+    elif cursor.accept_words("DROP", "SHARDING", "KEY"):
+        options = {"sharding_key": None}
+    elif cursor.accept_words("ADD", "SHARDING", "KEY"):
+        options = {"sharding_key": _take_sharding_key(cursor)}
     else:
-        raise cursor.error("ALTER QUEUE q takes SET (option = value, ...), PAUSE or RESUME")
-    cursor.take_end("ALTER QUEUE q takes one of SET (...), PAUSE, RESUME")
+        raise cursor.error(f"ALTER QUEUE q takes one of {_ALTERATIONS}")
+    cursor.take_end(f"ALTER QUEUE q takes one of {_ALTERATIONS}")
     return AlterQueue(name, options)
 
 
 def _take_table_option(cursor: TokenCursor) -> dict[str, OptionValue]:
     if cursor.accept_words("WITH"):
         return take_options(cursor)
+    if cursor.accept_words("SHARDING", "KEY"):
+        return {"sharding_key": _take_sharding_key(cursor)}
     if cursor.accept_words("COMMENT"):
         cursor.accept_symbol("=")
         comment = cursor.accept_kind(Kind.STRING)
         if comment is None:
             raise cursor.error()
         return _comment_options(string_value(comment.text))
-    raise cursor.error("after the columns: WITH (option = value, ...)")
+    raise cursor.error("after the columns: SHARDING KEY (column), WITH (option = value, ...)")
+
+
+def _take_sharding_key(cursor: TokenCursor) -> str:
+    """`(column) [USING vindex]`. Raises UnsupportedSql for a vindex that a database cannot compute."""
+    cursor.take_symbol("(")
+    column = cursor.take_identifier()
+    if cursor.at_symbol(","):
+        raise UnsupportedSql("A SHARDING KEY of several columns is not supported; name one")
+    cursor.take_symbol(")")
+    if cursor.accept_words("USING") and (vindex := cursor.take_identifier().lower()) != VINDEX:
+        raise UnsupportedSql(
+            f"SHARDING KEY USING {vindex} is not supported: the database computes a message's place, and can compute"
+            f" {VINDEX} alone; leave USING out"
+        )
+    return column
 
 
 def _comment_options(comment: str) -> dict[str, OptionValue]:

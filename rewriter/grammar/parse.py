@@ -175,7 +175,9 @@ def _show(cursor: TokenCursor) -> Statement | None:
         cursor.take_end()
         return Show(view, database or name.database, like, name.table or None)
     if cursor.accept_words("QUEUE"):
-        raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS and SHOW CREATE QUEUE q")
+        raise cursor.error(
+            "there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS, SHOW QUEUE q RANGES, SHOW CREATE QUEUE q"
+        )
     return None
 
 

@@ -27,6 +27,7 @@ from engine.model.queue import (
 )
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
+from rewriter.plans.sharding import ring_changes
 from rewriter.text.tokens import Name
 
 
@@ -45,6 +46,7 @@ def alter_plan(
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
     changes = [
+        *ring_changes(spec, options),
         *_index_changes(spec, options),
         f"COMMENT={comment_literal(changed_comment(spec.comment, options), spec.name.table)}",
     ]

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from engine.model.attempts import ATTEMPTS_TYPE
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
 from engine.model.queue import (
@@ -53,7 +54,7 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
     """The CREATE TABLE, from SHOW CREATE TABLE of the queue's table."""
     text = without_comments(create_table_sql)
     _, items = parse_create_table(text)
-    columns = [item for item in items if isinstance(item, ColumnItem)]
+    columns = [item for item in items if isinstance(item, ColumnItem) and item.name.lower() != SLOT_COLUMN]
     names = {column.name.lower() for column in columns}
     definitions = [_column(column) for column in columns]
     if "state" not in names:

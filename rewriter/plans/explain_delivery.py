@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
     SEQUENCE_COLUMN,
@@ -33,7 +34,7 @@ from rewriter.text.tokens import Kind, Name, Token
 _OFFSET_DIGITS_MAX = 18  # below 2^63
 
 DELIVERY_COLUMNS = (
-    "now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held", "failed_attempts",
+    "now", "id", "epoch", "time_next", "time_acked", "slot", "last_error", "earlier", "held", "failed_attempts",
 )  # fmt: skip
 """`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
 the key that is in flight; NULL without. `failed_attempts`: for TRACE MESSAGE alone, for they may be long."""
@@ -107,6 +108,7 @@ def _columns(spec: QueueSpec, table: str, now_sql: str, *, attempts: bool) -> st
         "COALESCE(epoch, 0)",
         "time_next",
         "time_acked",
+        SLOT_COLUMN if spec.has_ring else "NULL",
         last_error,
         earlier,
         in_flight_id,

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.errors import InvalidOption
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.marked_name import marked_for
 from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
@@ -28,12 +29,12 @@ from engine.model.queue import (
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem, Item, KeyItem
+from rewriter.plans.sharding import DUE_INDEX, declared_ring
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name, word_set
 
 ENGINE = "ENGINE=InnoDB"
 """Whatever the session's default is: other engines know no transactions."""
-_DUE_KEY = INDEX_NAMES[0]
 _STATE = (
     "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
     "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
@@ -95,6 +96,7 @@ def create_table(
     _check_message_columns(options, declared)
     _check_order_key(options, declared)
     _check_group_key(options, declared)
+    ring = declared_ring(options, declared)
     defaults = _defaults(now_sql)
     primary = any(_is_primary(item) for item in items)
     if "id" not in declared and not primary:
@@ -108,7 +110,8 @@ def create_table(
             # An expression default may only refer to columns before it (MySQL 8).
             definitions.extend(deferred)
     definitions.extend(_id_key(items, declared, primary))
-    definitions.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
+    definitions.extend(ring)
+    definitions.append(f"KEY {DUE_INDEX} ({', '.join(options.due_index)})")
     definitions.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
     definitions.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
@@ -292,6 +295,7 @@ _AS_CREATED = {
     ),
     ATTEMPTS_COLUMN: r"mediumtext(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?",
     TOKEN_COLUMN: rf"bigint{_INT} NOT NULL DEFAULT '?0'?",
+    SLOT_COLUMN: r"smallint(?:\(\d+\))? unsigned GENERATED ALWAYS AS .*",
 }
 
 _EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
+from engine.model.key_range import KeyRange, read_key_range
 from engine.model.option_values import NAME_CHARACTERS, OptionValue, check_receivers_wait, is_name
 from engine.model.options import OPTIONS
-from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec
+from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec, of_key_range, quoted
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
 _NUMBERS = ("ack_wait", "prefetch")
-_STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease")
+_STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease", "key_range")
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -53,7 +54,20 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         ack_wait_ns=options.get("ack_wait"),
         consumer=consumer_name(texts.get("consumer")),
         by_connection=by_connection(str(texts["lease"])) if "lease" in texts else None,
+        condition=of_key_range(_key_range(str(texts["key_range"]), spec) if "key_range" in texts else None),
     )
+
+
+def _key_range(value: str, spec: QueueSpec) -> KeyRange | None:
+    """The part of the ring that a stream takes; None for all of it. Raises InvalidOption."""
+    key_range = read_key_range("key_range", value)
+    if not spec.has_ring:
+        table = quoted(spec.name.table)
+        key = spec.options.sharding_key
+        adds = "ADD SHARDING KEY (column)" if key is None else f"SET (sharding_key = '{key}')"
+        text = "its topic has none" if spec.options.topic is not None else f"ALTER QUEUE {table} {adds} adds it"
+        raise InvalidOption(f"key_range: queue '{spec.name.table}' has no ring; {text}")
+    return None if key_range.is_whole else key_range
 
 
 def stream_columns(columns: tuple[StreamColumn, ...], spec: QueueSpec | TopicSpec) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from engine.model.errors import InvalidOption
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, QueueOptions, parse_options
 from engine.model.queue import (
@@ -83,9 +84,10 @@ from rewriter.text.tokens import Name, TokenCursor
 _TIME_KEY = "queuegate_time"
 _NOT_OF_GROUPS = (
     "topic", "consumer_group", "dead_letter", "dead_letter_of", "group_key", "archive", "message_cols",
+    "sharding_key",
 )  # fmt: skip
 _SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0", "TINYINT NOT NULL DEFAULT 0", ())
-_RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN, SEQUENCE_COLUMN))
+_RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN, SEQUENCE_COLUMN, SLOT_COLUMN))
 
 
 def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) -> Execute:

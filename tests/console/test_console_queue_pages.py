@@ -54,6 +54,29 @@ def test_the_receivers_of_a_queue(gate, root, queue, sql, stream):
     assert "SHOW SUBSCRIPTIONS" in page.text
 
 
+def test_a_ring_shows_who_receives_which_part_of_it(gate, root, queue, sql, stream):
+    q, person = queue("n INT NOT NULL", sharding_key="'n'"), root(gate)
+    where = {"db": gate.database, "name": q}
+    sql(f"INSERT INTO {q} (n) VALUES (10), (10), (11)")  # slots d3d9 and 6512
+    half = stream(f"SELECT id FROM STREAM {q} WITH (key_range = '-80')")
+    half.wait(1)
+    wait_until(
+        lambda: person.api("/queue/receivers", **where).json["ranges"][0]["in_flight"] == 1,
+        what="the lease in the count",
+    )
+    found = person.api("/queue/receivers", **where).json
+    assert [each["key_range"] for each in found["receivers"]] == ["-80"]
+    assert [(each["key_range"], each["receivers"], each["ready"]) for each in found["ranges"]] == [
+        ("-80", 1, 0),
+        ("80-", 0, 2),
+    ]
+    page = person.get("/queue/receivers", **where)
+    assert page.status == 200 and "nobody receives it" in page.text
+    everything = stream(f"SELECT id FROM STREAM {q}")
+    everything.wait(2)
+    assert "nobody receives it" not in person.get("/queue/receivers", **where).text
+
+
 def test_nobody_receives(gate, root, queue):
     person = root(gate)
     assert person.api("/queue/receivers", db=gate.database, name=queue()).json["total"] == 0

@@ -126,27 +126,27 @@ SHOW SUBSCRIPTIONS WHERE 1
 EXPLAIN DELIVERY FOR q WHERE id = 42
 --> ExplainDelivery
 --> queue: shop.q
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids: (42)
 
 -- EXPLAIN DELIVERY of several
 EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
 --> ExplainDelivery
 --> queue: shop.q
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
 --> ids: (1, 2)
 
 -- EXPLAIN DELIVERY of others
 EXPLAIN DELIVERY FOR q WHERE user_id = 7 AND payload LIKE 'a%' LIMIT 100
 --> ExplainDelivery
 --> queue: shop.q
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
 
 -- EXPLAIN DELIVERY of any
 EXPLAIN DELIVERY FOR q
 --> ExplainDelivery
 --> queue: shop.q
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of too many
 EXPLAIN DELIVERY FOR q LIMIT 1001
@@ -166,7 +166,7 @@ EXPLAIN DELIVERY FOR nope WHERE id = 1
 
 -- SHOW QUEUE
 SHOW QUEUE q
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS and SHOW CREATE QUEUE q)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES, SHOW QUEUE STATUS, SHOW QUEUE q OPTIONS, SHOW QUEUE q RANGES, SHOW CREATE QUEUE q)
 
 -- SHOW PROCESSLIST
 SHOW PROCESSLIST
@@ -280,11 +280,11 @@ ALTER QUEUE q RESUME
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
 
 -- ALTER QUEUE: an unknown option has no default either
 ALTER QUEUE q SET (colour = DEFAULT)
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
 
 -- ALTER QUEUE to what contradicts an option it has
 ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')
@@ -304,17 +304,17 @@ ALTER QUEUE nope PAUSE
 
 -- ALTER QUEUE of nothing in particular
 ALTER QUEUE q ADD COLUMN a INT
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ADD COLUMN a INT' at line 1 (ALTER QUEUE q takes SET (option = value, ...), PAUSE or RESUME)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ADD COLUMN a INT' at line 1 (ALTER QUEUE q takes one of SET (option = value, ...), PAUSE, RESUME, ADD SHARDING KEY (column), DROP SHARDING KEY)
 
 -- ALTER QUEUE with two things at once
 ALTER QUEUE q PAUSE, RESUME
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', RESUME' at line 1 (ALTER QUEUE q takes one of SET (...), PAUSE, RESUME)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', RESUME' at line 1 (ALTER QUEUE q takes one of SET (option = value, ...), PAUSE, RESUME, ADD SHARDING KEY (column), DROP SHARDING KEY)
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR q WHERE id = 42
 --> ExplainDelivery
 --> queue: shop.q
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids: (42)
 
 -- EXPLAIN of a table called delivery

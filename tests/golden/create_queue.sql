@@ -139,11 +139,11 @@ CREATE QUEUE n (a INT, b INT
 
 -- a list closed twice
 CREATE QUEUE n (a INT))
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1 (after the columns: WITH (option = value, ...))
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1 (after the columns: SHARDING KEY (column), WITH (option = value, ...))
 
 -- table options
 CREATE QUEUE n (a INT) ENGINE=InnoDB
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ENGINE=InnoDB' at line 1 (after the columns: WITH (option = value, ...))
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ENGINE=InnoDB' at line 1 (after the columns: SHARDING KEY (column), WITH (option = value, ...))
 
 -- LIKE
 CREATE QUEUE n LIKE q
@@ -156,7 +156,7 @@ CREATE QUEUE n (a INT)
 
 -- an unknown option
 CREATE QUEUE n (a INT) WITH (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
 
 -- an option that is only kept
 CREATE QUEUE n (a INT) WITH (max_attempts = 5)
@@ -190,11 +190,11 @@ CREATE QUEUE n (a INT) WITH (message_cols = 'id|nope')
 
 -- prose in the comment
 CREATE QUEUE n (a INT) COMMENT 'my queue'
---> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
 
 -- an unknown key in the comment
 CREATE QUEUE n (a INT) COMMENT 'vt_colour=red'
---> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
 
 -- an option in both
 CREATE QUEUE n (a INT) COMMENT 'vt_ack_wait=1' WITH (ack_wait = 2)
@@ -244,3 +244,19 @@ CREATE QUEUE n (priority INT DEFAULT 5, epoch INT DEFAULT 0, payload TEXT)
 -- an epoch that may be NULL
 CREATE QUEUE n (epoch INT DEFAULT NULL)
 --> error 1235 (42000): Column 'epoch' is one of the queue's own: it must not be NULL, or leave it out
+
+-- a sharding key
+CREATE QUEUE mails (user_id BIGINT NOT NULL, body TEXT) SHARDING KEY (user_id) USING binary_md5 WITH (ack_wait = '30s')
+--> Execute
+--> sql: CREATE TABLE `shop`.`mails` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, user_id BIGINT NOT NULL, body TEXT, queuegate_slot SMALLINT UNSIGNED GENERATED ALWAYS AS (CONV(LEFT(MD5(`user_id`), 4), 16, 10)) STORED, KEY queuegate_due (time_acked, priority, time_next, id, queuegate_slot), CONSTRAINT `mails_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_sharding_key=user_id,queuegate_table=mails'
+--> effects.catalog: True
+
+-- a sharding key that is a CHAR, as an option
+CREATE QUEUE mails (`user` CHAR(36) NOT NULL) WITH (sharding_key = 'user')
+--> Execute
+--> sql: CREATE TABLE `shop`.`mails` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, `user` CHAR(36) NOT NULL, queuegate_slot SMALLINT UNSIGNED GENERATED ALWAYS AS (CONV(LEFT(MD5(RTRIM(`user`)), 4), 16, 10)) STORED, KEY queuegate_due (time_acked, priority, time_next, id, queuegate_slot), CONSTRAINT `mails_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_sharding_key=user,queuegate_table=mails'
+--> effects.catalog: True
+
+-- a sharding key by another vindex
+CREATE QUEUE mails (user_id BIGINT NOT NULL) SHARDING KEY (user_id) USING xxhash
+--> error 1235 (42000): SHARDING KEY USING xxhash is not supported: the database computes a message's place, and can compute binary_md5 alone; leave USING out

@@ -417,7 +417,7 @@ SELECT * FROM STREAM q LIMIT 5 LIMIT 6
 
 -- an unknown option
 SELECT * FROM STREAM q WITH (batch_size = 10)
---> error 1231 (42000): a stream has no option 'batch_size'; allowed: ack_wait, prefetch, consumer, lease
+--> error 1231 (42000): a stream has no option 'batch_size'; allowed: ack_wait, prefetch, consumer, lease, key_range
 
 -- an absurd option
 SELECT * FROM STREAM q WITH (prefetch = 0)
@@ -438,3 +438,7 @@ SELECT * FROM STREAM q LIMIT 5 )
 -- the name of the function in a string
 SELECT 'queue_ack(1)'
 --> Passthrough
+
+-- a key range of a queue without a ring
+SELECT * FROM STREAM q WITH (key_range = '-80')
+--> error 1231 (42000): key_range: queue 'q' has no ring; ALTER QUEUE `q` ADD SHARDING KEY (column) adds it

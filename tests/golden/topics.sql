@@ -604,7 +604,7 @@ CREATE GROUP fraud ON orders WITH (dead_letter_of = 'q')
 
 -- an option that does not exist
 CREATE GROUP fraud ON orders WITH (retention = '7d')
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
 
 -- an option with an absurd value
 CREATE GROUP fraud ON orders WITH (prefetch = 0)
@@ -672,7 +672,7 @@ ALTER GROUP billing ON orders SET (topic = DEFAULT)
 
 -- ALTER GROUP, an option that does not exist
 ALTER GROUP billing ON orders SET (retention = 1)
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
 
 -- ALTER GROUP that does not exist
 ALTER GROUP fraud ON orders PAUSE
@@ -945,7 +945,7 @@ TRACE MESSAGE 101 ON orders
 --> topic: shop.orders
 --> id: 101
 --> sql: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
---> groups: (('audit', ExplainDelivery(queue=shop.orders_group_audit, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))), ('billing', ExplainDelivery(queue=shop.orders_group_billing, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))))
+--> groups: (('audit', ExplainDelivery(queue=shop.orders_group_audit, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))), ('billing', ExplainDelivery(queue=shop.orders_group_billing, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))))
 
 -- TRACE MESSAGE of a topic in another database
 trace message 1 on `other`.feed;
@@ -953,13 +953,13 @@ trace message 1 on `other`.feed;
 --> topic: other.Feed
 --> id: 1
 --> sql: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
---> groups: (('Readers', ExplainDelivery(queue=other.Feed_group_Readers, sql=SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20, ids=(1))))
+--> groups: (('Readers', ExplainDelivery(queue=other.Feed_group_Readers, sql=SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20, ids=(1))))
 
 -- TRACE MESSAGE of a queue
 TRACE MESSAGE 1 ON q
 --> TraceInQueue
 --> delivery.queue: shop.q
---> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
+--> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
 --> delivery.ids: (1)
 --> sql: SELECT time_created FROM `shop`.`q` WHERE id IN (1)
 
@@ -971,7 +971,7 @@ TRACE MESSAGE 'one' ON q
 trace message 7 on `bare`;
 --> TraceInQueue
 --> delivery.queue: shop.bare
---> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
+--> delivery.sql: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
 --> delivery.ids: (7)
 --> sql: 
 
@@ -1244,7 +1244,7 @@ SELECT * FROM STREAM orders WITH (group = 'billing', start = 'earliest')
 
 -- a group's stream with a beginning
 SELECT * FROM STREAM orders WITH (mode = 'group', group = 'billing', start = 1)
---> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer, lease
+--> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer, lease, key_range
 
 -- a mode that does not exist
 SELECT * FROM STREAM orders WITH (mode = 'everybody')
@@ -1252,11 +1252,11 @@ SELECT * FROM STREAM orders WITH (mode = 'everybody')
 
 -- a stream of a queue with a group
 SELECT * FROM STREAM q WITH (group = 'billing')
---> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer, lease
+--> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer, lease, key_range
 
 -- a stream of a queue with a mode
 SELECT * FROM STREAM q WITH (mode = 'broadcast')
---> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer, lease
+--> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer, lease, key_range
 
 -- the stream of what cannot be a topic
 SELECT * FROM STREAM half WITH (mode = 'broadcast')
@@ -1843,21 +1843,21 @@ CALL queue_nack('shop.clicks', 7, '30s', 'why')
 EXPLAIN DELIVERY FOR orders GROUP billing WHERE id = 101
 --> ExplainDelivery
 --> queue: shop.orders_group_billing
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 --> ids: (101)
 
 -- EXPLAIN DELIVERY, the group at the end
 explain delivery for orders where id in (101, 102) limit 3 group audit;
 --> ExplainDelivery
 --> queue: shop.orders_group_audit
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
 --> ids: (101, 102)
 
 -- EXPLAIN DELIVERY of the only group
 EXPLAIN DELIVERY FOR clicks
 --> ExplainDelivery
 --> queue: shop.clicks_group_stats
---> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
+--> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of several groups and none named
 EXPLAIN DELIVERY FOR orders

@@ -7,7 +7,7 @@ import re
 import pytest
 from certificates import Authority
 from prometheus_server import rules
-from servers import Sql, wait_until
+from servers import Sql, Stream, wait_until
 from test_admin import get, metrics, value
 
 ALERTS = {rule["alert"]: rule["expr"] for rule in rules("alerts.yml")}
@@ -34,9 +34,16 @@ def test_every_metric_of_an_alert_is_on_the_page(watched):
     gate, sql = watched
     sql("ALTER TOPIC orders SET (trace_keep = '1d')")
     sql("CREATE SCHEDULE daily ON jobs EVERY '1d' (n) VALUES (1)")
+    sql("CREATE QUEUE halved (n INT NOT NULL) SHARDING KEY (n)")
+    half = Stream(gate, "SELECT id FROM STREAM halved WITH (key_range = '-80')")
     used = {name for expression in ALERTS.values() for name in NAME.findall(expression)}
     assert len(used) > 15
     wait_until(lambda: used <= {name for name, _ in metrics(gate)}, what=f"all of {used}")
+    sql("INSERT INTO halved (n) VALUES (10), (10), (11)")  # slots d3d9 and 6512
+    half.wait(1)
+    labels = {"database": gate.database, "queue": "halved"}
+    assert value(metrics(gate), "queuegate_queue_uncovered", **labels) == 2
+    half.close()
 
 
 def test_a_dead_letter_queue_is_not_a_queue_that_nobody_serves(watched):

@@ -86,10 +86,12 @@ class Traffic:
             "CREATE QUEUE unserved (n INT)",
             "CREATE QUEUE resting (n INT)",
             "CREATE QUEUE failing (n INT) WITH (max_attempts = 3)",
+            "CREATE QUEUE halved (n INT NOT NULL) SHARDING KEY (n)",
             "CREATE TOPIC log (n INT)",
             "CREATE GROUP g ON log",
             "INSERT INTO unserved (n) VALUES (1), (2), (3)",
             "INSERT INTO resting (n) VALUES (1)",
+            "INSERT INTO halved (n) VALUES (10), (11)",  # slots d3d9 and 6512
             "ALTER QUEUE resting PAUSE",
             "CREATE SCHEDULE later ON healthy EVERY '1d' (n) VALUES (0)",
         ):
@@ -99,6 +101,7 @@ class Traffic:
             "NACK failing {} DELAY 0": Stream(gate, "SELECT id FROM STREAM failing"),
             "ACK log GROUP g {}": Stream(gate, "SELECT id FROM STREAM log WITH (group = 'g')"),
         }
+        self._half = Stream(gate, "SELECT id FROM STREAM halved WITH (key_range = '-80', ack_wait = '12h')")
         self._threads = [threading.Thread(target=self._produce, daemon=True)]
         for statement, stream in self._streams.items():
             self._threads.append(threading.Thread(target=self._handle, args=(gate, stream, statement), daemon=True))
@@ -139,7 +142,7 @@ class Traffic:
                 lambda queue=queue: self._ask.value(f"SELECT COUNT(*) FROM {queue} WHERE time_acked IS NULL") == 0,
                 what=f"{queue} to be empty",
             )
-        for stream in self._streams.values():
+        for stream in (*self._streams.values(), self._half):
             stream.close()
         for thread in self._threads:
             thread.join(scaled(20))
@@ -155,6 +158,7 @@ def test_exactly_the_right_alerts_fire_and_every_panel_has_data(world):
     first, second = world.instance(world.first), world.instance(world.second)
     expected = {
         ("QueueNotServed", "unserved"),
+        ("KeyRangeNotServed", "halved"),
         ("DeadLettersGrow", "failing"),
         ("MessagesFailAgainAndAgain", "failing"),
     }

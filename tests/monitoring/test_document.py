@@ -58,6 +58,7 @@ def full_page() -> str:
             gauges=Gauges({A_TOPIC: TopicExtent(3, 9, 6, 100, 2)}, {A_GROUP.name: GroupLag(4, 5, False, 1)}),
             histories={A_TOPIC: HistoryState()},
             proxy=ProxyFacts(True, True, 1000, certificate_expires=1.8e9),
+            uncovered={A_QUEUE: 3},
         )
     ).decode()
 

@@ -23,6 +23,7 @@ AGAIN, DEAD = f"queuegate_queue_redelivered_total{{{COUNTED}}}", f"queuegate_que
 RECEIVERS, PAUSED = f"queuegate_queue_receivers{{{COUNTED}}}", f"queuegate_queue_paused{{{QUEUE}}}"
 BURIAL, STALLS = f"queuegate_queue_is_dead_letter_queue{{{QUEUE}}}", f"queuegate_queue_stalls_total{{{COUNTED}}}"
 HELD, LAG = f"queuegate_queue_alarms{{{COUNTED}}}", f"queuegate_group_oldest_unread_age_seconds{{{GROUP}}}"
+UNCOVERED = f"queuegate_queue_uncovered{{{QUEUE}}}"
 HISTORY = f'queuegate_topic_history_failing{{{PROXY},database="shop",topic="log"}}'
 OVERDUE = f'queuegate_schedule_overdue_seconds{{{PROXY},database="shop"}}'
 UP, DATABASE, READY = f"up{{{PROXY}}}", f"queuegate_database_up{{{PROXY}}}", f"queuegate_ready{{{PROXY}}}"
@@ -69,6 +70,9 @@ CASES: list[tuple[str, dict[str, str], set[str]]] = [
     ("nobody receives from the same queue of another database server", UNSERVED | {AGE: always(90),
      'queuegate_queue_receivers{job="queuegate-2",instance="b:9307",database="shop",queue="orders",worker="0"}':
      always(1)}, {"QueueNotServed"}),
+    ("nobody receives a part of the ring", {UNCOVERED: late(0, 4, 15)}, {"KeyRangeNotServed"}),
+    ("nobody received a part of the ring for a moment", {UNCOVERED: late(0, 4, 8)}, set()),
+    ("a part of the ring waits in a paused queue", {UNCOVERED: always(4), PAUSED: always(1)}, set()),
     ("receivers are too slow", {AGE: always(301)}, {"QueueFallsBehind"}),
     ("receivers hold what they have, and nothing is sent", {AGE: always(301), SENT: always(7)}, {"QueueFallsBehind"}),
     ("receivers are just quick enough", {AGE: always(299)}, set()),

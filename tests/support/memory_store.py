@@ -7,6 +7,7 @@ two that it is made of, and in `at_once`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from virtual_time import VirtualClock, pass_time
 from engine.clock import Clock
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.identity import is_spent
+from engine.model.key_range import SLOT_COLUMN, Span
 from engine.model.lease_token import LeaseTimes, next_token, voided
 from engine.model.options import QueueOptions
 from engine.model.queue import (
@@ -54,7 +56,7 @@ from engine.store.base import (
     lease_is_current,
     release_of,
 )
-from engine.store.census import Census
+from engine.store.census import Census, SpanCount
 from engine.store.last_receivers import LastReceivers
 from engine.store.operations.limits import Rate
 from engine.store.sharing import UNMARKED, Sharing
@@ -105,6 +107,11 @@ class Row:
     def due_ns(self) -> int:
         return self.time_next or 0
 
+    @property
+    def slot(self) -> int:
+        """Of a ring: message 1 is in 10-20, 9 in 90-a0."""
+        return (int(self.id) & 0xF) << 12
+
     def values(self) -> tuple[TextValue, ...]:
         fields = (
             self.id,
@@ -119,10 +126,14 @@ class Row:
         return tuple(None if value is None else str(value).encode() for value in fields)
 
 
+_BETWEEN = re.compile(rf"{SLOT_COLUMN} BETWEEN (\d+) AND (\d+)")
+
+
 def _fits(condition: Condition, row: Row) -> bool:
-    fields = {"id": row.id, "priority": row.priority, "epoch": row.epoch, "payload": row.payload}
+    fields = {"id": row.id, "priority": row.priority, "epoch": row.epoch, "payload": row.payload, "slot": row.slot}
     try:
-        return bool(eval(condition.sql, {"__builtins__": {"len": len, "int": int}}, fields))
+        python = _BETWEEN.sub(r"\1 <= slot <= \2", condition.sql).replace(" AND ", " and ").replace(" OR ", " or ")
+        return bool(eval(python, {"__builtins__": {"len": len, "int": int}}, fields))
     except ValueError as error:
         raise BackendError(f"the condition failed: {error}", 3141, "22032") from None
 
@@ -168,6 +179,49 @@ class MemoryBirths:
         return await store._call("find_born", work)
 
 
+class MemoryCounts:
+    """Its messages have no slots: all are in the first stretch of a ring."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def census(self, queue: QueueSpec) -> Census:
+        store = self._store
+
+        async def work() -> Census:
+            now, rows = store.clock.now_ns(), list(store._table(queue).values())
+            waiting = [row for row in rows if row.time_acked is None]
+            later = [row for row in waiting if row.time_next is not None and row.time_next > now]
+            marked = [row for row in later if is_lease_end(row.due_ns) and row.due_ns < REJECTED_NS]
+            parked = [row for row in later if row.due_ns >= REJECTED_NS]
+            scheduled = [row for row in later if not row.epoch and row not in marked and row not in parked]
+            return Census(
+                ready=len(waiting) - len(later),
+                scheduled=len(scheduled),
+                retrying=len(later) - len(scheduled) - len(marked) - len(parked),
+                in_flight=len(marked),
+                parked=len(parked),
+                acked=len(rows) - len(waiting),
+            )
+
+        return await store._call("census", work)
+
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
+        store = self._store
+
+        async def work() -> list[LeasedMessage]:
+            now = store.clock.now_ns()
+            rows = sorted((row.due_ns, row.id) for row in store._table(queue).values() if is_lease_end(row.due_ns))
+            return [LeasedMessage(id_, 0, 1, until, (until - now) / 1e9) for until, id_ in rows if until > now][:limit]
+
+        return await store._call("leased_messages", work)
+
+    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+        census = await self.census(queue)
+        later = census.scheduled + census.retrying + census.parked
+        return [SpanCount(spans[0], census.ready, later, census.in_flight), *map(SpanCount, spans[1:])]
+
+
 @dataclass
 class MemoryStore:
     """See the module."""
@@ -191,6 +245,7 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.births = MemoryBirths(self)
+        self.counts = MemoryCounts(self)
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)
         self.last_receivers = LastReceivers()
@@ -267,6 +322,12 @@ class MemoryStore:
             return ScanResult(PollResult(now, tuple(sorted(keys)), min(later, default=None), False), None)
 
         return await self._call("scan", work)
+
+    async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
+        async def work() -> dict[MessageId, int]:
+            return {row.id: row.slot for row in self._rows(queue, ids)}
+
+        return await self._call("slots", work)
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         async def work() -> set[MessageId]:
@@ -432,33 +493,6 @@ class MemoryStore:
             return len(ids)
 
         return await self._call("purge", work)
-
-    async def census(self, queue: QueueSpec) -> Census:
-        async def work() -> Census:
-            now, rows = self.clock.now_ns(), list(self._table(queue).values())
-            waiting = [row for row in rows if row.time_acked is None]
-            later = [row for row in waiting if row.time_next is not None and row.time_next > now]
-            marked = [row for row in later if is_lease_end(row.due_ns) and row.due_ns < REJECTED_NS]
-            parked = [row for row in later if row.due_ns >= REJECTED_NS]
-            scheduled = [row for row in later if not row.epoch and row not in marked and row not in parked]
-            return Census(
-                ready=len(waiting) - len(later),
-                scheduled=len(scheduled),
-                retrying=len(later) - len(scheduled) - len(marked) - len(parked),
-                in_flight=len(marked),
-                parked=len(parked),
-                acked=len(rows) - len(waiting),
-            )
-
-        return await self._call("census", work)
-
-    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
-        async def work() -> list[LeasedMessage]:
-            now = self.clock.now_ns()
-            rows = sorted((row.due_ns, row.id) for row in self._table(queue).values() if is_lease_end(row.due_ns))
-            return [LeasedMessage(id_, 0, 1, until, (until - now) / 1e9) for until, id_ in rows if until > now][:limit]
-
-        return await self._call("leased_messages", work)
 
     async def add_tokens(self, queue: QueueSpec) -> None:
         self.calls["add_tokens"] += 1

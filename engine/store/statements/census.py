@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from engine.model.key_range import SLOT_COLUMN, Span
 from engine.model.queue import Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, in_flight, leased
 from engine.store.statements.dialect import Dialect
@@ -24,10 +27,10 @@ class CensusStatements:
         now = dialect.now_ns
         waits, marked = f"time_next > {now} AND time_next < {REJECTED_NS}", leased(dialect.mark)
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        oldest = f"MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
         self.unacked = (
             f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {marked}), SUM(time_next >= {REJECTED_NS}),"
-            f" MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
-            f" FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
+            f" {oldest} FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
         )
         """The time, all unacked, ready, in flight, parked, and since when the oldest is due."""
 
@@ -43,8 +46,23 @@ class CensusStatements:
         )
         """Acked messages that are not purged yet."""
 
+        self._counts = ("1", due(now), f"{waits} AND {marked}")
+        self._oldest = f"time_next > {_NO_TIME_NS} AND time_next <= {now}"
+        self._now, self._table = now, table
+
         self.in_flight = (
             f"SELECT {now}, id, {priority}, epoch, time_next FROM {table} WHERE {in_flight(now, dialect.mark)}"
             " ORDER BY time_next LIMIT ?"
         )
         """The time, and the leased messages: id, priority, epoch, until when; the first to expire first."""
+
+    def spans(self, spans: Sequence[Span]) -> str:
+        """The time, and for each of these stretches of a ring: all unacked, ready, in flight, since when the oldest is
+        due."""
+        values = [self._now]
+        for span in spans:
+            inside = f"{SLOT_COLUMN} BETWEEN {span.first} AND {span.last}"
+            values += [f"SUM({inside} AND {count})" for count in self._counts]
+            values.append(f"MIN(CASE WHEN {inside} AND {self._oldest} THEN time_next END)")
+        rows = f"SELECT time_next, {SLOT_COLUMN} FROM {self._table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}"
+        return f"SELECT {', '.join(values)} FROM ({rows}) AS unacked"

@@ -8,6 +8,7 @@ that an INSERT has just added is in `added`.
 from __future__ import annotations
 
 from engine.model.identity import highest_epoch, next_epoch_sql
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, not_set_aside
@@ -83,6 +84,10 @@ class QueueStatements:
     def rows(self, count: int) -> str:
         """Whole rows, as they are after the lease."""
         return f"SELECT {self._columns} FROM {self.table} WHERE id IN ({placeholders(count)})"
+
+    def slots(self, count: int) -> str:
+        """Where on the ring these messages are."""
+        return f"SELECT id, {SLOT_COLUMN} FROM {self.table} WHERE id IN ({placeholders(count)})"
 
     def unsettled(self, count: int) -> str:
         """Which of these messages exist, are not acked and not set aside: with epoch, time_next and token."""

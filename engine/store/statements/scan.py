@@ -8,6 +8,7 @@ alone, without the rows.
 
 from __future__ import annotations
 
+from engine.model.options import DUE_COLUMNS
 from engine.model.queue import Condition, Layout, QueueSpec, quoted
 from engine.store.statements.dialect import Dialect, placeholders
 
@@ -24,7 +25,7 @@ def _index(dialect: Dialect, queue: QueueSpec) -> str:
 
     By itself a server may prefer the equality on its first columns to a range of it, and walk over all pages before.
     """
-    wanted = ("time_acked", "priority", "time_next") if queue.layout is Layout.CURRENT else ("time_acked", "time_next")
+    wanted = DUE_COLUMNS if queue.layout is Layout.CURRENT else ("time_acked", "time_next")
     fit = [
         x for x in queue.indexes if x.name and (x.columns == wanted or x.columns[: len(wanted) + 1] == (*wanted, "id"))
     ]

@@ -462,21 +462,21 @@ async def test_the_census_tells_the_states_apart(bench):
         Row(9, time_next=PARKED_NS),
         Row(10, time_next=None, time_acked=now, epoch=1),
     )
-    census = await bench.store.census(bench.spec)
+    census = await bench.store.counts.census(bench.spec)
     assert (census.ready, census.scheduled, census.retrying) == (3, 1, 1)
     assert (census.in_flight, census.parked, census.acked) == (2, 2, 1)
     assert census.unacked == 9
     assert not census.bounded
     if census.oldest_ready_age is not None:  # the fake does not say
         assert hour <= census.oldest_ready_age * SECOND + CLOCK_SLACK
-    held = await bench.store.leased_messages(bench.spec, 10)
+    held = await bench.store.counts.leased_messages(bench.spec, 10)
     assert sorted(message.id for message in held) == [5, 6]
     assert all(abs(message.seconds_left - 3600) < 10 for message in held)
 
 
 async def test_the_census_of_an_empty_table(bench):
-    assert await bench.store.census(bench.spec) == Census()
-    assert await bench.store.leased_messages(bench.spec, 10) == []
+    assert await bench.store.counts.census(bench.spec) == Census()
+    assert await bench.store.counts.leased_messages(bench.spec, 10) == []
     await bench.store.ping()
 
 

@@ -1,0 +1,54 @@
+"""Counts: what of a queue's table is counted and listed for those who watch it. Reads alone, outside any transaction.
+
+Each is bounded (engine.store.statements.census), so that the largest table costs about half a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.backend.base import StoreConnection, StorePool
+from engine.model.key_range import Span
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import QueueSpec
+from engine.store.base import LeasedMessage
+from engine.store.census import Census, SpanCount, take_census
+from engine.store.operations import due_messages
+from engine.store.statements.census import COUNTED_MAX, CensusStatements
+from engine.store.statements.dialect import Dialect
+
+
+class Counts:
+    """See the module. The methods are those of CountStore."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect) -> None:
+        self._pool, self._dialect = pool, dialect
+
+    async def census(self, queue: QueueSpec) -> Census:
+        """See CountStore."""
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(lambda connection: take_census(connection, statements))
+
+    async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
+        """See CountStore."""
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(
+            lambda connection: due_messages.leased_messages(connection, statements, queue, limit)
+        )
+
+    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+        """See CountStore."""
+        sql = CensusStatements(self._dialect, queue).spans(spans)
+        return await self._pool.read(lambda connection: _span_counts(connection, sql, spans))
+
+
+def _span_counts(connection: StoreConnection, sql: str, spans: Sequence[Span]) -> list[SpanCount]:
+    row = connection.query(sql)[0]
+    now_ns, each = int(row[0]), [row[start : start + 4] for start in range(1, len(row), 4)]
+    bounded = sum(int(unacked or 0) for unacked, *_ in each) >= COUNTED_MAX
+    counts = []
+    for span, (*numbers, oldest) in zip(spans, each, strict=True):
+        unacked, ready, in_flight = (int(number or 0) for number in numbers)
+        age = None if oldest is None else max(0, now_ns - int(oldest)) / NS_PER_SECOND
+        counts.append(SpanCount(span, ready, unacked - ready - in_flight, in_flight, age, bounded))
+    return counts
