@@ -21,7 +21,7 @@ from embedded.compile.schema import IndexPart, Schema
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.text.modes import Modes
 
-_IN_DEFINITIONS = frozenset(("qg_conv", "qg_left", "qg_md5"))
+_IN_DEFINITIONS = frozenset(("qg_conv", "qg_md5"))
 """Our own functions that a table definition may call: those of a queue's slots (engine.model.key_range). The file can
 then be read without them, and not written."""
 

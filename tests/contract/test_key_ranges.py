@@ -244,3 +244,15 @@ def test_the_slot_follows_its_key(sql, sharded):
     sql(f"UPDATE {q} SET user_id = 2")
     assert sql.value(f"SELECT queuegate_slot FROM {q}") == slot_of(2)
     assert sql.error(f"UPDATE {q} SET queuegate_slot = 3")[0] in (1906, 3105)
+
+
+def test_what_the_proxy_inserts_and_moves_itself_has_its_place(sql, sharded, name):
+    """A schedule's message, and those of a backlog whose rows it changes: no client's session is at work then."""
+    q = sharded(min_backoff=0)
+    sql(f"CREATE SCHEDULE {name} ON {q} EVERY '1d' (user_id) VALUES (11)")
+    sql(f"RUN SCHEDULE {name}")
+    assert sql.rows(f"SELECT user_id, queuegate_slot FROM {q}") == [(11, slot_of(11))]
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} NOWAIT WITH (key_range = '-80')") == [(1, 1)]
+    sql(f"NACK {q} 1 DELAY 0")
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 20 WITH (key_range = '-80')") == [(1, 2)]
+    sql(f"DROP SCHEDULE {name}")

@@ -6,12 +6,14 @@ engine's account makes has to be one of those it may make, on rows that allow it
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sim_database import Row, Rows
 
+from engine.model.key_range import KeyRange
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueName
@@ -24,6 +26,11 @@ RATE_SLACK_SECONDS = 0.02  # a slow rate may run ahead so far
 _BELIEVED_NS = 2 * NS_PER_SECOND  # so long a proxy may take a lease to stand that has run out
 _CLOCK_STEP_NS = 1_000_000  # of the embedded backend
 TURNS_SECONDS = 0.02  # an answer has arrived, and has not yet gone through all the tasks that wait for it
+
+
+def slot_of(key: str) -> int:
+    """The first two bytes of Vitess's keyspace id of a key."""
+    return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:2], "big")
 
 
 class Violation(AssertionError):
@@ -357,6 +364,13 @@ class Claims:
             self.fail("a batch is in delivery order", f"{actor} gave {receiver} {keys}")
         self.note(actor, f"gives {receiver} " + ", ".join(f"{m.id} (epoch {m.epoch})" for m in messages))
         self._happened()
+
+    def in_range(self, receiver: str, messages: Sequence[Message], key_range: KeyRange) -> None:
+        """A receiver of that part of the ring is given these. Nobody changes a message's key."""
+        for message in messages:
+            row = self._rows.get(message.id)  # type: ignore[call-overload]
+            if row is not None and not key_range.covers(slot_of(row.key)):
+                self.fail("a stream gets only what is in its key range", f"{receiver}, {key_range}: {row}")
 
     def _holds(self, connection: int, messages: Sequence[Message]) -> None:
         """A receiver is handed these; what it acked before may still be thought to be its own."""

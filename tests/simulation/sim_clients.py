@@ -17,6 +17,7 @@ from sim_loop import passing
 from sim_proxy import Line, Session, SimProxy
 
 from engine.model.errors import BackendError, EngineError
+from engine.model.key_range import KeyRange, read_key_range
 from engine.model.queue import Batch, Message
 
 if TYPE_CHECKING:
@@ -264,6 +265,11 @@ class Temper:
         return cls(**weak)
 
 
+def _some_range(who: str) -> str:
+    """Keys are A, B and C, at 7fc5, 9d5e and 0d61. Empty for the whole ring; drawn apart."""
+    return Random(f"range of {who}").choice(("-80", "80-", "-40,90-a0", "-,-80", "40-c0", ""))
+
+
 @dataclass(eq=False)
 class _Inbox:
     """What has arrived of a stream."""
@@ -281,6 +287,7 @@ class Receiver(Client):
         super().__init__(world, name)
         self.temper = Temper.draw(self.random)
         self.below: int | None = None
+        self.key_range: KeyRange | None = None
         self.statement = self._statement()
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -296,6 +303,9 @@ class Receiver(Client):
             options.append(f"prefetch = {random.randint(1, 4)}")
         if random.random() < 0.2:
             options.append(f"ack_wait = {random.randint(1, 6)}")
+        if self.world.scenario.ranges and (ranged := _some_range(f"{self.world.scenario.seed} {self.name}")):
+            self.key_range = read_key_range("key_range", ranged)
+            options.append(f"key_range = '{ranged}'")
         where = "" if self.below is None else f" WHERE n < {self.below}"
         return self.stream_of(f"{where}{bounds}", options)
 
@@ -322,6 +332,7 @@ class Receiver(Client):
     async def _receive(self, connection: Connection) -> None:
         inbox = _Inbox()
         line = connection.stream(inbox.batches.put_nowait, self.below)
+        line.key_range = self.key_range
         stream = asyncio.create_task(connection.run_stream(self.statement, line))
         try:
             while not stream.done() or not inbox.batches.empty():
@@ -462,7 +473,7 @@ class Drain(Receiver):
     def __init__(self, world: World, name: str, below: int | None = None, at: SimProxy | None = None) -> None:
         super().__init__(world, name)
         self.at = at
-        self.temper, self.below, self.puts_off = Temper(), below, False
+        self.temper, self.below, self.key_range, self.puts_off = Temper(), below, None, False
         self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", ["prefetch = 1000"])
 
     async def live(self) -> None:

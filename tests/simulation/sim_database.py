@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from sim_faults import Trouble
 from sim_loop import START, Timeline
 from sim_template import Definition
 
+from embedded.compile.functions.scalar import SCALARS
 from embedded.database.connection import SqliteConnection
 from embedded.database.store_pool import SqliteStoreConnection
 from engine.backend.base import Answer, Settings, SqlValue, Statement
@@ -188,6 +190,8 @@ class SimDatabase:
         raw.create_function("SUBSTRING_INDEX", 3, _last_parts, deterministic=True)
         raw.create_function("UTC_TIMESTAMP", 1, lambda digits: _utc_text(self._now_in_sql()))
         raw.create_function("CRC32", 1, lambda text: zlib.crc32(text.encode()), deterministic=True)
+        for name, arity in (("qg_md5", 1), ("qg_conv", 3)):
+            raw.create_function(name, arity, partial(SCALARS[name].function, None), deterministic=True)
         raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
         self._raw = raw
         for table, comment in comments.items():

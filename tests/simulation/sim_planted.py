@@ -30,6 +30,7 @@ from engine.delivery.known_messages import KnownMessages
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
 from engine.delivery.queue_leases import QueueLeases
+from engine.delivery.receiver_sets import ReceiverSets
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.sender import Sender
 from engine.delivery.subscription import Subscription
@@ -38,7 +39,7 @@ from engine.model import topics
 from engine.model.errors import EngineError
 from engine.model.lease_token import GROWN, VOID, LeaseTimes
 from engine.model.options import UNTIL_CONSUMED
-from engine.model.queue import QueueName, QueueSpec
+from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
 from engine.reports import CommitReports
 from engine.store import topic_log
@@ -168,6 +169,17 @@ def what_is_taken_has_one_token() -> Any:
 def births_are_not_heard_of() -> Any:
     """What was inserted as leased waits until its lease runs out."""
     return patch.object(BornMessages, "born", lambda self, birth, id_: self.withdraw(birth))
+
+
+def slots_are_not_looked_at() -> Any:
+    """What a commit adds is for the receivers of any key range."""
+
+    def place(sets: ReceiverSets, ids: Sequence[int], slots: Mapping[MessageId, int]) -> None:
+        for receiver_set in sets.filtered.values():
+            if receiver_set.expects(ids):
+                return
+
+    return patch.object(ReceiverSets, "place", place)
 
 
 def births_wait_for_no_receiver() -> Any:
@@ -576,6 +588,9 @@ PLANTED: Mapping[str, Bug] = {
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
     "a birth that nobody hears of": Bug(births_are_not_heard_of, "what is committed wakes its receivers"),
     "a birth without a receiver": Bug(births_wait_for_no_receiver, "what is committed wakes its receivers"),
+    "a slot that is not looked at": Bug(
+        slots_are_not_looked_at, "a stream gets only what is in its key range", lambda told: told.ranges
+    ),
     "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
     "put off for ever": Bug(put_off_for_ever, "what is put off goes out at its time"),
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),

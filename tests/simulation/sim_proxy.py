@@ -25,6 +25,7 @@ from engine.delivery.births import Birth
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
 from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
+from engine.model.key_range import KeyRange
 from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, PollAndClaim, PollResult, ScanResult
 from engine.store.sql_store import SqlMessageStore
@@ -483,7 +484,9 @@ class Session:
         if request.start is not None and plan.moment:
             request = replace(request, start=replace(request.start, value=moment_ns(plan.moment)))
         if plan.filter is not None:
-            request = replace(request, condition=Condition(filter_sql(plan.filter.parts, ()), (), plan.filter.text))
+            condition = Condition(filter_sql(plan.filter.parts, ()), (), plan.filter.text)
+            key_range = None if request.condition is None else request.condition.key_range
+            request = replace(request, condition=condition if key_range is None else condition.within(key_range))
         subscription = await self.proxy.engine.subscribe(request)
         self._watch(subscription, line)
         rest = _Rest()
@@ -523,6 +526,8 @@ class Session:
         paused, claims = proxy.engine.catalog.queues[queue].options.paused, proxy.world.claims.of(queue)
         connection = self.connection_id
         claims.handed(proxy.actor, line.name, messages, connection=connection, paused=paused, below=line.below)
+        if line.key_range is not None:
+            claims.in_range(line.name, messages, line.key_range)
 
     def _watch(self, subscription: OpenStream, line: Line) -> None:
         """Tell the claims of each hand-out, in the moment in which it is decided."""
@@ -569,6 +574,7 @@ class Line:
         below: int | None,
     ) -> None:
         self._proxy, self.name, self._receive, self._delay, self.below = proxy, name, receive, delay, below
+        self.key_range: KeyRange | None = None
         self._arrival = 0.0
         self.reading = asyncio.Event()
         self.reading.set()

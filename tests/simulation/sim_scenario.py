@@ -15,6 +15,7 @@ from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions
 
 SHAPE = "CREATE QUEUE q (k VARCHAR(20), n INT)"
+RING_SHAPE = "CREATE QUEUE q (k VARCHAR(20) NOT NULL, n INT) SHARDING KEY (k)"
 EVENTS = ("kill", "shutdown", "outage", "retune", "pause")
 
 
@@ -36,6 +37,7 @@ class Scenario:
     receivers: tuple[str, ...]
     lockers: tuple[str, ...]
     filters: bool
+    ranges: bool
 
     @property
     def plans(self) -> str:
@@ -89,10 +91,12 @@ def scenario(seed: int) -> Scenario:
     random = Random(seed)
     options = some_options(random, ordered=0.25)
     row_locks = random.random() < 0.75
+    ranges = has_ranges(seed)
+    table, ordered = RING_SHAPE if ranges else SHAPE, f" WITH (order_key = '{options.order_key}')"
     return Scenario(
         seed=seed,
-        shape=SHAPE + (f" WITH (order_key = '{options.order_key}')" if options.order_key else ""),
-        options=options,
+        shape=table + (ordered if options.order_key else ""),
+        options=replace(options, sharding_key="k") if ranges else options,
         row_locks=row_locks,
         tick_ns=1000 if row_locks else 1_000_000,
         proxies=random.choice((1, 2, 2, 3)) if row_locks else 1,
@@ -104,7 +108,13 @@ def scenario(seed: int) -> Scenario:
         receivers=tuple(f"receiver{n}" for n in range(random.randint(1, 4))),
         lockers=("locker",) if random.random() < 0.3 else (),
         filters=random.random() < 0.25,
+        ranges=ranges,
     )
+
+
+def has_ranges(seed: int) -> bool:
+    """Whether receivers take parts of a ring. Drawn apart, as standstills are."""
+    return Random(f"ranges {seed}").random() < 0.2
 
 
 def standstills(seed: int) -> dict[str, int]:

@@ -118,6 +118,7 @@ def topic_scenario(seed: int) -> TopicScenario:
         receivers=tuple(f"{name}.member{n}" for name in names for n in range(random.randint(0, 2))),
         lockers=tuple(f"{name}.locker" for name in names if random.random() < 0.1),
         filters=random.random() < 0.15,
+        ranges=False,
         groups=groups,
         listeners=tuple(f"listener{n}" for n in range(random.choice((0, 1, 1, 2)))),
         shown=random.random() < 0.85,

@@ -94,6 +94,15 @@ def _part(name: str, x: Expressions, values: list[Typed]) -> Typed:
     return Typed(x.compilation.function(f"qg_{name}({', '.join([text, *numbers])})"), result)
 
 
+def _left(x: Expressions, values: list[Typed]) -> Typed:
+    """In a table definition by SQLite's own function: whoever writes the row, no size is counted there."""
+    if not x.compilation.inline:
+        return _part("left", x, values)
+    text, count = to_text(x.compilation, values[0]), to_integer(x.compilation, values[1])
+    result = like_text(values) if values[0].type.kind is not Kind.BINARY else values[0].type
+    return Typed(f"substr({text}, 1, max({count}, 0))", result)
+
+
 def _locate(x: Expressions, values: list[Typed]) -> Typed:
     exact = int(is_case_sensitive(values[0], values[1]))
     part, text = to_text(x.compilation, values[0]), to_text(x.compilation, values[1])
@@ -173,7 +182,7 @@ define("instr", 2, 2, _instr)
 define("strcmp", 2, 2, _strcmp)
 define("find_in_set", 2, 2, _find_in_set)
 define("field", 2, None, _field)
-define("left", 2, 2, partial(_part, "left"))
+define("left", 2, 2, _left)
 define("right", 2, 2, partial(_part, "right"))
 simple("substring_index", "tti", like_text)
 simple("lpad", "tit", long_text)
