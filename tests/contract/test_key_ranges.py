@@ -252,7 +252,8 @@ def test_what_the_proxy_inserts_and_moves_itself_has_its_place(sql, sharded, nam
     sql(f"CREATE SCHEDULE {name} ON {q} EVERY '1d' (user_id) VALUES (11)")
     sql(f"RUN SCHEDULE {name}")
     assert sql.rows(f"SELECT user_id, queuegate_slot FROM {q}") == [(11, slot_of(11))]
-    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} NOWAIT WITH (key_range = '-80')") == [(1, 1)]
-    sql(f"NACK {q} 1 DELAY 0")
-    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 20 WITH (key_range = '-80')") == [(1, 2)]
+    ((id_, epoch),) = sql.rows(f"SELECT id, epoch FROM STREAM {q} NOWAIT WITH (key_range = '-80')")
+    sql(f"NACK {q} {id_} DELAY 0")
+    again = sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 20 WITH (key_range = '-80')")
+    assert again == [(id_, epoch + 1)] == [(id_, 2)]
     sql(f"DROP SCHEDULE {name}")
