@@ -60,6 +60,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace", type=float, default=25.0, metavar="SECONDS", help="for running handlers at SIGTERM (default: 25)"
     )
+    parser.add_argument(
+        "--key-range", metavar="RANGE", help="receive this part of the queue's ring, such as -80 (default: everything)"
+    )
     parser.add_argument("--hooks", metavar="CLASS", help="module:class of hooks for metrics and traces")
     parser.add_argument("--drain", action="store_true", help="end when nothing is due")
     parser.add_argument(
@@ -180,6 +183,7 @@ def run(options: argparse.Namespace) -> int:
             consumer=options.consumer,
             grace=options.grace,
             hooks=hooks,
+            key_range=options.key_range,
         )
     except WorkerError as error:
         sys.stderr.write(f"queuegate-work: {error}\n")

@@ -48,7 +48,7 @@ def duration(seconds: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Statements:
     """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: the stream option of that name.
-    `has_tokens`: whether its table has lease tokens."""
+    `has_tokens`: whether its table has lease tokens. `key_range`: that of its streams; None: all of the queue."""
 
     queue: str
     consumer: str
@@ -56,6 +56,7 @@ class Statements:
     lease: str = "connection"
     ack_wait: float | None = None
     has_tokens: bool = False
+    key_range: str | None = None
 
     @property
     def create(self) -> Statement:
@@ -65,7 +66,8 @@ class Statements:
     @property
     def columns(self) -> Statement:
         """Returns the columns of a stream, and receives nothing."""
-        return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0", ()
+        within, values = ("", ()) if self.key_range is None else (" WITH (key_range = %s)", (self.key_range,))
+        return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0{within}", values
 
     @property
     def probe_tokens(self) -> Statement:
@@ -80,6 +82,9 @@ class Statements:
         if self.ack_wait is not None:
             options.append("ack_wait = %s")
             values.append(duration(self.ack_wait))
+        if self.key_range is not None:
+            options.append("key_range = %s")
+            values.append(self.key_range)
         named = ", ".join(_back_quoted(name) for name in columns)
         waiting = ["WAIT %s", duration(wait_seconds)] if wait_seconds else ["NOWAIT"]
         within = f"LIMIT %s {waiting[0]} WITH ({', '.join(options)})"

@@ -33,8 +33,8 @@ class Worker:
     that run at a time. `batch`: the handler gets a list of up to so many messages; None: one message. `ack_wait`: the
     length of a lease in seconds; None: the queue's. `lease`: 'connection' gives unacked messages to others as soon as
     this process is gone, 'time' when their leases end. `consumer`: this worker's name in SHOW SUBSCRIPTIONS; None: host
-    and process. `grace`: the seconds that running handlers get at the end. Raises WorkerError if an argument is
-    invalid.
+    and process. `grace`: the seconds that running handlers get at the end. `key_range`: the part of the queue's ring of
+    which it receives messages, such as '-80'; None: all messages. Raises WorkerError if an argument is invalid.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Worker:
         consumer: str | None = None,
         grace: float = 25.0,
         hooks: Hooks | None = None,
+        key_range: str | None = None,
     ) -> None:
         self._address = address_of(address, os.environ)
         quoted(queue)
@@ -63,7 +64,7 @@ class Worker:
         self._batch, self._concurrency, self._grace = batch, concurrency, grace
         self._hooks = hooks or Hooks()
         prefetch = min(_PREFETCH_MAX, 1000 + 2 * concurrency * (batch or 1))
-        self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait)
+        self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait, key_range=key_range)
         self._current: Run | None = None
 
     def __repr__(self) -> str:

@@ -280,7 +280,7 @@ STILL_LARGE = {
     "engine.store.statements.dialect.Dialect": (1, 17, 0),
     "proxy.config.Limits": (0, 16, 0),
     "proxy.config.Config": (3, 16, 0),
-    "queuegate_worker.worker.Worker": (7, 8, 9),
+    "queuegate_worker.worker.Worker": (7, 8, 10),
     "rewriter.plan.Effects": (3, 16, 0),
     "spark_connector.options.StreamReadOptions": (0, 20, 0),
 }

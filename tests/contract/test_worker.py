@@ -263,6 +263,21 @@ def test_coroutines_with_a_transaction_run_at_the_same_time(sql, filled, worker,
     assert sorted(sql.column(f"SELECT n FROM {ledger}")) == list(range(1, 21))
 
 
+def test_workers_of_key_ranges_have_their_own_messages(sql, queue, worker):
+    q = queue("n INT NOT NULL", sharding_key="'n'")
+    sql(f"INSERT INTO {q} (n) VALUES (10), (11), (12), (13)")  # slots d3d9, 6512, c20a and c51c
+    handled = {}
+    for key_range in ("-80", "80-"):
+        worker(q, key_range=key_range).run(
+            lambda message, of=key_range: handled.setdefault(of, []).append(message.n), drain=True
+        )
+    assert handled == {"-80": [11], "80-": [10, 12, 13]}
+    with pytest.raises(WorkerError, match="is no key range"):
+        worker(q, key_range="80").run(print, drain=True)
+    with pytest.raises(WorkerError, match="has no ring"):
+        worker(queue("n INT"), key_range="-80").run(print, drain=True)
+
+
 def test_a_stop_ends_a_waiting_poll_at_once_and_counts_nothing(sql, filled, worker):
     q = filled(1)
     seen = threading.Event()

@@ -88,6 +88,8 @@ def test_a_poll_has_its_bounds():
     )
     assert values == (7, "30000ms", "connection", 1000, "me", "30000ms")
     assert "NOWAIT WITH" in Statements("q", "me", 1000).poll(["id"], 7, 0)[0]
+    sql, values = Statements("q", "me", 1000, key_range="-80").poll(["id"], 7, 0)
+    assert sql.endswith(", consumer = %s, key_range = %s)") and values[-1] == "-80"
 
 
 def test_the_queues_ack_wait():
