@@ -286,9 +286,10 @@ class Gate:
         return self
 
     def _listening(self, offset: int) -> str | None:
-        assert self.process is not None
+        process = self.process  # another thread may be ending it
         text = self.log_file.read_text()[offset:]
-        assert self.process.poll() is None, f"queuegate ended with {self.process.returncode}:\n{text}"
+        assert process is not None, f"queuegate was ended:\n{text}"
+        assert process.poll() is None, f"queuegate ended with {process.returncode}:\n{text}"
         match = re.search(r"listening on 127\.0\.0\.1:(\d+)", text)
         return match[1] if match else None
 

@@ -62,10 +62,9 @@ def _key_range(value: str, spec: QueueSpec) -> KeyRange | None:
     """The part of the ring that a stream takes; None for all of it. Raises InvalidOption."""
     key_range = read_key_range("key_range", value)
     if not spec.has_ring:
-        table = quoted(spec.name.table)
-        key = spec.options.sharding_key
-        adds = "ADD SHARDING KEY (column)" if key is None else f"SET (sharding_key = '{key}')"
-        text = "its topic has none" if spec.options.topic is not None else f"ALTER QUEUE {table} {adds} adds it"
+        text = f"ALTER QUEUE {quoted(spec.name.table)} ADD SHARDING KEY (column) adds it"
+        if spec.options.topic is not None:
+            text = "its topic has none"
         raise InvalidOption(f"key_range: queue '{spec.name.table}' has no ring; {text}")
     return None if key_range.is_whole else key_range
 

@@ -44,6 +44,7 @@ def test_a_receiver_that_left_is_out_of_the_rotation(sql, queue, stream):
     q = queue("n INT", batch_size=1)
     first, second = (stream(f"SELECT n FROM STREAM {q}") for _ in range(2))
     second.close()
+    wait_until(lambda: len([row for row in sql.rows("SHOW SUBSCRIPTIONS") if row[0] == q]) == 1, what="it to be missed")
     for n in range(5):
         sql(f"INSERT INTO {q} (n) VALUES (%s)", n)
     assert [row[0] for row in first.wait(5)] == [0, 1, 2, 3, 4]

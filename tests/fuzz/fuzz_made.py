@@ -85,7 +85,8 @@ _ALWAYS = (
 
 _EXPLAINED = (
     rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
-    rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
+    rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:queuegate_slot|NULL) AS qg_slot,"
+    rb" (?:last_error|NULL) AS qg_last_error,"
     rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held,"
     rb" (?:failed_attempts|NULL) AS qg_failed_attempts FROM " + _TABLE
 )  # fmt: skip

@@ -152,8 +152,8 @@ MADE = [
     (
         "EXPLAIN DELIVERY FOR fq WHERE id = 42",
         f"SELECT {NOW} AS qg_now, `main`.`fq`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next,"
-        " time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held,"
-        " NULL AS qg_failed_attempts"
+        " time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier,"
+        " NULL AS qg_held, NULL AS qg_failed_attempts"
         " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
@@ -162,8 +162,8 @@ MADE = [
     (
         "trace message 42 on fe",
         f"SELECT {NOW} AS qg_now, `main`.`fe_group_g`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS"
-        " qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held,"
-        " NULL AS qg_failed_attempts"
+        " qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier,"
+        " NULL AS qg_held, NULL AS qg_failed_attempts"
         " FROM `main`.`fe_group_g` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("SELECT queuegate.queues.db FROM queuegate.queues", "SELECT `queues`.db FROM `queuegate`.`queues` AS `queues`"),
