@@ -137,6 +137,7 @@ class Traffic:
         """No more messages; the receivers go on until there is nothing left, and are then closed."""
         self._stop.set()
         self._threads[0].join(scaled(20))
+        self._sql("ALTER QUEUE halved PAUSE")
         for queue in ("healthy", "failing"):
             wait_until(
                 lambda queue=queue: self._ask.value(f"SELECT COUNT(*) FROM {queue} WHERE time_acked IS NULL") == 0,

@@ -71,6 +71,8 @@ CASES: list[tuple[str, dict[str, str], set[str]]] = [
      'queuegate_queue_receivers{job="queuegate-2",instance="b:9307",database="shop",queue="orders",worker="0"}':
      always(1)}, {"QueueNotServed"}),
     ("nobody receives a part of the ring", {UNCOVERED: late(0, 4, 15)}, {"KeyRangeNotServed"}),
+    ("nobody receives a part of the ring, and it is late", {UNCOVERED: always(4), AGE: always(900)},
+     {"KeyRangeNotServed"}),
     ("nobody received a part of the ring for a moment", {UNCOVERED: late(0, 4, 8)}, set()),
     ("a part of the ring waits in a paused queue", {UNCOVERED: always(4), PAUSED: always(1)}, set()),
     ("receivers are too slow", {AGE: always(301)}, {"QueueFallsBehind"}),
