@@ -198,8 +198,8 @@ class ReceiverSets:
     def _places_added(self) -> bool:
         """Whether what a commit adds is for the receiver sets of certain key ranges: all that have receivers have
         one."""
-        ranged = all(one.key_range is not None for one in self.filtered.values())
-        return ranged and not self.plain.receivers and self.plain.messages.queue.takes_added
+        ranged, queue = all(one.key_range is not None for one in self.filtered.values()), self.plain.messages.queue
+        return ranged and not self.plain.receivers and queue.takes_added and queue.has_ring
 
     def take_unplaced(self) -> Sequence[int]:
         """Remove and return the messages that commits have added, and of which it is not known whose they are."""

@@ -56,7 +56,7 @@ SOURCE_ID_COLUMN = "source_id"
 """The column of a dead letter for its message's id, where another dead letter has that id."""
 
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
-_BIGINT = 8  # the protocol's code
+_SMALLINT, _BIGINT = 2, 8  # the protocol's codes
 
 TIMESTAMP_TYPE = 7
 """The protocol's code of TIMESTAMP: its text depends on the session's time zone. In rows for receivers its values are
@@ -225,7 +225,10 @@ class QueueSpec:
     @property
     def has_ring(self) -> bool:
         """Whether each message has a slot of a ring, so that streams may name a key range (engine.model.key_range)."""
-        return self.options.sharding_key is not None and SLOT_COLUMN in self.generated
+        if self.options.sharding_key is None or SLOT_COLUMN not in self.generated:
+            return False
+        column = self.column(SLOT_COLUMN)
+        return column is not None and column.type == _SMALLINT and bool(column.flags & _UNSIGNED)
 
     @property
     def dead_letter(self) -> QueueName:

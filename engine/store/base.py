@@ -486,7 +486,7 @@ class MessageStore(Protocol):
         ...
 
     async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
-        """The places on the queue's ring of those of `ids` that exist; the queue has a ring."""
+        """The places on the queue's ring of those of `ids` that exist and have one; the queue has a ring."""
         ...
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:

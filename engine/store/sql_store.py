@@ -170,7 +170,7 @@ class SqlMessageStore:
         sql, id_ = self._prepared.of(queue).statements.slots(len(ids)), due_messages.id_column(queue)
         (answer,) = await self._pool.ask((Statement(sql, tuple(ids), (id_, due_messages.INTEGER)),))
         of, not_null = id_kind(id_), due_messages.not_null
-        return {from_text(of, not_null(row[0])): int(not_null(row[1])) for row in answer.rows}
+        return {from_text(of, not_null(row[0])): int(row[1]) for row in answer.rows if row[1] is not None}
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         if not ids:

@@ -122,6 +122,33 @@ def test_a_key_is_added_to_a_queue_with_messages_changed_and_dropped(sql, queue,
     assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 50 NOWAIT")) == 20
 
 
+HAND_MADE = {
+    "a text": "VARCHAR(20) GENERATED ALWAYS AS (body) VIRTUAL",
+    "a number with a sign": "SMALLINT GENERATED ALWAYS AS (user_id) VIRTUAL",
+    "not generated": "SMALLINT UNSIGNED",
+    "NULL": "SMALLINT UNSIGNED GENERATED ALWAYS AS (NULLIF(user_id, user_id)) VIRTUAL",
+}
+
+
+@pytest.mark.parametrize("case", HAND_MADE)
+def test_a_column_of_slots_made_by_hand_harms_nobody(sql, sharded, stream, case):
+    q = sharded("user_id INT NOT NULL, body VARCHAR(20)")
+    (comment,) = sql.row("SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = %s", q)
+    sql(f"ALTER QUEUE {q} DROP SHARDING KEY")
+    sql(f"ALTER TABLE {q} ADD COLUMN queuegate_slot {HAND_MADE[case]}")
+    sql(f"ALTER TABLE {q} COMMENT = '{comment}'")
+    read = f"SELECT user_id FROM STREAM {q} WITH (key_range = '-80')"
+    if case == "NULL":  # it has the type of a slot, and is none
+        receiver = stream(read)
+        sql(f"INSERT INTO {q} (user_id, body) VALUES (1, 'x')")
+    else:
+        wait_until(lambda: sql.error(f"{read} LIMIT 0")[0] == 1231, what="the catalog to be read")
+        sql(f"INSERT INTO {q} (user_id, body) VALUES (1, 'x')")
+        receiver = None
+    assert sql.rows(f"SELECT user_id FROM STREAM {q} LIMIT 1 WAIT 20") == [(1,)]
+    assert receiver is None or receiver.error is None
+
+
 def test_a_stream_of_a_range_ends_with_its_ring(sql, sharded, stream):
     q = sharded()
     receiver = stream(f"SELECT id FROM STREAM {q} WITH (key_range = '-80')")

@@ -13,13 +13,16 @@ from engine.delivery.cache import CONFIRM_SECONDS
 from engine.model.errors import BackendUnavailable, TooManyFilters
 from engine.model.filter_limits import RANGES_MAX, RANGES_PER_ACCOUNT_MAX, FilterLimits
 from engine.model.key_range import SLOT_COLUMN, KeyRange, Span, read_key_range
-from engine.model.queue import Condition, of_key_range
+from engine.model.queue import ColumnMeta, Condition, of_key_range
 
+SMALLINT, UNSIGNED = 2, 0x20  # the protocol's
 LOW, HIGH = 1, 9  # of each of the halves: see Row.slot
 
 
 def ring(**options):
-    return replace(make_spec(sharding_key="payload", **options), generated=frozenset((SLOT_COLUMN,)))
+    spec = make_spec(sharding_key="payload", **options)
+    slot = ColumnMeta(SLOT_COLUMN, SMALLINT, flags=UNSIGNED)
+    return replace(spec, generated=frozenset((SLOT_COLUMN,)), columns=(*spec.columns, slot))
 
 
 def within(key_range):
