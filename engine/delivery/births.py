@@ -10,7 +10,8 @@ is searched for by its lease. No await here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.clock import Clock
@@ -55,6 +56,7 @@ class Births:
         self._clock = clock
         self._offered: dict[Birth, float] = {}
         self._born: list[tuple[Birth, MessageId]] = []
+        self._read = 0  # how many of them are being handed out
         self.times = LeaseTimes()
         self.possible = False
         """Whether the queue may have such messages, and the server lets them be read at once."""
@@ -80,7 +82,7 @@ class Births:
             oldest = self._clock.monotonic() - OFFER_SECONDS
             for birth in [birth for birth, at in self._offered.items() if at < oldest]:
                 del self._offered[birth]  # its statement waits for a lock, or its connection was lost
-        return len(self._offered) + len(self._born)
+        return len(self._offered) + len(self._born) + self._read
 
     def offer(self, birth: Birth) -> None:
         """A statement with it goes to the database."""
@@ -99,3 +101,13 @@ class Births:
         """Remove and return those that are to be handed out."""
         born, self._born = self._born, []
         return born
+
+    @contextlib.contextmanager
+    def taking(self) -> Iterator[Sequence[tuple[Birth, MessageId]]]:
+        """`take` those that are handed out meanwhile."""
+        born = self.take()
+        self._read = len(born)
+        try:
+            yield born
+        finally:
+            self._read = 0

@@ -44,8 +44,10 @@ class BornMessages:
         known, waiting, births = self._known, self._receivers, self._known.births
         if not (births.possible and known.takes_added and waiting.one_ack_wait) or self._leases.pause.active:
             return None
-        room = births.expected + 1
-        if known.added or waiting.room(room) < room or not known.added.worth_a_claim():
+        room, added = births.expected + 1, known.added
+        if added or not added.claimed or waiting.room(room) < room or not added.worth_a_claim():
+            return None
+        if known.poll_due(room) or self._leases.releases.next_attempt() is not None:
             return None
         first = self._sender.first_receivers(waiting.waiting)
         birth = self._sender.plan_birth(known.queue, first, births.times)
@@ -104,11 +106,12 @@ class BornMessages:
         if not first:
             self.release()
             return SendResult()
-        handed, complete = await self._sender.read_born(queue, known.births.take())
-        if complete is None:
-            known.births.possible = False
-        known.added.record_outcome(correct=bool(complete))
-        result = self._sender.hand_out(queue, waiting.waiting, first, handed)
+        with known.births.taking() as born:
+            handed, complete = await self._sender.read_born(queue, born)
+            if complete is None:
+                known.births.possible = False
+            known.added.record_outcome(correct=bool(complete))
+            result = self._sender.hand_out(queue, waiting.waiting, first, handed)
         if not complete and known.mode is not Mode.IDLE:
             known.poll_for_added()
         return result

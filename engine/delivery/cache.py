@@ -20,8 +20,9 @@ follows at once if not all were, or if an id ended before it was claimed, and a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from engine.model.commit_report import ADDED_MAX
 from engine.model.queue import Message, MessageId, MessageKey
@@ -163,6 +164,8 @@ class AddedIds:
     def __init__(self) -> None:
         self._ids: list[MessageId] = []
         self._misses = 0
+        self.claimed = True
+        """Whether all that were taken are claimed, or known not to be."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -194,6 +197,15 @@ class AddedIds:
         """Remove and return all of them."""
         ids, self._ids = self._ids, []
         return ids
+
+    @contextlib.contextmanager
+    def claiming(self) -> Iterator[Sequence[MessageId]]:
+        """Remove all of them, which are claimed meanwhile."""
+        self.claimed = False
+        try:
+            yield self.take()
+        finally:
+            self.claimed = True
 
     def record_outcome(self, *, correct: bool) -> None:
         """Whether the ids that were taken last were right."""

@@ -171,10 +171,11 @@ class ReceiverSet:
 
     async def _claim_added(self, result: PassResult) -> None:
         known, waiting = self.messages, self.receivers
-        queue, ids, first = known.queue, known.added.take(), self._sender.first_receivers(waiting.waiting)
+        queue, first = known.queue, self._sender.first_receivers(waiting.waiting)
         result.claimed = True
         try:
-            leased, complete = await self._sender.claim_added(queue, first, ids)
+            with known.added.claiming() as ids:
+                leased, complete = await self._sender.claim_added(queue, first, ids)
         except BaseException:
             known.on(Event.LOST)
             raise

@@ -51,7 +51,8 @@ _TOLERANCE_SHARE, _TOLERANCE_MAX_NS = 0.05, 100_000_000
 """By how much of its length a lease may be shorter or longer than planned, where its end is computed here."""
 
 _LEASE_SHARE = 4
-"""Of its lease, a message that was inserted with one may have spent this part before it is handed out."""
+"""Of its lease, a message that was inserted with one may have spent this part before it is handed out; and the lease
+may be longer by as much, where the database's clock is behind what is thought."""
 
 _ONE = (0,)
 """The id of one message that has none yet."""
@@ -281,8 +282,8 @@ class Sender:
         if foreseen is None:
             return None
         now_ns = (foreseen.earliest_ns + foreseen.latest_ns) // 2
-        token, latest_ns = times.next(now_ns), now_ns + (foreseen.until_ns - now_ns) // _LEASE_SHARE
-        return Birth(queue.name, now_ns, foreseen.until_ns, token, foreseen.earliest_ns, latest_ns)
+        token, spare_ns = times.next(now_ns), (foreseen.until_ns - now_ns) // _LEASE_SHARE
+        return Birth(queue.name, now_ns, foreseen.until_ns, token, now_ns - spare_ns, now_ns + spare_ns)
 
     async def read_born(
         self, queue: QueueSpec, born: Sequence[tuple[Birth, MessageId]]

@@ -122,6 +122,55 @@ async def test_a_message_that_a_poll_has_missed_comes_before_what_is_born():
 
 
 @in_virtual_time
+async def test_a_message_whose_claim_fails_comes_before_what_is_born():
+    async with world() as w:
+        receiver = await listening(w)
+
+        async def commit_three():
+            if w.engine.queues.offer_birth(NAME) is None:
+                await w.commit(Row(3), told=[3])
+            else:
+                await bear(w, 3)
+
+        w.store.during["claim_added"] = commit_three
+        w.store.locked.add(2)
+        w.store.add(Row(2))
+        w.manager.touched([2])
+        await settle(20)
+        w.store.locked.clear()
+        await settle(500)
+        assert receiver.ids == [1, 2, 3]
+
+
+@in_virtual_time
+async def test_what_is_being_handed_out_has_its_place():
+    async with world(make_spec(batch_size=1)) as w:
+        receiver, offers = await listening(w), []
+
+        async def offer():
+            offers.append(w.engine.queues.offer_birth(NAME))
+            await w.commit(Row(3), told=[3])
+
+        w.store.during["born"] = offer
+        await bear(w, 2)
+        await settle(500)
+        assert offers == [None], "the receiver takes one at a time"
+        assert receiver.ids == [1, 2, 3] and receiver.epochs == [1, 1, 1] and not w.store.calls["release"]
+
+
+@in_virtual_time
+async def test_nothing_is_born_before_what_is_given_back():
+    async with world() as w:
+        await listening(w)
+        first = await bear(w, 2)
+        w.store.latency = 0.01
+        w.manager.leases.on_abandoned([first.lease(2)])
+        assert w.engine.queues.offer_birth(NAME) is None
+        await pass_time(1)
+        offered(w)
+
+
+@in_virtual_time
 async def test_a_receiver_that_leaves_during_the_insert_costs_no_wait():
     async with world() as w:
         receiver = await listening(w)
