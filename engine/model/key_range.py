@@ -118,11 +118,6 @@ def partition(ranges: Iterable[KeyRange]) -> Sequence[Span]:
     return [Span(begin, end - 1) for begin, end in zip(begins, [*begins[1:], SLOTS], strict=True)]
 
 
-def uncovered(ranges: Sequence[KeyRange]) -> KeyRange:
-    """What none of these ranges covers."""
-    return union(span for span in partition(ranges) if not any(one.covers(span.first) for one in ranges))
-
-
 def _read_span(name: str, text: str) -> Span:
     match = _SPAN.fullmatch(text)
     if match is None:

@@ -17,7 +17,6 @@ from engine.model.key_range import (
     Span,
     partition,
     read_key_range,
-    uncovered,
     union,
 )
 
@@ -74,11 +73,5 @@ def test_a_slot_is_in_exactly_one_stretch_and_that_in_all_of_a_range_or_none(ran
         assert key_range.covers(own.first) == key_range.covers(slot) == key_range.covers(own.last)
 
 
-@given(st.lists(RANGES, max_size=6), SLOT)
-def test_what_none_covers(ranges, slot):
-    assert uncovered(ranges).covers(slot) != any(key_range.covers(slot) for key_range in ranges)
-
-
 def test_the_whole_ring_is_no_condition():
     assert read_key_range("key_range", "-40,40-").is_whole and WHOLE.is_whole and str(WHOLE) == "-"
-    assert uncovered([WHOLE]).spans == () and uncovered([]) == WHOLE
