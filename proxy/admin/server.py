@@ -104,6 +104,9 @@ class AdminServer:
             if not any(stream.key_range for stream in of_queue):
                 continue
             receivers = Receivers.of(of_queue)
+            if all(map(receivers.count, receivers.spans)):
+                counts[queue.name] = 0  # nothing needs to be counted
+                continue
             with contextlib.suppress(BackendError):
                 spans = await self._engine.surveyor.spans(queue, receivers.spans)
                 counts[queue.name] = sum(span.ready for span in spans if not receivers.count(span.span))

@@ -43,7 +43,11 @@ def test_every_metric_of_an_alert_is_on_the_page(watched):
     half.wait(1)
     labels = {"database": gate.database, "queue": "halved"}
     assert value(metrics(gate), "queuegate_queue_uncovered", **labels) == 2
+    other = Stream(gate, "SELECT id FROM STREAM halved WITH (key_range = '80-')")
+    other.wait(2)
+    assert value(metrics(gate), "queuegate_queue_uncovered", **labels) == 0
     half.close()
+    other.close()
 
 
 def test_a_dead_letter_queue_is_not_a_queue_that_nobody_serves(watched):
