@@ -30,13 +30,13 @@ _SETTINGS = ((_M_MMAP_THRESHOLD, LARGE_BYTES), (_M_TRIM_THRESHOLD, SPARE_BYTES),
 
 def separate_large_blocks() -> bool:
     """Settle it for this process, once, before it allocates much. False where the C library is not glibc."""
-    mallopt = _of_glibc("mallopt")
+    mallopt = _of_c_library("mallopt")
     if mallopt is None:
         return False
     return all(mallopt(*setting) for setting in _SETTINGS)
 
 
-def _of_glibc(name: str) -> Any:
+def _of_c_library(name: str) -> Any:
     return None if sys.platform == "win32" else getattr(ctypes.CDLL(None), name, None)
 
 
@@ -45,7 +45,7 @@ def spare_what_exists() -> None:
     ms."""
     gc.collect()
     gc.freeze()
-    malloc_trim = _of_glibc("malloc_trim")
+    malloc_trim = _of_c_library("malloc_trim")
     if malloc_trim is not None:
         malloc_trim(0)  # what loading took and no one needs now, a megabyte
 
@@ -79,8 +79,18 @@ async def then_ignore_them(serving: Awaitable[None]) -> None:
     try:
         await serving
     finally:
-        numbers = (*ENDING, signal.SIGHUP)
-        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # one that comes here would be printed as a race by Python
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+        ignore_signals((*ENDING, signal.SIGHUP))
+
+
+def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
+    """Have the system ignore these signals from here on, also while Python ends. To be called in the main thread.
+
+    `signal.signal` alone replaces Python's handler beside the system's: a signal that comes between the two, in any
+    thread, finds no handler, and Python prints that as a race. So the system is told first; then `signal.signal` has
+    those handled that have come, and replaces a handler that no signal reaches any more.
+    """
+    system_signal = _of_c_library("signal")
+    for number in numbers:
+        if system_signal is not None:
+            system_signal(int(number), ctypes.c_void_p(int(signal.SIG_IGN)))
+        signal.signal(number, signal.SIG_IGN)

@@ -31,7 +31,7 @@ from typing import Protocol
 from proxy.cluster.worker_links import listening
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
-from proxy.os_process import ENDING
+from proxy.os_process import ENDING, ignore_signals
 from proxy.systemd import Notifier
 
 log = logging.getLogger(__name__)
@@ -111,8 +111,7 @@ class Supervisor:
                 self._kill_late()
         finally:
             signal.set_wakeup_fd(-1)
-            for number in ENDING:
-                signal.signal(number, signal.SIG_IGN)  # Python would put its own handlers back while it ends
+            ignore_signals(ENDING)  # Python would put its own handlers back while it ends
         return self._exit_code
 
     # --- starting

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 
+from proxy.os_process import ignore_signals
 from queuegate.cli.bench import client_processes
 from queuegate.cli.bench.clients import EMPTY_SECONDS, Client, Consumer, Producer, Sender
 from queuegate.cli.bench.figures import (
@@ -125,8 +126,7 @@ def _queue(target: Target, load: Load) -> Iterator[QueueRef]:
 
 def _drop(target: Target, name: QueueRef) -> None:
     """Over a connection of its own: the first one may be in the middle of a statement. Nothing disturbs it."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
         with Link(target, "bench", _ANSWER_SECONDS) as link:
             link.change(f"DROP QUEUE IF EXISTS {name.sql}")
