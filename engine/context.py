@@ -15,6 +15,7 @@ from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.model.commit_report import CommitReport
 from engine.model.queue import QueueCatalog, QueueName
+from engine.sticky_members import StickyMembers
 from engine.store.base import MessageStore
 from engine.traces import Traces
 
@@ -64,4 +65,5 @@ class EngineContext:
     jitter: Jitter
     logger: logging.Logger
     traces: Traces
+    members: StickyMembers
     host: EngineHost

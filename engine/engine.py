@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +25,7 @@ from engine.context import EngineContext
 from engine.database_work import DatabaseWork
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.subscription import Subscription
+from engine.model.assignment import Member
 from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
@@ -40,6 +42,7 @@ from engine.queues import Queues
 from engine.reports import CommitReports
 from engine.schedules.schedules import Schedules
 from engine.service import Service
+from engine.sticky_members import StickyMembers
 from engine.store.base import MessageStore
 from engine.store.zones import Zone
 from engine.topics.broadcast import BroadcastReader
@@ -67,6 +70,10 @@ class Neighbours(Protocol):
         """Queues were created, altered or dropped. Returns once the others know it, or cannot be reached in time."""
         ...
 
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        """These are this engine's receivers of that queue that have keys of their own. Must be cheap."""
+        ...
+
     @property
     def leads(self) -> bool:
         """Whether this engine is the leader, which does what one of them has to do: purge. Two leaders do no harm."""
@@ -82,6 +89,9 @@ class _NoNeighbours:
         pass
 
     async def catalog_changed(self) -> None:
+        pass
+
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
         pass
 
     @property
@@ -105,6 +115,8 @@ class EngineOptions:
     retention_seconds: float = PERIOD_SECONDS
     upgrade_after_seconds: float = 0.0
     """When tables of earlier versions are first upgraded: once the leader is known."""
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    """No other engine of the database has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +177,7 @@ class Engine:
             dead_letter_names=options.dead_letter_names,
             limits=options.filters,
             shares=FilterShares(clock, options.sole_account),
+            members=StickyMembers(options.name, self._neighbours),
         )
         self._running: _Running | None = None
         self._refreshing = asyncio.Lock()
@@ -181,7 +194,8 @@ class Engine:
         if self.is_open:
             return
         work = DatabaseWork(self._options.database_work, self._clock, self._logger)
-        context = EngineContext(self._store, work, self._clock, self._jitter, self._logger, self.traces, host=self)
+        clock, jitter, logger = self._clock, self._jitter, self._logger
+        context = EngineContext(self._store, work, clock, jitter, logger, self.traces, self.queues.members, self)
         topics = Topics(context, self._options.retention_seconds)
         schedules = Schedules(context, sends=self._options.purges)
         running = _Running(

@@ -34,6 +34,7 @@ from engine.model.queue import (
 )
 from engine.model.trace_event import ENQUEUED
 from engine.service import Service
+from engine.sticky_members import StickyMembers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,12 @@ class Queues:
         dead_letter_names: DeadLetterNames,
         limits: FilterLimits,
         shares: FilterShares,
+        members: StickyMembers,
     ) -> None:
         self._purges, self._limits, self._shares = purges, limits, shares
+        self.members = members
+        """The receivers with keys of their own."""
+        members.on_change(self._members_changed)
         self._make_dead_letters, self._dead_letter_names = make_dead_letters, dead_letter_names
         self.by_name: dict[QueueName, QueueServices] = {}
         self._closing = False
@@ -128,6 +133,10 @@ class Queues:
         if (services := self.by_name.get(birth.queue)) is not None:
             services.changes.count += 1
             services.manager.receiver_sets.plain.births.lost(birth)
+
+    def _members_changed(self, name: QueueName) -> None:
+        if (services := self.by_name.get(name)) is not None:
+            services.manager.wake()
 
     def _offer_ended(self, birth: Birth) -> None:
         self._offered.discard(birth)

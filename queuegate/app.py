@@ -170,7 +170,7 @@ async def _serve_slot(
                 retention_seconds=config.retention_period,
                 upgrade_after_seconds=0.0 if directory is None else _UPGRADE_SECONDS,
             ),
-            neighbours=peers,
+            neighbours=peers.neighbours,
         )
         await engine.open()
         try:

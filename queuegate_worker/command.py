@@ -22,6 +22,7 @@ from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.option_files import SSL_MODES, address_of_options, has_connection_options, port_of
+from queuegate_worker.statements import KEYS, SHARED_KEYS
 from queuegate_worker.worker import Worker
 
 _DISTRIBUTIONS = ("queuegate-worker", "queuegate")  # the worker is in both
@@ -62,6 +63,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--key-range", metavar="RANGE", help="receive this part of the queue's ring, such as -80 (default: everything)"
+    )
+    parser.add_argument(
+        "--keys",
+        choices=KEYS,
+        default=SHARED_KEYS,
+        help="sticky: this worker gets the messages of its keys, and others if they wait; exclusive: of its keys alone",
     )
     parser.add_argument("--hooks", metavar="CLASS", help="module:class of hooks for metrics and traces")
     parser.add_argument("--drain", action="store_true", help="end when nothing is due")
@@ -184,6 +191,7 @@ def run(options: argparse.Namespace) -> int:
             grace=options.grace,
             hooks=hooks,
             key_range=options.key_range,
+            keys=options.keys,
         )
     except WorkerError as error:
         sys.stderr.write(f"queuegate-work: {error}\n")

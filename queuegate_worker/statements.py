@@ -18,6 +18,11 @@ from queuegate_worker.message import Message
 
 Statement = tuple[str, tuple[Any, ...]]
 
+KEYS = ("shared", "sticky", "exclusive")
+"""How a worker's keys are chosen, as the stream option of that name."""
+
+SHARED_KEYS = KEYS[0]
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _AT_ONCE_MAX = 500  # ids in one statement: some 10 KB of text
 _ACK_WAIT = re.compile(r"\back_wait = '?([0-9.]+)(ms|s|m|h|d)?'?")
@@ -48,7 +53,8 @@ def duration(seconds: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Statements:
     """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: the stream option of that name.
-    `has_tokens`: whether its table has lease tokens. `key_range`: that of its streams; None: all of the queue."""
+    `has_tokens`: whether its table has lease tokens. `key_range` and `keys`: the options of its streams of these
+    names."""
 
     queue: str
     consumer: str
@@ -57,6 +63,7 @@ class Statements:
     ack_wait: float | None = None
     has_tokens: bool = False
     key_range: str | None = None
+    keys: str = SHARED_KEYS
 
     @property
     def create(self) -> Statement:
@@ -66,8 +73,9 @@ class Statements:
     @property
     def columns(self) -> Statement:
         """Returns the columns of a stream, and receives nothing."""
-        within, values = ("", ()) if self.key_range is None else (" WITH (key_range = %s)", (self.key_range,))
-        return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0{within}", values
+        options, values = self._of_ring()
+        within = f" WITH ({', '.join(options)})" if options else ""
+        return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0{within}", tuple(values)
 
     @property
     def probe_tokens(self) -> Statement:
@@ -82,9 +90,8 @@ class Statements:
         if self.ack_wait is not None:
             options.append("ack_wait = %s")
             values.append(duration(self.ack_wait))
-        if self.key_range is not None:
-            options.append("key_range = %s")
-            values.append(self.key_range)
+        of_ring, ring_values = self._of_ring()
+        options, values = [*options, *of_ring], [*values, *ring_values]
         named = ", ".join(_back_quoted(name) for name in columns)
         waiting = ["WAIT %s", duration(wait_seconds)] if wait_seconds else ["NOWAIT"]
         within = f"LIMIT %s {waiting[0]} WITH ({', '.join(options)})"
@@ -116,6 +123,12 @@ class Statements:
         column, number = message.delivery
         where = f"id = %s AND {column} = %s AND time_acked IS NOT NULL"
         return f"SELECT id FROM {quoted(self.queue)} WHERE {where}", (message.id, number)
+
+    def _of_ring(self) -> tuple[list[str], list[str]]:
+        """The options of its streams that choose messages by their place on the ring, and their values."""
+        chosen = {"key_range": self.key_range, "keys": None if self.keys == SHARED_KEYS else self.keys}
+        values = {name: value for name, value in chosen.items() if value is not None}
+        return [f"{name} = %s" for name in values], list(values.values())
 
     def _verb(
         self, verb: str, messages: Sequence[Message], clauses: str = "", values: tuple[Any, ...] = ()

@@ -18,7 +18,7 @@ from queuegate_worker.errors import WorkerError
 from queuegate_worker.handlers import handler_of
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.run import Plan, Run
-from queuegate_worker.statements import Statements, quoted
+from queuegate_worker.statements import KEYS, SHARED_KEYS, Statements, quoted
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CONCURRENCY_MAX = 1000  # each is a thread and a connection
@@ -34,7 +34,9 @@ class Worker:
     length of a lease in seconds; None: the queue's. `lease`: 'connection' gives unacked messages to others as soon as
     this process is gone, 'time' when their leases end. `consumer`: this worker's name in SHOW SUBSCRIPTIONS; None: host
     and process. `grace`: the seconds that running handlers get at the end. `key_range`: the part of the queue's ring of
-    which it receives messages, such as '-80'; None: all messages. Raises WorkerError if an argument is invalid.
+    which it receives messages, such as '-80'; None: all messages. `keys`: 'sticky' assigns a part of the ring to this
+    worker, and gives it messages of others that wait; 'exclusive' assigns it for this worker alone. Raises WorkerError
+    if an argument is invalid.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Worker:
         grace: float = 25.0,
         hooks: Hooks | None = None,
         key_range: str | None = None,
+        keys: str = SHARED_KEYS,
     ) -> None:
         self._address = address_of(address, os.environ)
         quoted(queue)
@@ -60,11 +63,13 @@ class Worker:
         _check_range("grace", grace, 0, 86_400)
         if lease not in ("connection", "time"):
             raise WorkerError(f"lease is {lease!r}; it is 'connection' or 'time'")
+        if keys not in KEYS:
+            raise WorkerError(f"keys is {keys!r}; it is 'shared', 'sticky' or 'exclusive'")
         self._consumer = (consumer or f"{socket.gethostname()}:{os.getpid()}")[:64]
         self._batch, self._concurrency, self._grace = batch, concurrency, grace
         self._hooks = hooks or Hooks()
         prefetch = min(_PREFETCH_MAX, 1000 + 2 * concurrency * (batch or 1))
-        self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait, key_range=key_range)
+        self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait, False, key_range, keys)
         self._current: Run | None = None
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ FLOORS = {
     " command_pieces prepared_parameters requests parameters row_form replies binary_values text_values login"
     " packet_reader outcome packets status_flags flags errors",
     "engine": "engine reports queues schedules topics history background delivery leases context traces database_work"
-    " service store backend shared_future clock model",
+    " sticky_members service store backend shared_future clock model",
     "mysql_client": "answers driver option_files packets",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_condition"
     " option_bounds option_values option_names errors mysql_client",
@@ -275,12 +275,13 @@ STILL_LARGE = {
     "console.pages.figures.Figures": (2, 17, 0),
     "console.pages.topic.Group": (1, 16, 0),
     "engine.delivery.metrics.QueueMetrics": (2, 20, 0),
-    "engine.model.options.QueueOptions": (8, 27, 0),
-    "engine.model.queue.SubscriptionStatus": (1, 16, 0),
+    "engine.model.options.QueueOptions": (8, 28, 0),
+    "engine.model.queue.SubscribeRequest": (0, 16, 0),
+    "engine.model.queue.SubscriptionStatus": (2, 17, 0),
     "engine.store.statements.dialect.Dialect": (1, 17, 0),
     "proxy.config.Limits": (0, 16, 0),
     "proxy.config.Config": (3, 16, 0),
-    "queuegate_worker.worker.Worker": (7, 8, 10),
+    "queuegate_worker.worker.Worker": (7, 8, 11),
     "rewriter.plan.Effects": (3, 16, 0),
     "spark_connector.options.StreamReadOptions": (0, 20, 0),
 }

@@ -51,6 +51,7 @@ KINDS = (
     Kind("order_key", "none", "a column: equal values go out one at a time; *: the whole queue"),
     Kind("on_failure", "block", "what an ordered key does with a failing message: block, skip or dead_letter"),
     Kind("sharding_key", "none", "a column: its hash is a message's place on the ring of key ranges", groups=False),
+    Kind("sticky_wait", "1s", "so late a message of a sticky receiver goes to others", groups=False),
     Kind("paused", "0", "1: the queue delivers nothing"),
     Kind("batch_size", "100", "most messages handed to one receiver at a time"),
     Kind("prefetch", "1000", "most unacked messages one receiver may hold"),

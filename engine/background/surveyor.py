@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from engine.context import EngineContext
 from engine.model.errors import BackendError
-from engine.model.key_range import Span
+from engine.model.key_range import KeyRange
 from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
 from engine.store.base import LeasedMessage
-from engine.store.census import Census, SpanCount
+from engine.store.census import Census, RangeCount
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
 LARGE = 10_000  # messages in a table
@@ -83,12 +83,12 @@ class Surveyor:
             pass
         return matches
 
-    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
-        """The messages of each stretch of a queue's ring. Raises BackendError, also where the database does not answer
-        in time."""
+    async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
+        """The messages of each of these parts of a queue's ring. Raises BackendError, also where the database does not
+        answer in time."""
         try:
             async with self._turns, asyncio.timeout(SURVEY_SECONDS):
-                return await self._work.run(self._store.counts.spans(queue, spans))
+                return await self._work.run(self._store.counts.ranges(queue, ranges))
         except TimeoutError:
             raise BackendError(f"not counted within {SURVEY_SECONDS:g} s", 1205, "HY000") from None
 

@@ -9,6 +9,7 @@ those that match at every poll. Their cost is bounded so:
   shortly before the last one: that finds what producers enqueue at once. A full scan is made again, because any commit
   may be an UPDATE, after a rest of ten times as long as it takes;
 - the time of pages without a match is bounded for each account (engine.delivery.filter_shares);
+- a condition with an age rests for half of it after each scan;
 - nothing is stored of messages that do not match, only the position of the scan.
 The reasons for a poll are those of the Poller.
 """
@@ -213,6 +214,8 @@ class FilteredPoller:
         """The scan has come to its end. Only a full one shows that a message in conflict is not due any more."""
         scan = self._scan
         self._scanned_ns = scan.began_ns
+        if self._condition.age_ns:
+            self._rest_until = now + self._condition.age_ns / NS_PER_SECOND / 2
         self._conflicts.polled(scan.offered if scan.floor_ns is None else self._conflicts, scan.began)
         if scan.floor_ns is None:
             small = scan.pages == 1 and scan.elapsed <= PAGE_SECONDS

@@ -29,7 +29,6 @@ from dataclasses import replace
 
 from engine.delivery.commits import QueueCommits
 from engine.delivery.context import QueueContext
-from engine.delivery.known_messages import Mode
 from engine.delivery.passes import DeliveryPass, PassTimes
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receiver_sets import ReceiverSets
@@ -67,9 +66,10 @@ class MessageManager(Service):
 
     def __repr__(self) -> str:
         sets, in_flight = self.receiver_sets, len(self.leases.in_flight)
+        plain = sets.plain.messages
         return (
-            f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(sets.subscriptions)}"
-            f" cached={len(sets.plain.messages.cache)} in_flight={in_flight} sent={self.metrics.sent}>"
+            f"<MessageManager {self.queue.name} {plain.mode.value} subscribers={len(sets.subscriptions)}"
+            f" cached={len(plain.cache)} in_flight={in_flight} sent={self.metrics.sent}>"
         )
 
     @property
@@ -80,7 +80,10 @@ class MessageManager(Service):
     def streams(self) -> list[SubscriptionStatus]:
         """The open ones, as others see them."""
         seconds = self.leases.pause.rate_limited_seconds
-        return [replace(subscription.status(), rate_limited_seconds=seconds) for subscription in self.subscriptions]
+        return [
+            replace(subscription.status(receiver_set.key_range), rate_limited_seconds=seconds)
+            for subscription, receiver_set in tuple(self.receiver_sets.subscriptions.items())
+        ]
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
@@ -91,11 +94,6 @@ class MessageManager(Service):
         return QueueStatus(
             self.queue.name, *counts, self.metrics.snapshot(), *waited, receivers, len(self.leases.alarms)
         )
-
-    @property
-    def mode(self) -> Mode:
-        """The mode of the receiver set without a condition."""
-        return self.receiver_sets.plain.messages.mode
 
     # --- read by the watchdog
 
@@ -136,9 +134,8 @@ class MessageManager(Service):
         """A new receiver; it takes part from the moment its consumer waits. Raises what ended this manager."""
         if self._end_error is not None:
             raise self._end_error
-        receiver_set = self.receiver_sets.set_for(request)
         subscription = Subscription(self.queue, request, self, self.leases)
-        self.receiver_sets.join(subscription, receiver_set)
+        self.receiver_sets.join(subscription, self.receiver_sets.set_for(subscription))
         return subscription
 
     def touched(self, added: Sequence[int] = ()) -> bool:
@@ -152,8 +149,7 @@ class MessageManager(Service):
         """The queue's options or columns changed; streams go on."""
         self.queue = self._pass.queue = queue
         self.commits.reconfigure(queue)
-        for receiver_set in self.receiver_sets:
-            receiver_set.messages.reconfigure(queue, receiver_set.condition)
+        self.receiver_sets.reconfigure(queue)
         for subscription in self.subscriptions:
             subscription.reconfigure(queue)
         self._pass.outage.end_pause()  # perhaps it was the definition that failed
@@ -195,17 +191,20 @@ class MessageManager(Service):
         self.receiver_sets.leave(subscription)
 
     async def on_closed(self, subscription: Subscription, *, release: bool) -> None:
-        connection_id = subscription.request.connection_id
         if release:
-            self.receiver_sets.recent.gone(connection_id)
+            self.on_connection_ended(subscription)
         else:
-            self.receiver_sets.recent.ended(connection_id, self._clock.monotonic())
+            self.receiver_sets.recent.ended(subscription.request.connection_id, self._clock.monotonic())
         releases = self.leases.closed(self.queue, subscription, release=release)
         if releases is None:
             return
         self.wake()
         if self.running and not self.database_failing:
             await asyncio.wait(releases, timeout=_CLOSE_WAIT_SECONDS)
+
+    def on_connection_ended(self, subscription: Subscription) -> None:
+        self.receiver_sets.recent.gone(subscription.request.connection_id)
+        self.receiver_sets.sticky.receivers.gone(subscription.receiver)
 
     # --- called by leases and receiver sets
 

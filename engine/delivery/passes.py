@@ -97,6 +97,7 @@ class DeliveryPass:
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         self._leases.expire(now)
+        self._sets.sticky.rearrange(self._leases.in_flight.holders())
         if self._sets.subscriptions:
             if unplaced := self._sets.take_unplaced():
                 call = self._context.engine.store.slots(self.queue, unplaced)
@@ -135,8 +136,8 @@ class DeliveryPass:
             await self._leases.rechecker.run_once(self.queue)
 
     def _next_recheck(self) -> float | None:
-        may_wait = any(receiver_set.messages.may_wait for receiver_set in self._sets)
-        return self._leases.rechecker.next_time(messages_wait=may_wait, alone=self._sets.waits_for_idle_receiver)
+        sets = self._sets
+        return self._leases.rechecker.next_time(messages_wait=sets.may_wait, alone=sets.waits_for_idle_receiver)
 
     def next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""

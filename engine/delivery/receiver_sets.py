@@ -2,7 +2,8 @@
 something to do.
 
 Invariant: every open subscription is in exactly one set, that of its condition; a set with a condition exists as long
-as it has receivers.
+as it has receivers. Sticky receivers (engine.delivery.sticky_receivers) are moved to another set, between two passes,
+when their part of the ring changes; and the set of late messages (engine.delivery.late_messages) has them as well.
 
 While the accounts of all those with a condition are in debt (engine.delivery.filter_shares), passes and commits skip
 them. One account may have many, and they would make each commit of all others more expensive.
@@ -19,17 +20,17 @@ from engine.delivery.cache import CONFIRM_SECONDS
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receivers import ReceiverSet
+from engine.delivery.sticky_receivers import RECENT_SECONDS
+from engine.delivery.sticky_sets import StickySets
 from engine.delivery.subscription import Subscription
 from engine.model.commit_report import ADDED_MAX
 from engine.model.errors import BackendError, is_transient
 from engine.model.filter_limits import FilterLimits
-from engine.model.queue import Condition, MessageId, QueueSpec, SubscribeRequest
+from engine.model.key_range import Keys
+from engine.model.queue import Condition, MessageId, QueueSpec
 
 NO_SUCH_INDEX = 1176
 """The error where a scan names an index of the catalog that does not exist any more."""
-
-RECENT_SECONDS = 60.0
-"""For so long after its last result a connection counts as a receiver. An idle worker polls every 30 s."""
 
 CONNECTIONS_MAX = 10_000
 """Connections that are stored, those whose results ended last: 1 MB."""
@@ -80,6 +81,7 @@ class ReceiverSets:
         self.subscriptions: dict[Subscription, ReceiverSet] = {}
         self.recent = RecentReceivers()
         self.limits = limits
+        self.sticky = StickySets(self, context, leases, host)
         self._clock, self._pause = context.engine.clock, leases.pause
         self._deliveries = 0  # how often any of them got messages
         self._rest_known_until = self._rest_ends_at = 0.0
@@ -89,6 +91,13 @@ class ReceiverSets:
     def __iter__(self) -> Iterator[ReceiverSet]:
         yield self.plain
         yield from tuple(self.filtered.values())
+        if self.sticky.late is not None:
+            yield self.sticky.late
+
+    @property
+    def queue(self) -> QueueSpec:
+        """The queue, as it is now."""
+        return self.plain.messages.queue
 
     @property
     def cached(self) -> int:
@@ -99,6 +108,11 @@ class ReceiverSets:
     def may_work(self) -> bool:
         """Whether a pass may do anything now, besides what is due by its time."""
         return bool(self.filtered) or self.plain.may_work
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether there is, or may be, something to hand out."""
+        return any(receiver_set.messages.may_wait for receiver_set in self if receiver_set is not self.sticky.late)
 
     @property
     def waits_for_idle_receiver(self) -> bool:
@@ -115,7 +129,8 @@ class ReceiverSets:
             self._rest_ends_at = min(receiver_set.messages.rests_until(now) for receiver_set in self.filtered.values())
             self._rest_known_until = min(self._rest_ends_at, now + _REST_CACHED_SECONDS)
             self._touched_in_rest = False
-        return sorted(turns, key=lambda receiver_set: receiver_set.last_delivery)
+        late = self.sticky.late  # what has an owner goes to it first
+        return sorted(turns, key=lambda receiver_set: (receiver_set is late, receiver_set.last_delivery))
 
     @contextlib.contextmanager
     def in_turn(self, now: float) -> Iterator[Sequence[ReceiverSet]]:
@@ -132,40 +147,52 @@ class ReceiverSets:
 
     # --- receivers
 
-    def set_for(self, request: SubscribeRequest) -> ReceiverSet:
+    def set_for(self, subscription: Subscription) -> ReceiverSet:
         """The set of a new receiver. Raises InvalidOption where there are too many conditions."""
-        condition, user, plain = request.condition, request.user, self.plain
+        condition = subscription.request.condition
+        if subscription.request.keys is not Keys.SHARED:
+            return self.sticky.set_for(subscription)
         if condition is None:
-            return plain
+            return self.plain
+        if condition not in self.filtered:
+            _check_limits(self, condition, subscription.request.user)
+        return self.set_of(condition)
+
+    def set_of(self, condition: Condition) -> ReceiverSet:
+        """The set of that condition, a new one where there is none."""
         receiver_set = self.filtered.get(condition)
         if receiver_set is None:
-            queue = plain.messages.queue
-            key_range = condition.only_range
-            of_user = {of for one, of in self.subscriptions.items() if one.request.user == user and of is not plain}
-            counts = [
-                sum((one.key_range is None) == (key_range is None) for one in sets)
-                for sets in (self.filtered.values(), of_user)
-            ]
-            check = self.limits.check if key_range is None else self.limits.check_ranges
-            check(queue.name, counts[0], user, counts[1])
-            receiver_set = self._make(queue, condition=condition)
+            receiver_set = self._make(self.queue, condition=condition)
             receiver_set.last_delivery = self._deliveries  # after those that wait already
         return receiver_set
 
-    def join(self, subscription: Subscription, receiver_set: ReceiverSet) -> None:
-        """A new receiver, perhaps of another account: whether all rest is to be checked again."""
+    def join(self, subscription: Subscription, receiver_set: ReceiverSet, until: float | None = None) -> None:
+        """A new receiver, perhaps of another account: whether all rest is to be checked again. `until` as in
+        ReceiverSet."""
         if receiver_set.condition is not None:
             self.filtered[receiver_set.condition] = receiver_set
         self._rest_known_until = 0.0
         self.subscriptions[subscription] = receiver_set
-        receiver_set.join(subscription)
+        receiver_set.join(subscription, until)
+        self.sticky.joined(subscription)
 
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
+        self.take_out(subscription)
+        self.sticky.left(subscription)
+
+    def take_out(self, subscription: Subscription) -> None:
+        """It is in no set any more."""
         receiver_set = self.subscriptions.pop(subscription)
         receiver_set.leave(subscription)
         if receiver_set.condition is not None and not receiver_set.receivers:
             del self.filtered[receiver_set.condition]
+
+    def reconfigure(self, queue: QueueSpec) -> None:
+        """The queue's options or columns changed."""
+        for receiver_set in self:
+            receiver_set.messages.reconfigure(queue, receiver_set.condition)
+        self.sticky.serve_late()
 
     def count(self, holders: Iterable[Subscription]) -> int:
         """How many receivers there are; `holders`: those of leases."""
@@ -198,7 +225,7 @@ class ReceiverSets:
     def _places_added(self) -> bool:
         """Whether what a commit adds is for the receiver sets of certain key ranges: all that have receivers have
         one."""
-        ranged, queue = all(one.key_range is not None for one in self.filtered.values()), self.plain.messages.queue
+        ranged, queue = all(one.key_range is not None for one in self.filtered.values()), self.queue
         return ranged and not self.plain.receivers and queue.takes_added and queue.has_ring
 
     def take_unplaced(self) -> Sequence[int]:
@@ -212,6 +239,8 @@ class ReceiverSets:
             self._touch_all()
             return
         confirm_at = self._clock.monotonic() + CONFIRM_SECONDS
+        if self.sticky.late is not None:
+            self.sticky.late.touched()
         for receiver_set in self.filtered.values():
             receiver_set.messages.note_due(confirm_at)  # the hint may lack some of its range
             key_range = receiver_set.key_range
@@ -237,11 +266,22 @@ class ReceiverSets:
             times = [self._rest_ends_at, self.plain.next_time(now)]
         else:
             times = [receiver_set.next_time(now) for receiver_set in self]
+        times.append(self.sticky.receivers.next_expiry())
         return min((time for time in times if time is not None), default=None)
 
     def _all_rest(self, now: float) -> bool:
         """Whether it is known that none with a condition may be polled for yet."""
         return now < self._rest_known_until
+
+
+def _check_limits(sets: ReceiverSets, condition: Condition, user: str) -> None:
+    """Whether one more condition is allowed. Raises InvalidOption."""
+    key_range, plain = condition.only_range, sets.plain
+    of_user = {of for one, of in sets.subscriptions.items() if one.request.user == user and of is not plain}
+    both = sets.filtered.values(), of_user
+    counts = [sum((one.key_range is None) == (key_range is None) for one in some) for some in both]
+    check = sets.limits.check if key_range is None else sets.limits.check_ranges
+    check(sets.queue.name, counts[0], user, counts[1])
 
 
 async def is_condition_error(error: BackendError, receiver_set: ReceiverSet, context: QueueContext) -> bool:

@@ -77,8 +77,9 @@ class ReceiverSet:
 
     # --- receivers
 
-    def join(self, subscription: Subscription) -> None:
-        """A new receiver; it takes part from the moment it waits."""
+    def join(self, subscription: Subscription, until: float | None = None) -> None:
+        """A new receiver; it takes part from the moment it waits. `until`: when its WAIT is over, where that has begun
+        in another set."""
         self.receivers.join(subscription)
         if (scanner := self.messages.scanner) is not None:
             scanner.share.join(subscription.request.user)
@@ -89,7 +90,7 @@ class ReceiverSet:
         if subscription.needs_poll and not resumed:
             known.request_poll()
         if subscription.bounded:
-            self.receivers.bounded.join(subscription)
+            self.receivers.bounded.join(subscription, until)
 
     def on_waiting(self, subscription: Subscription) -> None:
         """It waits for a batch."""

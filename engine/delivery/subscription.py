@@ -23,6 +23,7 @@ from typing import Protocol
 from engine.clock import Clock
 from engine.delivery.next_batch import NextBatch
 from engine.model.errors import EngineError, InvalidOption, LockWaitTimeout, UnknownColumn
+from engine.model.key_range import KeyRange, Keys
 from engine.model.options import QueueOptions
 from engine.model.queue import (
     Batch,
@@ -77,6 +78,10 @@ class SubscriptionHost(Protocol):
 
     async def on_closed(self, subscription: Subscription, *, release: bool) -> None:
         """Its consumer does not come back."""
+        ...
+
+    def on_connection_ended(self, subscription: Subscription) -> None:
+        """Its client does not come back."""
         ...
 
 
@@ -198,8 +203,8 @@ class Subscription:
         mode = self.request.wait_mode.value
         return f"<Subscription {self.queue.name} {mode} {state} sent={self.sent} unacked={self.unacked}{limit}>"
 
-    def status(self) -> SubscriptionStatus:
-        """One row of SHOW SUBSCRIPTIONS."""
+    def status(self, own: KeyRange | None = None) -> SubscriptionStatus:
+        """One row of SHOW SUBSCRIPTIONS. `own`: what it has of the ring now, where that is assigned."""
         condition = self.request.condition or _EVERY_MESSAGE
         return SubscriptionStatus(
             queue=self.queue.name,
@@ -216,7 +221,8 @@ class Subscription:
             since_ns=self.since_ns,
             consumer=self.request.consumer,
             pid=self.request.pid,
-            key_range="" if condition.key_range is None else str(condition.key_range),
+            key_range=_shown(condition.key_range if self.request.keys is Keys.SHARED else own),
+            keys=self.request.keys.value,
         )
 
     # --- the consumer's side
@@ -265,9 +271,13 @@ class Subscription:
         self.finish()
         await self._host.on_closed(self, release=release)
 
-    async def release_leases(self) -> None:
-        """Its connection ends, to which the unacked messages of this result were leased (`request.by_connection`)."""
-        await self._host.on_closed(self, release=True)
+    async def connection_ended(self) -> None:
+        """The connection of this result has ended. Its unacked messages are released, where they were leased to the
+        connection (`request.by_connection`)."""
+        if self.request.by_connection:
+            await self._host.on_closed(self, release=True)
+        else:
+            self._host.on_connection_ended(self)
 
     # --- the manager's side
 
@@ -362,6 +372,10 @@ class Subscription:
         self._host.on_ended(self)
 
 
+def _shown(key_range: KeyRange | None) -> str:
+    return "" if key_range is None or key_range.is_whole else str(key_range)
+
+
 class BoundedResults:
     """The bounded results of a receiver set, and when they end. `wake`: called when the time of one is over."""
 
@@ -372,11 +386,17 @@ class BoundedResults:
     def __bool__(self) -> bool:
         return bool(self._timers)
 
-    def join(self, subscription: Subscription) -> None:
-        """A result has begun; one with WAIT drains when its time is over."""
+    def until(self, subscription: Subscription) -> float | None:
+        """When the time of a result is over; None: it has none."""
+        timer = self._timers.get(subscription)
+        return None if timer is None else timer.when()
+
+    def join(self, subscription: Subscription, until: float | None = None) -> None:
+        """A result has begun; one with WAIT drains when its time is over. `until`: that time, where it is known."""
         timer = None
         if subscription.request.wait_mode is WaitMode.WAIT:
-            until = self._clock.monotonic() + subscription.request.wait_seconds
+            if until is None:
+                until = self._clock.monotonic() + subscription.request.wait_seconds
             timer = asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
         self._timers[subscription] = timer
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.model.identity import last_epoch
-from engine.model.key_range import read_key_range
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
 from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside, is_lease_end
@@ -178,14 +177,10 @@ def _rate_waits(facts: QueueFacts) -> float:
     return max((stream.rate_limited_seconds for stream in facts.subscriptions), default=0.0)
 
 
-def _covers(stream: SubscriptionStatus, slot: int) -> bool:
-    return not stream.key_range or read_key_range("key_range", stream.key_range).covers(slot)
-
-
 def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     if not facts.subscriptions:
         yield "no_subscriber", "no stream is open on the queue"
-    elif row.slot is not None and not any(_covers(stream, row.slot) for stream in facts.subscriptions):
+    elif row.slot is not None and not any(stream.slots.covers(row.slot) for stream in facts.subscriptions):
         yield "uncovered", f"its slot is {row.slot:04x}, and no open stream's key_range covers it"
     elif facts.fitting is not None and row.id not in facts.fitting:
         yield "filtered", f"it fits the WHERE of none of the {len(facts.subscriptions)} open streams"

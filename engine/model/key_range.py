@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from engine.model.errors import InvalidOption
 
@@ -22,11 +23,32 @@ VINDEX = "binary_md5"
 
 SLOTS = 1 << 16
 
+PARTS = 256
+"""Of the ring, all of equal length. Keys are assigned to receivers by whole parts."""
+
+_PART_SLOTS = SLOTS // PARTS
+_PART_BITS = 8
+
 SPANS_MAX = 64
 """Stretches of the ring in one key range: they are part of each poll's statement."""
 
+_TESTS_MAX = 8  # of a slot, one for each stretch
+_NOWHERE = "none"  # the text of a key range without a slot
 _SPAN = re.compile(r"(?P<begin>(?:[0-9a-f]{2}){0,2})-(?P<end>(?:[0-9a-f]{2}){0,2})", re.ASCII | re.IGNORECASE)
 _DIGITS = 4
+
+
+class Keys(Enum):
+    """How a receiver shares the keys of its queue with others, as the option `keys` has it.
+
+    shared      it gets messages of all keys, or of its `key_range`
+    sticky      it gets those of its parts of the ring, and those of others that wait for longer than `sticky_wait`
+    exclusive   it gets those of its parts, and nobody else with sticky or exclusive keys does
+    """
+
+    SHARED = "shared"
+    STICKY = "sticky"
+    EXCLUSIVE = "exclusive"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,6 +63,16 @@ class Span:
         end = "" if self.last == SLOTS - 1 else _shortened(self.last + 1)
         return f"{begin}-{end}"
 
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether it consists of whole parts."""
+        return self.first % _PART_SLOTS == 0 and (self.last + 1) % _PART_SLOTS == 0
+
+    @property
+    def parts(self) -> range:
+        """The parts of which it has a piece."""
+        return range(self.first // _PART_SLOTS, self.last // _PART_SLOTS + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
@@ -49,7 +81,7 @@ class KeyRange:
     spans: tuple[Span, ...]
 
     def __str__(self) -> str:
-        return ",".join(map(str, self.spans))
+        return ",".join(map(str, self.spans)) or _NOWHERE
 
     @property
     def is_whole(self) -> bool:
@@ -59,8 +91,12 @@ class KeyRange:
     @property
     def sql(self) -> str:
         """The condition that a message is in it, true or false, as each database here reads it."""
+        if len(self.spans) > _TESTS_MAX and all(span.is_of_parts for span in self.spans):
+            # The server looks a constant up in a list; it makes the tests of BETWEEN one by one.
+            parts = (str(part) for span in self.spans for part in span.parts)
+            return f"(({SLOT_COLUMN} >> {_PART_BITS}) IN ({', '.join(parts)}))"
         tests = [f"{SLOT_COLUMN} BETWEEN {span.first} AND {span.last}" for span in self.spans]
-        return f"({' OR '.join(tests)})"
+        return f"({' OR '.join(tests) or '1 = 0'})"
 
     def covers(self, slot: int) -> bool:
         """Whether a slot is in it."""
@@ -97,6 +133,10 @@ def read_key_range(name: str, text: str) -> KeyRange:
     pieces = text.split(",")
     if len(pieces) > SPANS_MAX:
         raise InvalidOption(f"{name}: {len(pieces)} ranges are given; at most {SPANS_MAX}")
+    return _read(name, pieces)
+
+
+def _read(name: str, pieces: Iterable[str]) -> KeyRange:
     return union(_read_span(name, piece.strip()) for piece in pieces)
 
 
@@ -109,6 +149,18 @@ def union(spans: Iterable[Span]) -> KeyRange:
         else:
             joined.append(span)
     return KeyRange(tuple(joined))
+
+
+def of_parts(parts: Iterable[int]) -> KeyRange:
+    """The slots of these parts of the ring."""
+    return union(Span(part * _PART_SLOTS, (part + 1) * _PART_SLOTS - 1) for part in parts)
+
+
+def shown_key_range(text: str) -> KeyRange:
+    """The inverse of the text of a key range; empty: the whole ring."""
+    if text == _NOWHERE:
+        return KeyRange(())
+    return _read("key_range", text.split(",")) if text else WHOLE
 
 
 def partition(ranges: Iterable[KeyRange]) -> Sequence[Span]:

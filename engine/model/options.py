@@ -89,6 +89,7 @@ class QueueOptions:
     filter: str | None = None
     keep_attempts: int = KEEP_ATTEMPTS
     sharding_key: str | None = None
+    sticky_wait_ns: int = NS_PER_SECOND
 
     @property
     def attempts_max(self) -> int:
@@ -187,12 +188,13 @@ OPTIONS: Mapping[str, _Option] = {
     "filter": _Option("filter", "filter", read_filter, escaped_text),
     "keep_attempts": _Option("keep_attempts", "keep_attempts", whole_number(0, KEEP_ATTEMPTS_MAX), str),
     "sharding_key": _Option("sharding_key", "vt_sharding_key", read_name, escaped),
+    "sticky_wait": _Option("sticky_wait_ns", "sticky_wait", parse_wait, seconds_text),
 }
 
 _ONLY_IF_SET = (
     "backoff", "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused",
     "archive", "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter", "keep_attempts",
-    "sharding_key",
+    "sharding_key", "sticky_wait",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -219,6 +221,7 @@ OF_ONE_QUEUE = (
     "dead_letter",
     "dead_letter_of",
     "sharding_key",
+    "sticky_wait",
     *OF_GROUPS,
     *GROUPS_ONLY,
 )

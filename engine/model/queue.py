@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from engine.model.key_range import SLOT_COLUMN, KeyRange, ShardingColumn
+from engine.model.key_range import SLOT_COLUMN, KeyRange, Keys, ShardingColumn, shown_key_range
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN
 from engine.model.option_values import NAME_CHARACTERS
 from engine.model.options import QueueOptions
@@ -468,13 +468,14 @@ class Condition:
     queue; with a `key_range`, both as one condition, or the key range alone.
 
     `settings`: the session's settings that decide how it is read, by name. `text`: the WHERE as the client wrote it;
-    two conditions that differ only in it are equal.
+    two conditions that differ only in it are equal. `age_ns`: only what has been due for so long.
     """
 
     sql: str
     settings: tuple[tuple[str, str], ...] = ()
     text: str = field(default="", compare=False)
     key_range: KeyRange | None = None
+    age_ns: int = 0
 
     def within(self, key_range: KeyRange) -> Condition:
         """The same for the messages of that range alone."""
@@ -483,7 +484,8 @@ class Condition:
     @property
     def only_range(self) -> KeyRange | None:
         """The key range, where there is nothing else."""
-        return self.key_range if self.key_range is not None and self.sql == self.key_range.sql else None
+        alone = self.key_range is not None and self.sql == self.key_range.sql and not self.age_ns
+        return self.key_range if alone else None
 
 
 def of_key_range(key_range: KeyRange | None) -> Condition | None:
@@ -530,6 +532,8 @@ class SubscribeRequest:
     not specified."""
     start: StartAt | None = None
     """Where to start, if a topic is read directly. None: `queue` is a queue."""
+    keys: Keys = Keys.SHARED
+    """How its messages are chosen by their keys. Unless SHARED, there is no `condition`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,11 +560,18 @@ class SubscriptionStatus:
     pid: int | None = None
     key_range: str = ""
     """The part of the ring whose messages it takes, as the option of that name has it; empty: all of it."""
+    keys: str = Keys.SHARED.value
+    """As the option of that name."""
 
     @property
     def selects(self) -> bool:
         """Whether it takes some of the queue's messages only."""
-        return bool(self.filter or self.key_range)
+        return bool(self.filter) or not self.slots.is_whole
+
+    @property
+    def slots(self) -> KeyRange:
+        """Where the messages are that it takes, sooner or later."""
+        return shown_key_range("" if self.keys == Keys.STICKY.value else self.key_range)
 
 
 @dataclass(frozen=True, slots=True)

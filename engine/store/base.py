@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
-from engine.model.key_range import Span
+from engine.model.key_range import KeyRange
 from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import (
     Condition,
@@ -42,7 +42,7 @@ from engine.model.topics import (
     TopicExtent,
 )
 from engine.model.trace_event import TraceEvent
-from engine.store.census import Census, SpanCount
+from engine.store.census import Census, RangeCount
 from engine.store.last_receivers import LastReceivers
 from engine.store.schedule_store import ScheduleStore
 from engine.store.sharing import UNMARKED, Sharing
@@ -403,7 +403,7 @@ class CountStore(Protocol):
         """Up to `limit` messages in flight, of all receivers; the first to expire first."""
         ...
 
-    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+    async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
         """The messages of each of these stretches, which in this order are the whole ring of a queue that has one."""
         ...
 

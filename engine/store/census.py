@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backend.base import StoreConnection
-from engine.model.key_range import Span
+from engine.model.key_range import KeyRange
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements.census import COUNTED_MAX, LOOKED_UP_MAX, CensusStatements
 
@@ -39,11 +39,11 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanCount:
-    """Unacked messages of one stretch of a queue's ring. `later`: neither ready nor in flight. `oldest_ready_age`: as
+class RangeCount:
+    """Unacked messages of a part of a queue's ring. `later`: neither ready nor in flight. `oldest_ready_age`: as
     that of a Census. `bounded`: there are at least so many."""
 
-    span: Span
+    key_range: KeyRange
     ready: int = 0
     later: int = 0
     in_flight: int = 0

@@ -111,15 +111,16 @@ class Claims:
         self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, condition: Condition
     ) -> Callable[[StoreConnection], Claim]:
         prepared, settings = self._prepared.of(queue), condition.settings
+        parts = sql_limits.parts_of(queue, condition) if self._dialect.share else ()
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
 
         def work(connection: StoreConnection) -> Claim:
             if prepared.limited is not None:
-                sql_limits.lock(connection, prepared.limited.limits, queue)  # before any message is locked
+                sql_limits.lock(connection, prepared.limited.limits, queue, parts)  # before any message is locked
             fitting = scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
                 return Claim(int(connection.query(prepared.statements.now)[0][0]), ())
-            return self._claiming(queue, fitting, terms)(connection)
+            return self._claiming(queue, fitting, terms, parts)(connection)
 
         return work
 
@@ -219,11 +220,11 @@ class Claims:
         return poll, claim
 
     def _claiming(
-        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms
+        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, parts: Sequence[int] = ()
     ) -> Callable[[StoreConnection], Claim]:
         prepared = self._prepared.of(queue)
         if (limited := prepared.limited) is not None:
-            return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms)
+            return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms, parts)
         return lambda connection: lease.claim(connection, prepared.statements, queue, ids, terms)
 
     def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int], sharing: Sharing) -> lease.Terms:

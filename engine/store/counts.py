@@ -6,16 +6,20 @@ Each is bounded (engine.store.statements.census), so that the largest table cost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.key_range import Span
+from engine.model.key_range import KeyRange
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.store.base import LeasedMessage
-from engine.store.census import Census, SpanCount, take_census
+from engine.store.census import Census, RangeCount, take_census
 from engine.store.operations import due_messages
 from engine.store.statements.census import COUNTED_MAX, CensusStatements
 from engine.store.statements.dialect import Dialect
+
+RANGES_AT_ONCE_MAX = 64
+"""Key ranges counted in one statement: each adds four sums to it."""
 
 
 class Counts:
@@ -36,19 +40,24 @@ class Counts:
             lambda connection: due_messages.leased_messages(connection, statements, queue, limit)
         )
 
-    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+    async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
         """See CountStore."""
-        sql = CensusStatements(self._dialect, queue).spans(spans)
-        return await self._pool.read(lambda connection: _span_counts(connection, sql, spans))
+        statements = CensusStatements(self._dialect, queue)
+        counts: list[RangeCount] = []
+        for start in range(0, len(ranges), RANGES_AT_ONCE_MAX):
+            some = ranges[start : start + RANGES_AT_ONCE_MAX]
+            sql = statements.ranges(some)
+            counts += await self._pool.read(partial(_range_counts, sql=sql, ranges=some))
+        return counts
 
 
-def _span_counts(connection: StoreConnection, sql: str, spans: Sequence[Span]) -> list[SpanCount]:
+def _range_counts(connection: StoreConnection, sql: str, ranges: Sequence[KeyRange]) -> list[RangeCount]:
     row = connection.query(sql)[0]
     now_ns, each = int(row[0]), [row[start : start + 4] for start in range(1, len(row), 4)]
     bounded = sum(int(unacked or 0) for unacked, *_ in each) >= COUNTED_MAX
     counts = []
-    for span, (*numbers, oldest) in zip(spans, each, strict=True):
+    for key_range, (*numbers, oldest) in zip(ranges, each, strict=True):
         unacked, ready, in_flight = (int(number or 0) for number in numbers)
         age = None if oldest is None else max(0, now_ns - int(oldest)) / NS_PER_SECOND
-        counts.append(SpanCount(span, ready, unacked - ready - in_flight, in_flight, age, bounded))
+        counts.append(RangeCount(key_range, ready, unacked - ready - in_flight, in_flight, age, bounded))
     return counts

@@ -103,13 +103,12 @@ class AdminServer:
             of_queue = [stream for stream in streams if stream.queue == queue.name]
             if not any(stream.key_range for stream in of_queue):
                 continue
-            receivers = Receivers.of(of_queue)
-            if all(map(receivers.count, receivers.spans)):
+            if not (uncovered := Receivers.of(of_queue).uncovered).spans:
                 counts[queue.name] = 0  # nothing needs to be counted
                 continue
             with contextlib.suppress(BackendError):
-                spans = await self._engine.surveyor.spans(queue, receivers.spans)
-                counts[queue.name] = sum(span.ready for span in spans if not receivers.count(span.span))
+                (count,) = await self._engine.surveyor.ranges(queue, [uncovered])
+                counts[queue.name] = count.ready
         return counts
 
     def _of_the_proxy(self, database_up: bool) -> ProxyFacts:

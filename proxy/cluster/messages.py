@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import Any
 
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.queue import MessageId, QueueName
+from engine.sticky_members import Members
 
 VERSION = 1
 BODY_MAX_BYTES = 64 * 1024
@@ -46,6 +48,8 @@ class MessageKind(IntEnum):
     """Items of an answer; `more`: further ones follow."""
     PING = 9
     """Between machines: still here."""
+    MEMBERS = 10
+    """The sender's receivers of some queues that have keys of their own; `all`: and it has none of other queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,29 @@ def report_of(body: Any) -> CommitReport:
         changed=_ids_of(body.get("c", ())),
         rejected=_names_of(body.get("r", ())),
     )
+
+
+def members_bodies(members: Members) -> Iterator[object]:
+    """The members of all queues of a process as JSON, in the order in which they are to be sent. The first says that
+    there are no others than those that follow."""
+    queues = ([*_name_body(name), [list(astuple(member)) for member in of_queue]] for name, of_queue in members.items())
+    for number, portion in enumerate(portions(queues)):
+        yield {"all": number == 0, "q": portion}
+
+
+def members_body(name: QueueName, members: Sequence[Member]) -> object:
+    """The members of one queue of a process as JSON."""
+    return {"all": False, "q": [[*_name_body(name), [list(astuple(member)) for member in members]]]}
+
+
+def members_of(body: Any) -> tuple[Members, bool]:
+    """What these have written; and whether there are no others. Raises ValueError, KeyError or TypeError where it is
+    neither."""
+    queues = {
+        QueueName(str(database), str(table)): tuple(Member(str(id_), bool(exclusive)) for id_, exclusive in members)
+        for database, table, members in body["q"]
+    }
+    return queues, bool(body["all"])
 
 
 def _names_of(body: Any) -> frozenset[QueueName]:

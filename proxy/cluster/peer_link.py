@@ -40,6 +40,10 @@ class Owner(Protocol):
         """A frame was received. Raises ValueError, KeyError or TypeError for an invalid one."""
         ...
 
+    def dropped_some(self, link: PeerLink) -> None:
+        """Messages to that peer were dropped, and it has been notified: repeat what it has to know."""
+        ...
+
     def unlinked(self, link: PeerLink) -> None:
         """The link has ended."""
         ...
@@ -86,6 +90,7 @@ class PeerLink(asyncio.Protocol):
         if self.dropped:
             self.dropped = False
             self._write(encode(MessageKind.LOST))
+            self._owner.dropped_some(self)
         self._write(frame)
 
     def _write(self, frame: bytes) -> None:

@@ -10,18 +10,48 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
-from proxy.cluster.messages import Frame, MessageKind, encode, merged, report_body, report_of
+from engine.model.queue import QueueName
+from engine.sticky_members import Members
+from proxy.cluster.messages import (
+    Frame,
+    MessageKind,
+    encode,
+    members_bodies,
+    members_body,
+    members_of,
+    merged,
+    report_body,
+    report_of,
+)
 from proxy.cluster.peer_link import PeerLink
 from proxy.cluster.questions import Answer, Item, Questions, answer
 
 log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.002  # at most 500 messages a second from each process, whatever it commits
+
+
+class MembersEvents(Protocol):
+    """The receivers with keys of their own, as the links exchange them (engine.sticky_members)."""
+
+    @property
+    def here(self) -> Members:
+        """Those of this process."""
+        ...
+
+    def reported(self, neighbour: Hashable, members: Members, *, all_queues: bool) -> None:
+        """Those of a peer."""
+        ...
+
+    def gone(self, neighbour: Hashable) -> None:
+        """A peer has none any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +62,7 @@ class PeerEvents:
     lost: Callable[[], None]
     kill: Callable[[int, bool], None]
     answer: Answer
+    members: MembersEvents
     login: Callable[[str, bool], None] | None = None
 
 
@@ -115,6 +146,10 @@ class PeerLinks:
         if self.by_number:
             self._commit_batcher.add(report)
 
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        """These are now this process's receivers of that queue that have keys of their own."""
+        self.broadcast(MessageKind.MEMBERS, members_body(queue, members))
+
     def kill(self, connection_id: int, query_only: bool) -> None:
         """The peer that has that connection of the same server ends it, or its statement."""
         self._send(MessageKind.KILL, [connection_id, query_only], self.at_same_server())
@@ -150,19 +185,30 @@ class PeerLinks:
         self.by_number[link.peer.number] = link
         if earlier is not None:
             earlier.abort()
+            self._forget_members(link)
         self._log("linked to %s", link)
         for body in self.questions.waiting_for(link.peer.number):
             link.send(MessageKind.ASK, body)
+        if self._events.members.here:
+            self.dropped_some(link)
         self._events.lost()
+
+    def dropped_some(self, link: PeerLink) -> None:
+        for body in members_bodies(self._events.members.here):
+            link.send(MessageKind.MEMBERS, body)
 
     def unlinked(self, link: PeerLink) -> None:
         if self.by_number.get(link.peer.number) is not link:
             return
         del self.by_number[link.peer.number]
         self.questions.on_members_left((link.peer.number,))
+        self._forget_members(link)
         if not self.closing:
             self._log("link to %s is gone", link)
             self._events.lost()
+
+    def _forget_members(self, link: PeerLink) -> None:
+        self._events.members.gone((self.one, link.peer.number))
 
     def _log(self, text: str, link: PeerLink) -> None:
         log.log(self._level, text, self.one, extra={"peer": link.peer.address, "number": link.peer.number})
@@ -173,6 +219,9 @@ class PeerLinks:
                 self._events.commits(report_of(frame.body))
             case MessageKind.LOST:
                 self._events.lost()
+            case MessageKind.MEMBERS:
+                members, all_queues = members_of(frame.body)
+                self._events.members.reported((self.one, link.peer.number), members, all_queues=all_queues)
             case MessageKind.LOGIN if self._events.login is not None:
                 source, good = frame.body
                 self._events.login(str(source), bool(good))

@@ -18,6 +18,7 @@ from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
 from engine.history.writer import HistoryState
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.queue import MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.model.trace_event import TraceEvent, in_order
@@ -51,9 +52,41 @@ _IDS_PER_REQUEST_MAX = 100  # in one message: a text id may have a thousand byte
 _QUEUES_PER_REQUEST_MAX = 100  # in one message: a name may have 600 bytes in JSON; those of more queues are chosen here
 
 
+class LinkedNeighbours:
+    """The engine's Neighbours: all processes that are linked, at these sides."""
+
+    def __init__(self, sides: Sequence[WorkerLinks | Mesh]) -> None:
+        self._sides = sides
+
+    def committed(self, report: CommitReport) -> None:
+        """See Neighbours."""
+        for side in self._sides:
+            side.links.committed(report)
+
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        """See Neighbours."""
+        for side in self._sides:
+            side.links.members_changed(queue, members)
+
+    async def catalog_changed(self) -> None:
+        """See Neighbours."""
+        await _request(self._sides, Question.CATALOG)
+
+    @property
+    def leads(self) -> bool:
+        """See Neighbours."""
+        return all(side.leads for side in self._sides if isinstance(side, Mesh))
+
+
+async def _request(sides: Sequence[WorkerLinks | Mesh], question: Question, value: object = None) -> list[Item]:
+    """What all at these sides answer."""
+    answers = await asyncio.gather(*(side.query(question, value) for side in sides))
+    return [item for items in answers for item in items]
+
+
 class Peers:
-    """See the module. It is the engine's Neighbours, too; `join` comes before the first client. `settings`: this
-    proxy's configuration, as it is shown."""
+    """See the module. `join` comes before the first client. `settings`: this proxy's configuration, as it is shown.
+    `neighbours`: the same processes, as the engine notifies them."""
 
     def __init__(self, registry: ConnectionRegistry, settings: Sequence[Setting] = ()) -> None:
         self.registry = registry
@@ -62,6 +95,7 @@ class Peers:
         self._workers: WorkerLinks | None = None
         self._mesh: Mesh | None = None
         self._sides: list[WorkerLinks | Mesh] = []
+        self.neighbours = LinkedNeighbours(self._sides)
         self._engine: Engine | None = None
         self._answers: Answers | None = None
         self._events: PeerEvents | None = None
@@ -75,6 +109,7 @@ class Peers:
             engine.on_remote_commits_lost,
             self._answers.on_remote_kill,
             self._answers.answer,
+            engine.queues.members,
             admission.on_remote_login,
         )
         if slot.supervisor is None:
@@ -112,22 +147,6 @@ class Peers:
             await side.close()
         if self._slot is not None and self._slot.supervisor is not None:
             asyncio.get_running_loop().remove_reader(self._slot.supervisor)
-
-    # --- reports of the engine and the admission
-
-    def committed(self, report: CommitReport) -> None:
-        """See Neighbours."""
-        for side in self._sides:
-            side.links.committed(report)
-
-    @property
-    def leads(self) -> bool:
-        """See Neighbours."""
-        return self._mesh is None or self._mesh.leads
-
-    async def catalog_changed(self) -> None:
-        """See Neighbours."""
-        await self._request(Question.CATALOG)
 
     def login(self, source: str, good: bool) -> None:
         """A login from there failed, or succeeded where others had failed."""
@@ -255,8 +274,7 @@ class Peers:
 
     async def _request(self, question: Question, value: object = None) -> list[Item]:
         """What all others answer."""
-        answers = await asyncio.gather(*(side.query(question, value) for side in self._sides))
-        return [item for items in answers for item in items]
+        return await _request(self._sides, question, value)
 
     async def _request_connections(self, question: Question, value: object = None) -> list[ProcessInfo]:
         """What they answer about connections, without those whose ids another proxy has given."""

@@ -174,16 +174,17 @@ class ClientSession:
             self.set_database(reported or None)
 
     def retain(self, subscription: Subscription) -> None:
-        """It may leave messages leased by this connection. Of each queue the last one is retained, for its end."""
+        """It leaves messages leased by this connection, or keys assigned to it. Of each queue the last one is retained,
+        for its end."""
         queue = subscription.queue.name
         retained = [one for one in self._retained if one.queue.name != queue or not one.has_ended or one.unacked]
         self._retained = [*retained, subscription]
 
     async def release_retained(self) -> None:
-        """Release the leases of the connection's results that have ended."""
+        """Release the leases of the connection's results that have ended, and end what else they have."""
         retained, self._retained = self._retained, []
         for subscription in retained:
-            await subscription.release_leases()
+            await subscription.connection_ended()
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION: the state after the login, but for the default database, which stays."""

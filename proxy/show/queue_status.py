@@ -27,7 +27,7 @@ from proxy.session.guard import denied
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.delivery_views import DeliveryViews
-from proxy.show.key_ranges import SPANS_SHOWN_MAX, Receivers, range_values
+from proxy.show.key_ranges import RANGES_SHOWN_MAX, Receivers, range_values
 from proxy.show.process_list import process_list
 from proxy.show.queue_definition import create_queue_values, option_values
 from proxy.show.schedule_status import create_schedule_values, fair_share, schedule_values
@@ -296,10 +296,11 @@ async def _queue_ranges(views: QueueViews, plan: Show) -> list[Values]:
         raise ProxyError(1235, f"Queue '{queue.name.table}' has no ring: ALTER QUEUE ... ADD SHARDING KEY (column)")
     streams = [stream for stream in await views._peers.subscriptions() if stream.queue == queue.name]
     receivers = Receivers.of(streams)
-    if len(receivers.spans) > SPANS_SHOWN_MAX:
-        text = f"The open streams of queue '{queue.name.table}' cut its ring into more than {SPANS_SHOWN_MAX} parts"
+    ranges = receivers.ranges
+    if len(ranges) > RANGES_SHOWN_MAX:
+        text = f"The open streams of queue '{queue.name.table}' cut its ring into more than {RANGES_SHOWN_MAX} parts"
         raise ProxyError(1104, text)
-    return range_values(await views._engine.surveyor.spans(queue, receivers.spans), receivers)
+    return range_values(await views._engine.surveyor.ranges(queue, ranges), receivers)
 
 
 async def _create_queue(views: QueueViews, plan: Show) -> list[Values]:

@@ -113,6 +113,7 @@ SUBSCRIPTIONS = (
     *_texts("consumer", length=64),
     *_numbers("pid"),
     *_texts("key_range", length=1024),
+    *_texts("keys", length=16),
 )
 """One row for each open stream."""
 
@@ -131,12 +132,12 @@ QUEUE_OPTIONS = (*_texts("option", length=64), *_texts("value", "default", lengt
 """One row for each option of one queue."""
 
 QUEUE_RANGES = (
-    *_texts("key_range", length=32),
+    *_texts("key_range", length=1024),
     *_numbers("receivers", "ready", "later", "in_flight"),
     Field("oldest_ready_age", Kind.DECIMAL),
     *_texts("counted", length=32),
 )
-"""One row for each stretch of the ring of a queue with a sharding key."""
+"""One row for each part of the ring of a queue with a sharding key."""
 
 TOPICS = (
     *_texts("topic", "db", length=64),
@@ -373,6 +374,7 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
             status.consumer or None,
             status.pid,
             status.key_range or None,
+            status.keys,
         )
         for status in sorted(statuses, key=lambda s: (s.queue, s.connection_id))
     ]

@@ -16,6 +16,7 @@ from engine.backend.environment import LOCK_SECONDS_MAX, LOCK_SECONDS_MIN
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
 from engine.model.errors import BackendError, InvalidOption
+from engine.model.key_range import Keys
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
@@ -92,7 +93,8 @@ class StreamStatement:
             request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))
         subscription = await self._engine.subscribe(request)
         self._session.settings.consumer = request.consumer
-        if request.by_connection and isinstance(subscription, Subscription):
+        of_connection = request.by_connection or request.keys is not Keys.SHARED
+        if of_connection and isinstance(subscription, Subscription):
             self._session.retain(subscription)
         return subscription
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
-from engine.model.key_range import KeyRange, read_key_range
+from engine.model.key_range import KeyRange, Keys, read_key_range
 from engine.model.option_values import NAME_CHARACTERS, OptionValue, check_receivers_wait, is_name
 from engine.model.options import OPTIONS
 from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec, of_key_range, quoted
@@ -15,7 +15,7 @@ from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
 _NUMBERS = ("ack_wait", "prefetch")
-_STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease", "key_range")
+_STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease", "key_range", "keys")
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -34,6 +34,8 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
     request = _request(statement, spec)
     if not clauses.condition:
         return Subscribe(request, clauses.parameters)
+    if request.keys is not Keys.SHARED:
+        raise InvalidOption(f"keys: a stream with {request.keys.value} keys has no WHERE; leave one of the two out")
     chosen = stream_filter(clauses.condition, clauses.condition_text, spec, modes)
     return Subscribe(request, clauses.parameters, chosen)
 
@@ -55,18 +57,37 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         consumer=consumer_name(texts.get("consumer")),
         by_connection=by_connection(str(texts["lease"])) if "lease" in texts else None,
         condition=of_key_range(_key_range(str(texts["key_range"]), spec) if "key_range" in texts else None),
+        keys=_keys(texts, spec),
     )
 
 
 def _key_range(value: str, spec: QueueSpec) -> KeyRange | None:
     """The part of the ring that a stream takes; None for all of it. Raises InvalidOption."""
     key_range = read_key_range("key_range", value)
-    if not spec.has_ring:
-        text = f"ALTER QUEUE {quoted(spec.name.table)} ADD SHARDING KEY (column) adds it"
-        if spec.options.topic is not None:
-            text = "its topic has none"
-        raise InvalidOption(f"key_range: queue '{spec.name.table}' has no ring; {text}")
+    _check_ring("key_range", spec)
     return None if key_range.is_whole else key_range
+
+
+def _keys(texts: Mapping[str, OptionValue], spec: QueueSpec) -> Keys:
+    """How a stream shares the keys of the queue with others. Raises InvalidOption."""
+    value = str(texts.get("keys", Keys.SHARED.value)).strip().lower()
+    if value not in [keys.value for keys in Keys]:
+        raise InvalidOption(f"keys: '{value}' is neither 'shared' nor 'sticky' nor 'exclusive'")
+    keys = Keys(value)
+    if keys is not Keys.SHARED:
+        _check_ring("keys", spec)
+        if "key_range" in texts:
+            raise InvalidOption(f"keys: the ranges of {value} keys are assigned; leave key_range out")
+    return keys
+
+
+def _check_ring(name: str, spec: QueueSpec) -> None:
+    if spec.has_ring:
+        return
+    text = f"ALTER QUEUE {quoted(spec.name.table)} ADD SHARDING KEY (column) adds it"
+    if spec.options.topic is not None:
+        text = "its topic has none"
+    raise InvalidOption(f"{name}: queue '{spec.name.table}' has no ring; {text}")
 
 
 def stream_columns(columns: tuple[StreamColumn, ...], spec: QueueSpec | TopicSpec) -> tuple[str, ...] | None:

@@ -93,7 +93,7 @@ def test_what_waits_where_and_for_whom(sql, sharded, stream):
     receiver.wait(2)
     wait_until(lambda: ranges(sql, q) == {"-80": (0, 1, 0), "80-": (1, 0, 2)}, what="both halves")
     (shown,) = [row for row in sql.rows("SHOW SUBSCRIPTIONS") if row[0] == q]
-    assert shown[-1] == "80-"
+    assert shown[-2:] == ("80-", "shared")
     state, text = sql.row(f"EXPLAIN DELIVERY FOR {q} WHERE user_id = {users['-80']}")[1:]
     assert state == "uncovered" and f"{slot_of(users['-80']):04x}" in text
     everywhere = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")

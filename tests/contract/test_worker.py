@@ -278,6 +278,28 @@ def test_workers_of_key_ranges_have_their_own_messages(sql, queue, worker):
         worker(queue("n INT"), key_range="-80").run(print, drain=True)
 
 
+def test_sticky_workers_divide_the_messages_by_their_keys(sql, queue, worker):
+    q = queue("n INT NOT NULL", sharding_key="'n'", sticky_wait="'1h'")
+    handled, lock = {}, threading.Lock()
+
+    def handle(message, of):
+        with lock:
+            handled.setdefault(message.n % 20, set()).add(of)
+
+    with (
+        worker(q, keys="sticky", concurrency=2).running(lambda message: handle(message, "one")),
+        worker(q, keys="sticky", concurrency=2).running(lambda message: handle(message, "two")),
+    ):
+        wait_until(lambda: len(sql.rows(f"SHOW QUEUE {q} RANGES")) == 2, what="both workers")
+        for _ in range(10):
+            sql(f"INSERT INTO {q} (n) VALUES {', '.join(f'({n})' for n in range(20))}")
+            wait_until(lambda: unacked(sql, q) == 0, what="the messages")
+    assert handled.keys() == set(range(20)) and all(len(of) == 1 for of in handled.values())
+    assert set().union(*handled.values()) == {"one", "two"}
+    with pytest.raises(WorkerError, match="'shared', 'sticky' or 'exclusive'"):
+        worker(q, keys="mine")
+
+
 def test_a_stop_ends_a_waiting_poll_at_once_and_counts_nothing(sql, filled, worker):
     q = filled(1)
     seen = threading.Event()

@@ -102,6 +102,8 @@ _TEMPLATES = (
     "SELECT * FROM STREAM {q} WITH (prefetch = {v}) NOWAIT",
     "SELECT * FROM STREAM {q} WHERE id < 100 NOWAIT WITH (key_range = '-{v}')",
     "SHOW QUEUE {q} RANGES",
+    "SELECT * FROM STREAM {q} LIMIT 1 NOWAIT WITH (keys = 'sticky')",
+    "SELECT * FROM STREAM {q} NOWAIT WITH (keys = {v}, key_range = '-80')",
     "CREATE QUEUE {q} (k INT NOT NULL) SHARDING KEY (k) USING {v}",
     "ALTER QUEUE {q} ADD SHARDING KEY (payload)",
     "ALTER QUEUE {q} DROP SHARDING KEY",

@@ -303,11 +303,20 @@ class Receiver(Client):
             options.append(f"prefetch = {random.randint(1, 4)}")
         if random.random() < 0.2:
             options.append(f"ack_wait = {random.randint(1, 6)}")
-        if self.world.scenario.ranges and (ranged := _some_range(f"{self.world.scenario.seed} {self.name}")):
+        if self.below is None and (keys := self.own_keys()):
+            options.append(f"keys = '{keys}'")
+        elif self.world.scenario.ranges and (ranged := _some_range(f"{self.world.scenario.seed} {self.name}")):
             self.key_range = read_key_range("key_range", ranged)
             options.append(f"key_range = '{ranged}'")
         where = "" if self.below is None else f" WHERE n < {self.below}"
         return self.stream_of(f"{where}{bounds}", options)
+
+    def own_keys(self) -> str:
+        """The option `keys` of its stream; empty for shared ones. Drawn apart."""
+        if not self.world.scenario.ranges:
+            return ""
+        random = Random(f"keys of {self.world.scenario.seed} {self.name}")
+        return random.choice(("sticky", "sticky", "exclusive", "", "", "", ""))
 
     def stream_of(self, clauses: str, options: Sequence[str]) -> str:
         """The statement of its stream."""
@@ -474,7 +483,10 @@ class Drain(Receiver):
         super().__init__(world, name)
         self.at = at
         self.temper, self.below, self.key_range, self.puts_off = Temper(), below, None, False
-        self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", ["prefetch = 1000"])
+        options = ["prefetch = 1000"]
+        if below is None and (keys := self.own_keys()):
+            options.append(f"keys = '{keys}'")
+        self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", options)
 
     async def live(self) -> None:
         while True:

@@ -42,6 +42,7 @@ from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
 from engine.reports import CommitReports
+from engine.sticky_members import StickyMembers
 from engine.store import topic_log
 from engine.store.base import Claim, Release
 from engine.store.claims import Claims
@@ -180,6 +181,11 @@ def slots_are_not_looked_at() -> Any:
                 return
 
     return patch.object(ReceiverSets, "place", place)
+
+
+def those_that_are_gone_keep_their_keys() -> Any:
+    """A receiver with keys of its own that has ended is still a member."""
+    return patch.object(StickyMembers, "leave", lambda self, queue, member: None)
 
 
 def births_wait_for_no_receiver() -> Any:
@@ -590,6 +596,9 @@ PLANTED: Mapping[str, Bug] = {
     "a birth without a receiver": Bug(births_wait_for_no_receiver, "what is committed wakes its receivers"),
     "a slot that is not looked at": Bug(
         slots_are_not_looked_at, "a stream gets only what is in its key range", lambda told: told.ranges
+    ),
+    "keys of one that is gone": Bug(
+        those_that_are_gone_keep_their_keys, "what is committed wakes its receivers", lambda told: told.ranges
     ),
     "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
     "put off for ever": Bug(put_off_for_ever, "what is put off goes out at its time"),

@@ -23,9 +23,10 @@ from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
 from engine.delivery.births import Birth
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
-from engine.model.key_range import KeyRange
+from engine.model.key_range import KeyRange, Keys
 from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, PollAndClaim, PollResult, ScanResult
 from engine.store.sql_store import SqlMessageStore
@@ -120,6 +121,9 @@ class _Words:
     def committed(self, report: CommitReport) -> None:
         self._proxy.world.tell_neighbours(self._proxy, report)
 
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        self._proxy.world.tell_of_members(self._proxy, queue)
+
     @property
     def leads(self) -> bool:
         return self._proxy.world.leads(self._proxy)
@@ -168,7 +172,7 @@ class SimProxy:
             jitter=lambda: 2 / 3 + random.random() * 2 / 3,
             logger=logger,
             neighbours=_Words(self),
-            options=EngineOptions(make_dead_letters=world.make_dead_letters),
+            options=EngineOptions(make_dead_letters=world.make_dead_letters, name=self.actor),
         )
         self.serving = False
         self.ending = False
@@ -199,6 +203,7 @@ class SimProxy:
             else:
                 self.serving = True
                 self.world.claims.note(self.actor, "serves")
+                self.world.link(self)
                 return
 
     def shut_down(self, over: Callable[[], None]) -> None:
@@ -217,6 +222,12 @@ class SimProxy:
         if self.serving and not self.loop.dead:
             self._note_told(report)
             self.engine.on_remote_commit(report)
+
+    def hear_members(self, other: SimProxy, queue: QueueName) -> None:
+        """Of another proxy, as they are now; one whose process has ended has none."""
+        if self.serving and not self.loop.dead:
+            members = () if other.loop.dead else other.engine.queues.members.here.get(queue, ())
+            self.engine.queues.members.reported(other.actor, {queue: members}, all_queues=False)
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction on this proxy is committed."""
@@ -322,6 +333,7 @@ class Session:
         self.scope = TransactionScope()
         self.transaction = self.proxy.world.database.transaction(self.name)
         self.proxy.sessions[self] = None
+        self._with_keys: list[Subscription] = []
         self.connection_id = self.proxy.world.next_connection()
 
     def plan(self, sql: str) -> Plan:
@@ -471,6 +483,8 @@ class Session:
     def hang_up(self) -> None:
         """The client is gone, as the proxy has just noticed."""
         self.broken = True
+        for subscription in self._with_keys:
+            self.proxy.spawn(subscription.connection_ended())
         report = self.scope.abandon()
         self.proxy.sessions.pop(self, None)
         if report is not None and self.proxy.serving:
@@ -488,6 +502,8 @@ class Session:
             key_range = None if request.condition is None else request.condition.key_range
             request = replace(request, condition=condition if key_range is None else condition.within(key_range))
         subscription = await self.proxy.engine.subscribe(request)
+        if isinstance(subscription, Subscription) and request.keys is not Keys.SHARED:
+            self._with_keys.append(subscription)
         self._watch(subscription, line)
         rest = _Rest()
         if isinstance(subscription, Subscription):

@@ -20,6 +20,7 @@ from sim_pool import SimPool
 from sim_template import definition, template
 
 from engine.engine import Engine, EngineOptions
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName
@@ -105,6 +106,9 @@ class Process:
 
     def boottime(self) -> float:
         return self.world.timeline.now
+
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        pass  # schedules have no receivers
 
     def committed(self, report: CommitReport) -> None:
         self.world.tell(self, report)

@@ -35,6 +35,7 @@ from rewriter.plans.dead_letter_table import dead_letter_table
 C = TypeVar("C", bound=Claims)
 
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
+SILENCE_SECONDS = 7.0  # from when a proxy stands still until the others end their links to it
 FENCED_SECONDS = 15.0  # from when a proxy falls silent in a transaction until others have what it held
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
 _TRUE_IN_TROUBLE = ("deliveries stand still", "rejected messages wait", "stays set aside")  # logged as errors
@@ -351,6 +352,7 @@ class World:
         self._graveyard.append(proxy)
         self.claims.gone(proxy.actor)
         self.timeline.after(self.random.random() * 0.5, proxy.loses_session)
+        self.timeline.after(0.2, lambda: self._unlink(proxy))
         for connection in [c for c in self.connections if c.proxy is proxy]:
             connection.proxy_died()
         for session in proxy.sessions:
@@ -380,6 +382,8 @@ class World:
         self.claims.note(proxy.actor, "stands still")
         proxy.loop.still = True
         self.timeline.after(seconds, lambda: self._goes_on(proxy))
+        if seconds > SILENCE_SECONDS:
+            self.timeline.after(SILENCE_SECONDS, lambda: self._unlink(proxy) if proxy.loop.still else None)
 
     def _fall_silent(self, proxy: SimProxy, seconds: float) -> None:
         """It stands still in the middle of its next transaction."""
@@ -395,6 +399,7 @@ class World:
             self.claims.note(proxy.actor, "goes on")
             proxy.loop.still = False
             proxy.loses_session()
+            self.link(proxy)
 
     def _event_shutdown(self) -> None:
         usable = [proxy for proxy in self.proxies if proxy.usable]
@@ -467,6 +472,25 @@ class World:
             if other is not proxy and not self._lost("neighbour_lost"):
                 delay = self.random.random() * (2.0 if self._lost("neighbour_slow") else _WORD_SECONDS)
                 self.timeline.after(delay, lambda other=other: other.hear(report))  # type: ignore[misc]
+
+    def tell_of_members(self, proxy: SimProxy, queue: QueueName) -> None:
+        """A link repeats what it lost, in order: so this arrives, some time or other."""
+        for other in self.proxies:
+            if other is not proxy:
+                delay = self.random.random() * (2.0 if self._lost("neighbour_slow") else _WORD_SECONDS)
+                self.timeline.after(delay, lambda other=other: other.hear_members(proxy, queue))  # type: ignore[misc]
+
+    def link(self, proxy: SimProxy) -> None:
+        """A proxy is new: it and the others tell each other all their members."""
+        for other in self.proxies:
+            for queue in proxy.engine.catalog.queues if other is not proxy else ():
+                proxy.hear_members(other, queue)
+                other.hear_members(proxy, queue)
+
+    def _unlink(self, proxy: SimProxy) -> None:
+        for other in self.proxies:
+            if other.serving and not other.loop.dead:
+                other.engine.queues.members.gone(proxy.actor)
 
     def leads(self, proxy: SimProxy) -> bool:
         """As the proxies see it: mostly one, sometimes none or two."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,10 @@ from engine.context import EngineContext
 from engine.database_work import DatabaseWork
 from engine.delivery.context import QueueContext
 from engine.delivery.filter_shares import FilterShares
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.queue import QueueCatalog, QueueName
+from engine.sticky_members import StickyMembers
 from engine.traces import Traces
 
 LOGGER = logging.getLogger("queuegate.test")
@@ -49,13 +52,17 @@ class Host:
     def request_refresh(self) -> None:
         pass
 
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        pass
+
 
 def engine_context(
     store: Any, clock: VirtualClock, host: Host | None = None, *, work: int = 2, logger: logging.Logger = LOGGER
 ) -> EngineContext:
     """The context of such an engine. Without jitter."""
     made = DatabaseWork(work)
-    return EngineContext(store, made, clock, lambda: 1.0, logger, Traces(clock), host or Host(of=store))
+    host = host or Host(of=store)
+    return EngineContext(store, made, clock, lambda: 1.0, logger, Traces(clock), StickyMembers("one", host), host)
 
 
 def of_topics(store: Any) -> Any:

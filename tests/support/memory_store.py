@@ -21,7 +21,7 @@ from virtual_time import VirtualClock, pass_time
 from engine.clock import Clock
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.identity import is_spent
-from engine.model.key_range import SLOT_COLUMN, Span
+from engine.model.key_range import SLOT_COLUMN, KeyRange
 from engine.model.lease_token import LeaseTimes, next_token, voided
 from engine.model.options import QueueOptions
 from engine.model.queue import (
@@ -56,7 +56,7 @@ from engine.store.base import (
     lease_is_current,
     release_of,
 )
-from engine.store.census import Census, SpanCount
+from engine.store.census import Census, RangeCount
 from engine.store.last_receivers import LastReceivers
 from engine.store.operations.limits import Rate
 from engine.store.sharing import UNMARKED, Sharing
@@ -133,6 +133,7 @@ def _fits(condition: Condition, row: Row) -> bool:
     fields = {"id": row.id, "priority": row.priority, "epoch": row.epoch, "payload": row.payload, "slot": row.slot}
     try:
         python = _BETWEEN.sub(r"\1 <= slot <= \2", condition.sql).replace(" AND ", " and ").replace(" OR ", " or ")
+        python = python.replace(f"{SLOT_COLUMN} >> 8) IN (", "slot >> 8) in (-1, ").replace("1 = 0", "1 == 0")
         return bool(eval(python, {"__builtins__": {"len": len, "int": int}}, fields))
     except ValueError as error:
         raise BackendError(f"the condition failed: {error}", 3141, "22032") from None
@@ -216,10 +217,10 @@ class MemoryCounts:
 
         return await store._call("leased_messages", work)
 
-    async def spans(self, queue: QueueSpec, spans: Sequence[Span]) -> list[SpanCount]:
+    async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
         census = await self.census(queue)
         later = census.scheduled + census.retrying + census.parked
-        return [SpanCount(spans[0], census.ready, later, census.in_flight), *map(SpanCount, spans[1:])]
+        return [RangeCount(ranges[0], census.ready, later, census.in_flight), *map(RangeCount, ranges[1:])]
 
 
 @dataclass
@@ -302,7 +303,7 @@ class MemoryStore:
         """Conditions are Python here, over a row's fields."""
 
         async def work() -> ScanResult:
-            now = self.clock.now_ns()
+            now = self.clock.now_ns() - condition.age_ns
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]
             later = [row.time_next for row in waiting if row.time_next is not None and row.time_next > now]
             due = [row for row in waiting if row.time_next is None or row.time_next <= now]

@@ -9,6 +9,9 @@ from typing import Any, TypeVar, cast
 import uvloop
 from slowness import scaled
 
+from engine.model.assignment import Member
+from engine.model.queue import QueueName
+
 T = TypeVar("T")
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -41,6 +44,7 @@ class Ear:
     def __init__(self) -> None:
         self.received: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self.answers: dict[str, Any] = {}
+        self.members = Members(self)
 
     async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
         answer = self.answers[question]
@@ -52,6 +56,22 @@ class Ear:
     async def next(self) -> tuple[Any, ...]:
         """The next thing heard."""
         return await asyncio.wait_for(self.received.get(), 5)
+
+
+class Members:
+    """The receivers with keys of their own that a process has, and what it hears of others'."""
+
+    def __init__(self, ear: Ear) -> None:
+        self._ear = ear
+        self.here: dict[QueueName, tuple[Member, ...]] = {}
+
+    def reported(self, neighbour: Any, members: Any, *, all_queues: bool) -> None:
+        if members or self._ear.answers.get("members"):
+            self._ear.received.put_nowait(("members", members, all_queues))
+
+    def gone(self, neighbour: Any) -> None:
+        if self._ear.answers.get("members"):
+            self._ear.received.put_nowait(("members gone",))
 
 
 class RecordingTransport(asyncio.Transport):

@@ -3,6 +3,10 @@
 It locks the queue's row of queuegate_limits, counts and chooses by what is committed, and leases as any claim does. So
 two proxies never use the same free slot. The counts come from the messages themselves: a crash at any point leaves
 nothing to repair.
+
+Where messages are ordered by the sharding key, all messages of a key are in one part of the ring. A claim for receivers
+of some parts then locks the rows of these parts, and shares the row of the queue. So claims of other parts go on beside
+it, and one for the whole ring waits for it, also one of a version that knows no parts.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from decimal import Decimal
 
 from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError
+from engine.model.key_range import PARTS
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import MessageId, QueueSpec
+from engine.model.queue import Condition, MessageId, QueueSpec
 from engine.store.base import Claim, LimitWait
 from engine.store.operations import lease
 from engine.store.operations.order import KeyOrder
@@ -84,6 +89,26 @@ class LimitedStatements:
     order: OrderStatements | None
 
 
+PARTS_LOCKED_MAX = PARTS // 2
+"""Parts that one claim locks by their rows; one for more locks the row of the queue."""
+
+
+def parts_of(queue: QueueSpec, condition: Condition | None) -> Sequence[int]:
+    """The parts of the ring to lock for a claim for receivers with that condition; none: the whole queue.
+
+    Only where the queue's one limit is the order by its sharding key, and equal keys are equal bytes: texts that their
+    collation takes for equal may be in different parts.
+    """
+    options, key_range = queue.options, None if condition is None else condition.key_range
+    if key_range is None or options.max_rate is not None or options.max_concurrency is not None:
+        return ()
+    column = queue.column(options.sharding_key or "")
+    if column is None or column.is_text or (options.order_key or "").lower() != column.name.lower():
+        return ()
+    parts = [part for span in key_range.spans for part in span.parts]
+    return parts if len(parts) <= PARTS_LOCKED_MAX else ()
+
+
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
     """Create the queue's row, and its table, where they are missing. It does not matter who created the table."""
     try:
@@ -98,6 +123,8 @@ def prepare(connection: StoreConnection, statements: LimitStatements, queue: Que
 def _add(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
     connection.query(statements.proof)
     connection.execute(statements.add, (queue.name.table,))
+    if queue.options.order_key is not None and queue.has_ring:
+        connection.execute(statements.add_parts, statements.part_rows(range(PARTS)))
 
 
 def claim(
@@ -106,16 +133,22 @@ def claim(
     queue: QueueSpec,
     ids: Sequence[MessageId],
     terms: lease.Terms,
+    parts: Sequence[int] = (),
 ) -> Claim:
-    """MessageStore.claim of a queue with limits. Raises BackendError where `prepare` is needed."""
-    return _Claiming(connection, statements, queue, lock(connection, statements.limits, queue)).claim(ids, terms)
+    """MessageStore.claim of a queue with limits; `parts`: as in `lock`. Raises BackendError where `prepare` is
+    needed."""
+    arrival_ns = lock(connection, statements.limits, queue, parts)
+    return _Claiming(connection, statements, queue, arrival_ns).claim(ids, terms)
 
 
-def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> int:
-    """Lock the queue's row until the transaction ends; returns the state of its rate limit."""
-    rows = connection.query(statements.lock, (queue.name.table,))
+def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec, parts: Sequence[int] = ()) -> int:
+    """Lock the queue's row until the transaction ends, or these parts of its ring; returns the state of its rate
+    limit."""
+    rows = connection.query(statements.share if parts else statements.lock, (queue.name.table,))
     if not rows:
         raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
+    if parts and len(connection.query(statements.lock_parts(len(parts)), statements.part_rows(parts))) < len(parts):
+        raise BackendError(f"queue {queue.name} has not the rows of its parts in queuegate_limits")
     return int(rows[0][0])
 
 

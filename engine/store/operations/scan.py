@@ -1,5 +1,8 @@
 """A step of a scan in SQL: due messages for which a condition is true. Blocking; runs in a thread.
 
+With an age, the table is read as if it were so long ago: what fell due since then is not due, and the result has that
+time.
+
 Level by level of priority as in the poll (engine.store.operations.due_messages), and within a level range by range
 (engine.store.statements.scan), each read up to `span` messages. It stops at the end of a full page, or after some
 levels, and returns where to continue.
@@ -58,7 +61,7 @@ class _Step:
     def run(self) -> Position | None:
         """Returns where to continue."""
         ((now_ns, first, unprioritised),) = self._connection.query_text(self._statements.start, (), (INTEGER,) * 3)
-        self.now_ns = int(not_null(now_ns))
+        self.now_ns = int(not_null(now_ns)) - self._statements.age_ns
         first_level = _number(first)
         at = self._page.after
         if at is None:

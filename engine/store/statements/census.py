@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.key_range import SLOT_COLUMN, Span
+from engine.model.key_range import SLOT_COLUMN, KeyRange
 from engine.model.queue import Layout, QueueSpec
 from engine.model.states import REJECTED_NS, due, in_flight, leased
 from engine.store.statements.dialect import Dialect
@@ -56,12 +56,11 @@ class CensusStatements:
         )
         """The time, and the leased messages: id, priority, epoch, until when; the first to expire first."""
 
-    def spans(self, spans: Sequence[Span]) -> str:
-        """The time, and for each of these stretches of a ring: all unacked, ready, in flight, since when the oldest is
+    def ranges(self, ranges: Sequence[KeyRange]) -> str:
+        """The time, and for each of these parts of a ring: all unacked, ready, in flight, since when the oldest is
         due."""
         values = [self._now]
-        for span in spans:
-            inside = f"{SLOT_COLUMN} BETWEEN {span.first} AND {span.last}"
+        for inside in (key_range.sql for key_range in ranges):
             values += [f"SUM({inside} AND {count})" for count in self._counts]
             values.append(f"MIN(CASE WHEN {inside} AND {self._oldest} THEN time_next END)")
         rows = f"SELECT time_next, {SLOT_COLUMN} FROM {self._table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}"

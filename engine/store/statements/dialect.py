@@ -63,6 +63,12 @@ class Dialect:
     mark: str = MARK
     adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None
 
+    @property
+    def share(self) -> str:
+        """What makes a SELECT lock rows so that others may lock them in this way, too, and in no other; empty where a
+        writing transaction is alone."""
+        return "LOCK IN SHARE MODE" if self.lock == "FOR UPDATE" else ""
+
     def selected(self, columns: Iterable[ColumnMeta]) -> str:
         """A select list of whole rows for receivers, in whose time zones a TIMESTAMP is shown."""
         return ", ".join(

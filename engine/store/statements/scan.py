@@ -43,7 +43,7 @@ class ScanStatements:
         self._table = table = dialect.gate.of(queue)
         self._levelled = levelled = queue.layout is Layout.CURRENT
         self._source = table.forced(_index(dialect, queue))
-        self._fits = is_true(condition)
+        self._fits, self.age_ns = is_true(condition), condition.age_ns
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         waiting = f"FROM {table} WHERE time_acked IS NULL"
         first = f"(SELECT MIN(priority) {waiting})" if levelled else "NULL"

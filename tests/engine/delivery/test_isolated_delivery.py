@@ -104,7 +104,7 @@ class Process:
         while await self.poll() or self.running:
             if POISON in self.running:
                 for result in self.results:
-                    await result.subscription.release_leases()
+                    await result.subscription.connection_ended()
                 await settle()
                 return False
             self.w.ack(self.running.pop(0))

@@ -99,14 +99,14 @@ def test_the_documentation_draws_the_same_transitions():
 @in_virtual_time
 async def test_modes_as_they_come_and_go():
     async with world(make_spec(cache_size=2, batch_size=1)) as w:
-        assert w.manager.mode is Mode.IDLE
+        assert w.manager.receiver_sets.plain.messages.mode is Mode.IDLE
         receiver = await w.receive(prefetch=1)
-        assert w.manager.mode is Mode.STEADY
+        assert w.manager.receiver_sets.plain.messages.mode is Mode.STEADY
         await w.commit(*(Row(id_) for id_ in range(1, 7)))
-        assert w.manager.mode is Mode.PENDING
+        assert w.manager.receiver_sets.plain.messages.mode is Mode.PENDING
         assert repr(w.manager) == "<MessageManager main.q pending subscribers=1 cached=1 in_flight=1 sent=1>"
         await receiver.close()
-        assert w.manager.mode is Mode.IDLE and w.manager.status().cached == 0
+        assert w.manager.receiver_sets.plain.messages.mode is Mode.IDLE and w.manager.status().cached == 0
 
 
 @in_virtual_time
@@ -273,7 +273,7 @@ async def test_close_leaves_what_a_connection_holds_of_results_that_have_ended()
         await w.commit(Row(1), Row(2))
         polled = await w.fetch(limit=2, connection_id=7, by_connection=True)
         await w.engine.close()
-        await polled.subscription.release_leases()
+        await polled.subscription.connection_ended()
         assert all(row.epoch == 1 and is_lease_end(row.due_ns) for row in w.store.tables[NAME].values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from memory_store import NAME, Row, make_spec
@@ -11,6 +11,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
 from engine.engine import Engine, EngineOptions
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, QueueNotFound
 from engine.model.queue import QueueName
@@ -30,6 +31,10 @@ class Wire:
         self.said.append(report)
         if self.to is not None and not self.cut:
             self.to.on_remote_commit(report)
+
+    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
+        if self.to is not None and not self.cut:
+            self.to.queues.members.reported("the other", {queue: members}, all_queues=False)
 
     async def catalog_changed(self) -> None:
         self.refreshes += 1

@@ -422,7 +422,7 @@ async def test_a_lease_that_was_renewed_goes_back_when_its_connection_ends():
         await settle()
         await pass_time(600)
         assert (await w.fetch(1)).ids == [], "it is still held"
-        await result.subscription.release_leases()
+        await result.subscription.connection_ended()
         assert (await w.fetch(1)).ids == [1]
         assert row.epoch == 2
 
@@ -435,7 +435,7 @@ async def test_a_connection_that_holds_nothing_is_forgotten():
             result = await w.fetch(1, by_connection=True, connection_id=id_)
             w.ack(*result.ids)
             await settle()
-            await result.subscription.release_leases()
+            await result.subscription.connection_ended()
         assert not w.manager.leases.connection_leases
 
 

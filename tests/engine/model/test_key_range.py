@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from engine.model.errors import InvalidOption
 from engine.model.key_range import (
+    PARTS,
     SLOTS,
     SPANS_MAX,
     WHOLE,
     KeyRange,
     Span,
+    of_parts,
     partition,
     read_key_range,
+    shown_key_range,
     union,
 )
 
@@ -75,3 +78,21 @@ def test_a_slot_is_in_exactly_one_stretch_and_that_in_all_of_a_range_or_none(ran
 
 def test_the_whole_ring_is_no_condition():
     assert read_key_range("key_range", "-40,40-").is_whole and WHOLE.is_whole and str(WHOLE) == "-"
+
+
+def test_the_condition_of_many_stretches_is_one_list():
+    scattered = of_parts(range(0, PARTS, 2))
+    assert scattered.sql == f"((queuegate_slot >> 8) IN ({', '.join(map(str, range(0, PARTS, 2)))}))"
+    pieces = union([*scattered.spans, Span(0x0180, 0x01A0)])
+    assert pieces.sql.count("BETWEEN") == PARTS // 2 + 1
+    assert KeyRange(()).sql == "(1 = 0)"
+
+
+@given(RANGES)
+def test_a_shown_key_range_is_read_as_it_was(key_range):
+    assert shown_key_range(str(key_range)) == key_range
+
+
+def test_a_shown_key_range_may_be_everything_or_nothing():
+    assert shown_key_range("") == WHOLE
+    assert shown_key_range(str(KeyRange(()))) == KeyRange(())

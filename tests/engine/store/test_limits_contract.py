@@ -8,15 +8,19 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from memory_store import Row
+from memory_store import Row, make_spec
 from slowness import scaled
 from store_benches import MemoryBench, MySQLBench
 
 from engine.backend.mysql import MySQLPool
+from engine.model.key_range import read_key_range
 from engine.model.option_values import NS_PER_SECOND as SECOND
+from engine.model.queue import ColumnMeta, Condition, of_key_range
 from engine.model.states import PARKED_NS
 from engine.store.base import Release
+from engine.store.operations.limits import parts_of
 from engine.store.sql_store import SqlMessageStore
+from engine.store.statements.limits import part_row
 
 DELAYS = {0: 10 * SECOND}
 HOUR = 3600 * SECOND
@@ -266,3 +270,40 @@ async def test_a_table_of_limits_that_somebody_dropped_is_made_again(bench):
     assert await claim(bench, spec, 2) == []
     await bench.ack(1)
     assert await claim(bench, spec, 2) == [2]
+
+
+# --- parts of the ring that a claim locks
+
+
+def ordered_by(column, **options):
+    """A queue that is ordered by its sharding key, of that column."""
+    spec = make_spec(sharding_key="k", order_key="K", **options)
+    return replace(spec, columns=(*spec.columns, column))
+
+
+INTEGER, BYTES, TEXT = ColumnMeta("k", 8), ColumnMeta("k", 253, charset=63), ColumnMeta("k", 253, charset=45)
+QUARTER = of_key_range(read_key_range("", "40-80"))
+
+
+def test_a_claim_for_parts_of_the_ring_locks_these():
+    for column in (INTEGER, BYTES):
+        assert parts_of(ordered_by(column), QUARTER) == list(range(64, 128))
+    assert parts_of(ordered_by(INTEGER), of_key_range(read_key_range("", "4001-4002,ff-"))) == [64, 255]
+    assert parts_of(ordered_by(INTEGER), Condition("n = 1").within(QUARTER.key_range)) == list(range(64, 128))
+
+
+def test_a_claim_locks_the_whole_queue_where_parts_do_not_suffice():
+    spec = ordered_by(INTEGER)
+    assert parts_of(spec, None) == () == parts_of(spec, Condition("n = 1"))
+    assert parts_of(spec, of_key_range(read_key_range("", "-8001"))) == ()
+    assert parts_of(ordered_by(TEXT), QUARTER) == ()  # 'a' and 'A' may be equal
+    assert parts_of(ordered_by(INTEGER, max_rate=Decimal(5)), QUARTER) == ()
+    assert parts_of(ordered_by(INTEGER, max_concurrency=5), QUARTER) == ()
+    for options in ({"order_key": "other"}, {"order_key": "*"}, {"order_key": None}, {"sharding_key": None}):
+        other = replace(spec, options=replace(spec.options, **options))
+        assert parts_of(other, QUARTER) == ()
+
+
+def test_the_rows_of_parts_have_names_of_their_own():
+    names = {part_row(table, part) for table in ("q", "r", "x" * 64, "x" * 63 + "y") for part in range(256)}
+    assert len(names) == 4 * 256 and max(map(len, names)) <= 64

@@ -75,6 +75,7 @@ class End(Ear):
             lambda: self.received.put_nowait(("lost",)),
             lambda number, query: self.received.put_nowait(("kill", number, query)),
             self._answer,
+            self.members,
         )
         self.mesh = Mesh(directory, MeshAddress(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
 
@@ -383,7 +384,8 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
             kinds += [frame.kind for record in unseal.feed(data) for frame in framer.feed(record)]
             if not link._transport.get_write_buffer_size():
                 link.send(MessageKind.KILL, [1, True])
-    assert kinds[kinds.index(MessageKind.KILL) - 1] == MessageKind.LOST
+    at = kinds.index(MessageKind.KILL)
+    assert kinds[at - 2 : at] == [MessageKind.LOST, MessageKind.MEMBERS]
     assert await stranger.leave()
 
 

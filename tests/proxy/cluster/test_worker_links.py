@@ -37,6 +37,7 @@ class End(Ear):
             lambda: self.received.put_nowait(("lost",)),
             lambda number, query: self.received.put_nowait(("kill", number, query)),
             self._answer,
+            self.members,
             lambda source, good: self.received.put_nowait(("login", source, good)),
         )
         self.tally = proxy.counts.of(number)
@@ -285,7 +286,7 @@ async def test_a_link_that_takes_nothing_drops_words_and_says_so(monkeypatch):
     async with asyncio.timeout(scaled(5)):
         while not received or received[-1].body != ["last", True]:
             received += framer.feed(await loop.sock_recv(theirs, 1 << 20))
-    assert received[-2].kind == MessageKind.LOST
+    assert [frame.kind for frame in received[-3:-1]] == [MessageKind.LOST, MessageKind.MEMBERS]
     link.close()
     theirs.close()
     await proxy.end()
