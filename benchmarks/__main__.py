@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import scratch
 
-from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput, workers
+from benchmarks import drain, fairness, latency, ordered, passthrough, screens, spark, throughput, workers
 from benchmarks.jobs import run as jobs
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
@@ -65,6 +65,10 @@ SUBJECTS = {
     "drain": (
         "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same\n"
         "run. Medians of several turns; the ratio is taken within each turn."
+    ),
+    "ordered": (
+        "A queue with an order_key, and four proxies before one server, each with two clients that poll for one\n"
+        "message and ack it. Medians of several turns; the ratio is taken within each turn."
     ),
     "fairness": (
         "What an attacker with one account and one address costs a client: alone and beside each attack, in turn.\n"
@@ -215,6 +219,8 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
         return latency.schedule(place, min(options.messages, 100))
     if subject == "drain":
         return drain.measure(place, options.waiting) if place.server is not None else []
+    if subject == "ordered":
+        return ordered.measure(place, options.backlog) if place.server is not None else []
     if subject == "fairness":
         return fairness.measure(place, options.rounds, 1.0, options.attack or fairness.ATTACKS)
     if subject == "spark":

@@ -15,6 +15,7 @@ from console.database import StatementError, name_sql, pattern_of
 from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
+from engine.model.key_range import Keys
 from engine.model.queue import QueueName
 
 SHOWN_MAX = 200
@@ -23,8 +24,8 @@ _ENDS = {"stream": "KILL QUERY", "connection": "KILL"}
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """One open stream. `key_range`: its part of the queue's ring; None: all of it. `does`: what it waits for, in words;
-    `since`: UTC, as the proxy writes it."""
+    """One open stream. `key_range`: its part of the queue's ring; None: all of it. `keys`: how it shares them. `does`:
+    what it waits for, in words; `since`: UTC, as the proxy writes it."""
 
     connection: int
     account: str
@@ -34,6 +35,7 @@ class Receiver:
     mode: str
     filter: str | None
     key_range: str | None
+    keys: str
     prefetch: int
     unacked: int
     sent: int
@@ -71,6 +73,7 @@ def receiver(row: Mapping[str, Any]) -> Receiver:
         mode=str(row["mode"]),
         filter=row["filter"] or None,
         key_range=row.get("key_range"),
+        keys=row.get("keys") or Keys.SHARED.value,
         prefetch=int(row["prefetch"]),
         unacked=int(row["unacked"]),
         sent=int(row["sent"]),
@@ -88,7 +91,7 @@ async def read_receivers(visit: Visit) -> ReceiversPage:
     ordered = sorted(receivers, key=lambda each: (-each.unacked, each.connection))
     unacked = sum(each.unacked for each in receivers)
     ranges: tuple[Mapping[str, Any], ...] = ()
-    if any(each.key_range for each in receivers):
+    if any(each.key_range or each.keys != Keys.SHARED.value for each in receivers):
         with contextlib.suppress(StatementError):  # there may be more ranges than one statement counts
             ranges = tuple((await visit.session.database.read(f"SHOW QUEUE {queue.sql} RANGES")).lowered)
     return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(receivers), unacked, sql, ranges)

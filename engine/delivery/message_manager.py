@@ -174,6 +174,7 @@ class MessageManager(Service):
         deadline = self._clock.monotonic() + grace_seconds
         self.receiver_sets.plain.births.close()
         unread = self.leases.end_all(list(self.subscriptions), error)
+        self.receiver_sets.sticky.receivers.close()
         await super().close(grace_seconds=grace_seconds)
         releases = self.leases.releases
         if release:

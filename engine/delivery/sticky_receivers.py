@@ -57,27 +57,33 @@ class StickyReceivers:
         membership = self._memberships.get(receiver)
         if membership is not None and membership.member.exclusive != exclusive:
             self.gone(receiver)
-            membership = None
+            membership = self._memberships.get(receiver)
         if membership is None:
             member = self._members.join(self._queue, exclusive=exclusive)
             membership = self._memberships[receiver] = _Membership(member, subscription.request.user)
         membership.results.add(subscription)
 
     def ended(self, subscription: Subscription) -> None:
-        """A result has ended. One that has an end may be followed by the next."""
+        """A result has ended. One with an end may be followed by the next."""
         membership = self._memberships.get(subscription.receiver)
         if membership is None:
             return
         membership.results.discard(subscription)
         membership.ended_at = self._clock.monotonic()
-        if not subscription.bounded and not membership.results:
+        if not subscription.bounded and subscription.request.limit is None:
             self.gone(subscription.receiver)
 
     def gone(self, receiver: Hashable) -> None:
-        """The connection has ended."""
-        membership = self._memberships.pop(receiver, None)
-        if membership is not None:
+        """The connection has ended, or is taken for ended. One that has another result open is a member still."""
+        membership = self._memberships.get(receiver)
+        if membership is not None and not membership.results:
+            del self._memberships[receiver]
             self._members.leave(self._queue, membership.member)
+
+    def close(self) -> None:
+        """The queue is served no more, and all results have ended."""
+        for receiver in tuple(self._memberships):
+            self.gone(receiver)
 
     def expire(self, holders: Iterable[Subscription]) -> None:
         """Those that have not polled for long, and hold nothing, are none any more. `holders`: of leases."""

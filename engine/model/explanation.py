@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.model.identity import last_epoch
+from engine.model.key_range import Keys
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
 from engine.model.states import PARKED_NS, REJECTED_NS, goes_alone, is_alongside, is_lease_end
@@ -177,14 +178,27 @@ def _rate_waits(facts: QueueFacts) -> float:
     return max((stream.rate_limited_seconds for stream in facts.subscriptions), default=0.0)
 
 
+def _takers(streams: Sequence[SubscriptionStatus], slot: int) -> Sequence[SubscriptionStatus]:
+    """Those that may get a message of that slot, sooner or later."""
+    takers = [stream for stream in streams if stream.slots.covers(slot)]
+    if any(stream.keys == Keys.EXCLUSIVE.value for stream in takers):
+        return [stream for stream in takers if stream.keys != Keys.STICKY.value]
+    return takers
+
+
 def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
+    slot = row.slot
+    takers = facts.subscriptions if slot is None else _takers(facts.subscriptions, slot)
     if not facts.subscriptions:
         yield "no_subscriber", "no stream is open on the queue"
-    elif row.slot is not None and not any(stream.slots.covers(row.slot) for stream in facts.subscriptions):
-        yield "uncovered", f"its slot is {row.slot:04x}, and no open stream's key_range covers it"
+    elif not takers:
+        yield "uncovered", f"its slot is {slot:04x}, and no open stream's key_range covers it"
     elif facts.fitting is not None and row.id not in facts.fitting:
         yield "filtered", f"it fits the WHERE of none of the {len(facts.subscriptions)} open streams"
-    elif all(stream.window_full for stream in facts.subscriptions):
-        yield "windows_full", "every open stream holds as many unacked messages as its prefetch allows"
-    elif not any(stream.waiting for stream in facts.subscriptions):
-        yield "not_reading", "no open stream takes messages now: their clients have not read what they were sent"
+    elif all(stream.window_full for stream in takers):
+        yield "windows_full", "every open stream that may get it holds as many unacked messages as its prefetch allows"
+    elif not any(stream.waiting for stream in takers):
+        yield (
+            "not_reading",
+            "no open stream that may get it takes messages now: clients have not read what they were sent",
+        )

@@ -104,7 +104,7 @@ class QueueOptions:
 
     @property
     def limited(self) -> bool:
-        """Whether claims of the queue are made one after the other, under the lock of its row in queuegate_limits."""
+        """Whether claims of the queue are made under the lock of its row in queuegate_limits, or of its parts."""
         return self.max_rate is not None or self.max_concurrency is not None or self.order_key is not None
 
     @property

@@ -83,6 +83,10 @@ def test_what_an_exclusive_owner_does_not_take_waits_for_it(sql, sharded, stream
     seen = parted(sql, q, "owner", "other")
     enqueue(sql, q, "user_id", *((user,) for user in USERS))
     other.wait(len(of(seen["other"])))
+    waits = of(seen["owner"])[1]
+    owner.wait(1)
+    explained = f"EXPLAIN DELIVERY FOR {q} WHERE user_id = {waits}"
+    wait_until(lambda: sql.row(explained)[1] == "windows_full", what="the owner to be full")
     for taken in range(1, len(of(seen["owner"])) + 1):
         sql(f"ACK {q} {owner.wait(taken)[-1][1]}")
     assert owner.ids() == of(seen["owner"]) and other.ids() == of(seen["other"])
@@ -112,6 +116,19 @@ def test_one_that_polls_has_its_part_until_its_connection_ends(sql, sharded, str
         cursor.execute(f"SELECT user_id FROM STREAM {q} LIMIT 100 WAIT 10 WITH (keys = 'sticky')")
         assert sorted([user for (user,) in cursor.fetchall()] + other.ids()) == list(USERS)
     wait_until(lambda: parts(sql, q)["other"] == WHOLE, what="the end of a member that polls")
+
+
+def test_a_queue_that_is_made_again_has_no_receivers_of_before(sql, sharded, stream, gate):
+    q = sharded()
+    made = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    with gate.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT user_id FROM STREAM {q} LIMIT 100 NOWAIT WITH (keys = 'exclusive')")
+        sql(f"DROP QUEUE {q}")
+        sql(made)
+        receiver = stream(f"SELECT user_id FROM STREAM {q} WITH (keys = 'exclusive', consumer = 'new')")
+        parted(sql, q, "new")
+        enqueue(sql, q, "user_id", *((user,) for user in USERS))
+        assert sorted(user for (user,) in receiver.wait(len(USERS))) == list(USERS)
 
 
 def test_order_holds_with_sticky_receivers(sql, sharded, stream):

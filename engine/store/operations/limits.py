@@ -6,7 +6,7 @@ nothing to repair.
 
 Where messages are ordered by the sharding key, all messages of a key are in one part of the ring. A claim for receivers
 of some parts then locks the rows of these parts, and shares the row of the queue. So claims of other parts go on beside
-it, and one for the whole ring waits for it, also one of a version that knows no parts.
+it, and one for the whole ring waits for it, also one of a version that knows no parts. Not on a cluster.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ def claim(
 def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec, parts: Sequence[int] = ()) -> int:
     """Lock the queue's row until the transaction ends, or these parts of its ring; returns the state of its rate
     limit."""
+    parts = () if connection.replicates else parts
     rows = connection.query(statements.share if parts else statements.lock, (queue.name.table,))
     if not rows:
         raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
@@ -171,7 +172,7 @@ class _Claiming:
         first_end_ns = self._first_end_ns() if deferred else None  # now: nothing may follow the commit
         claimed = Claim(self._now_ns, ())
         if chosen:
-            statements, commits = self._statements.queue, self._rate is None
+            statements, commits = self._statements.queue, not self._writes_row
             claimed = lease.claim(self._connection, statements, self._queue, chosen, terms, commits=commits)
             self._charge(len(claimed.messages))
         if not deferred:
@@ -181,6 +182,12 @@ class _Claiming:
             min((end for end in (*ends, first_end_ns) if end is not None), default=self._now_ns)
         )
         return replace(claimed, deferred=tuple(deferred), limit_wait=limit_wait)
+
+    @property
+    def _writes_row(self) -> bool:
+        """Whether the claim changes the row. On a cluster it always does: a node does not see another one's locks, and
+        of two transactions that change the same row it lets one commit."""
+        return self._rate is not None or self._connection.replicates
 
     def _free_slots(self) -> int | None:
         most = self._queue.options.max_concurrency
@@ -215,7 +222,10 @@ class _Claiming:
             self._slots -= count
         if self._rate is not None:
             self._arrival_ns = self._rate.after(self._now_ns, self._arrival_ns, count)
-            self._connection.execute(self._statements.limits.charge, (self._arrival_ns, self._queue.name.table))
+        if self._writes_row:
+            # Without a rate the value means nothing: that it changes is enough.
+            arrival_ns = self._now_ns if self._rate is None else self._arrival_ns
+            self._connection.execute(self._statements.limits.charge, (arrival_ns, self._queue.name.table))
 
     def _limit_wait(self, first_end_ns: int) -> LimitWait | None:
         """Why nothing more may be claimed now; None where something may."""

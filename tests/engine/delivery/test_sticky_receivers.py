@@ -189,6 +189,34 @@ async def test_one_that_polls_no_more_has_no_part(ended):
 
 
 @in_virtual_time
+async def test_one_with_another_result_open_keeps_its_part():
+    async with world(sticky_ring(), name="one") as w:
+        (stream,) = await receivers(w, "stream", keys=Keys.EXCLUSIVE)
+        both = {"keys": Keys.EXCLUSIVE, "connection_id": 7}
+        open_still = await w.receive(consumer="first", **both)
+        failed = await w.receive(consumer="second", limit=1, **both)
+        await failed.close(release=True)
+        await settle()
+        assert own(stream, w) | own(open_still, w) == set(IDS) and own(open_still, w)
+        await open_still.close()
+        await settle()
+        assert own(stream, w) == set(IDS)
+
+
+@in_virtual_time
+async def test_one_with_a_limit_and_no_time_polls():
+    async with world(sticky_ring(), name="one") as w:
+        (stream,) = await receivers(w, "stream")
+        poll = {"limit": 1, "keys": Keys.STICKY, "connection_id": 7, "consumer": "polls"}
+        first = await w.receive(**poll)
+        of_poll = own(first, w)
+        await w.commit(*map(Row, of_poll))
+        await first.ended.wait()
+        await first.subscription.close(release=False)
+        assert own(stream, w) == set(IDS) - of_poll
+
+
+@in_virtual_time
 async def test_one_that_holds_messages_keeps_its_part():
     async with world(sticky_ring(), name="one") as w:
         (stream,) = await receivers(w, "stream", keys=Keys.EXCLUSIVE)
