@@ -97,7 +97,7 @@ class DeliveryPass:
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         self._leases.expire(now)
-        self._sets.sticky.rearrange(self._leases.in_flight.holders())
+        self._sets.sticky.rearrange()
         if self._sets.subscriptions:
             if unplaced := self._sets.take_unplaced():
                 call = self._context.engine.store.slots(self.queue, unplaced)

@@ -98,7 +98,9 @@ class StickyReceivers:
 
     def next_expiry(self) -> float | None:
         """When one of them may have ended."""
-        at = min(map(self._expires_at, self._memberships.values()), default=float("inf"))
+        if not self._memberships:
+            return None
+        at = min(map(self._expires_at, self._memberships.values()))
         return None if at == float("inf") else at
 
     def _expires_at(self, membership: _Membership) -> float:

@@ -3,7 +3,7 @@ them the set of late messages besides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from engine.delivery.context import DeliveryHost, QueueContext
@@ -68,12 +68,11 @@ class StickySets:
             self.receivers.ended(subscription)
             self.serve_late()
 
-    def rearrange(self, holders: Iterable[Subscription]) -> None:
-        """Move those whose part of the ring is another one now. `holders`: of leases. To be called between two
-        steps."""
+    def rearrange(self) -> None:
+        """Move those whose part of the ring is another one now. To be called between two steps."""
         if not self.receivers:
             return
-        self.receivers.expire(holders)
+        self.receivers.expire(self._leases.in_flight.holders())
         if not self.receivers.take_change():
             return
         subscriptions: Mapping[Subscription, ReceiverSet] = dict(self._sets.subscriptions)
