@@ -1,4 +1,7 @@
-"""Order, limits and key ranges with proxies at two nodes of a Galera cluster, whose row locks do not see each other."""
+"""Queues with limits, and key ranges, with proxies at two nodes of a Galera cluster.
+
+A node does not see another one's locks, so limits may be exceeded by claims at the same moment (docs/servers.md).
+"""
 
 from __future__ import annotations
 
@@ -16,33 +19,28 @@ KEYS, MESSAGES = 3, 240
 
 
 class Held:
-    """What receivers hold, and where a limit was exceeded."""
+    """What receivers hold, and what two of them had at the same time."""
 
-    def __init__(self, places: int | None) -> None:
-        self._places, self._lock = places, threading.Lock()
-        self._keys: dict[int, int] = {}
-        self.order: dict[int, list[int]] = {}
+    def __init__(self) -> None:
+        self._lock, self._ids = threading.Lock(), set[int]()
         self.faults: list[str] = []
 
-    def took(self, id_: int, key: int) -> None:
+    def took(self, id_: int, epoch: int) -> None:
         with self._lock:
-            if self._places is None and key in self._keys.values():
-                self.faults.append(f"{id_} while another of key {key} is out: {self._keys}")
-            self._keys[id_] = key
-            if self._places is not None and len(self._keys) > self._places:
-                self.faults.append(f"{len(self._keys)} are out")
-            self.order.setdefault(key, []).append(id_)
+            if id_ in self._ids:
+                self.faults.append(f"{id_} is out twice, now with epoch {epoch}")
+            self._ids.add(id_)
 
     def gives(self, id_: int) -> None:
         with self._lock:
-            del self._keys[id_]
+            self._ids.discard(id_)
 
 
 def ack(client, id_):
     """As an application does, which repeats what another node's commit has undone."""
     while True:
         try:
-            assert client(f"ACK limited {id_}") == 1
+            client(f"ACK limited {id_}")
         except pymysql.err.OperationalError as error:
             assert error.args[0] == 1213
         else:
@@ -50,24 +48,24 @@ def ack(client, id_):
 
 
 @pytest.mark.parametrize("keys", ["shared", "sticky"])
-@pytest.mark.parametrize("limit", ["order_key = 'k'", "max_concurrency = 3"])
-def test_a_limit_holds_over_two_nodes(cluster, gate_at, limit, keys):
+@pytest.mark.parametrize("limit", ["order_key = 'k'", "max_concurrency = 3", "max_rate = 100"])
+def test_no_message_of_a_queue_with_limits_is_out_twice(cluster, gate_at, limit, keys):
     gates = [gate_at(cluster.nodes[0]), gate_at(cluster.nodes[1])]
     linked(*gates)
     setup = Sql(gates[0].connect())
     setup("DROP QUEUE IF EXISTS limited")
     setup(f"CREATE QUEUE limited (k INT NOT NULL) SHARDING KEY (k) WITH ({limit}, ack_wait = '60s')")
     setup(f"INSERT INTO limited (k) VALUES {', '.join(f'({n % KEYS})' for n in range(MESSAGES))}")
-    held, acked, done = Held(3 if "concurrency" in limit else None), [], threading.Event()
+    held, acked, done = Held(), [], threading.Event()
 
     def receive(gate):
         client = Sql(gate.connect())
         while not done.is_set():
             rows = ()
             with suppress(pymysql.err.OperationalError):  # 1213: another node was first
-                rows = client.rows(f"SELECT id, k FROM STREAM limited LIMIT 1 WAIT 0.2 WITH (keys = '{keys}')")
-            for id_, key in rows:
-                held.took(id_, key)
+                rows = client.rows(f"SELECT id, epoch FROM STREAM limited LIMIT 1 WAIT 0.2 WITH (keys = '{keys}')")
+            for id_, epoch in rows:
+                held.took(id_, epoch)
                 client.rows("SELECT SLEEP(0.02)")  # the handler's work
                 held.gives(id_)
                 ack(client, id_)
@@ -77,13 +75,11 @@ def test_a_limit_holds_over_two_nodes(cluster, gate_at, limit, keys):
     threads = [threading.Thread(target=receive, args=(gate,), daemon=True) for gate in gates for _ in range(2)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(acked) == MESSAGES, 120, "all messages")
+    wait_until(lambda: len(acked) >= MESSAGES, 120, "all messages")
     done.set()
     for thread in threads:
         thread.join(scaled(20))
-    assert held.faults == []
-    if "order_key" in limit:
-        assert all(ids == sorted(ids) for ids in held.order.values())
+    assert held.faults == [] and len(set(acked)) == len(acked), (sorted(acked), held.faults)
     setup("DROP QUEUE limited")
     setup.close()
 

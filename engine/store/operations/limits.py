@@ -172,7 +172,7 @@ class _Claiming:
         first_end_ns = self._first_end_ns() if deferred else None  # now: nothing may follow the commit
         claimed = Claim(self._now_ns, ())
         if chosen:
-            statements, commits = self._statements.queue, not self._writes_row
+            statements, commits = self._statements.queue, self._rate is None
             claimed = lease.claim(self._connection, statements, self._queue, chosen, terms, commits=commits)
             self._charge(len(claimed.messages))
         if not deferred:
@@ -182,12 +182,6 @@ class _Claiming:
             min((end for end in (*ends, first_end_ns) if end is not None), default=self._now_ns)
         )
         return replace(claimed, deferred=tuple(deferred), limit_wait=limit_wait)
-
-    @property
-    def _writes_row(self) -> bool:
-        """Whether the claim changes the row. On a cluster it always does: a node does not see another one's locks, and
-        of two transactions that change the same row it lets one commit."""
-        return self._rate is not None or self._connection.replicates
 
     def _free_slots(self) -> int | None:
         most = self._queue.options.max_concurrency
@@ -222,10 +216,7 @@ class _Claiming:
             self._slots -= count
         if self._rate is not None:
             self._arrival_ns = self._rate.after(self._now_ns, self._arrival_ns, count)
-        if self._writes_row:
-            # Without a rate the value means nothing: that it changes is enough.
-            arrival_ns = self._now_ns if self._rate is None else self._arrival_ns
-            self._connection.execute(self._statements.limits.charge, (arrival_ns, self._queue.name.table))
+            self._connection.execute(self._statements.limits.charge, (self._arrival_ns, self._queue.name.table))
 
     def _limit_wait(self, first_end_ns: int) -> LimitWait | None:
         """Why nothing more may be claimed now; None where something may."""
