@@ -115,12 +115,13 @@ class Claims:
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
 
         def work(connection: StoreConnection) -> Claim:
-            if prepared.limited is not None:
-                sql_limits.lock(connection, prepared.limited.limits, queue, parts)  # before any message is locked
+            arrival_ns = None
+            if prepared.limited is not None:  # before any message is locked
+                arrival_ns = sql_limits.lock(connection, prepared.limited.limits, queue, parts)
             fitting = scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
                 return Claim(int(connection.query(prepared.statements.now)[0][0]), ())
-            return self._claiming(queue, fitting, terms, parts)(connection)
+            return self._claiming(queue, fitting, terms, arrival_ns)(connection)
 
         return work
 
@@ -220,11 +221,11 @@ class Claims:
         return poll, claim
 
     def _claiming(
-        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, parts: Sequence[int] = ()
+        self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, arrival_ns: int | None = None
     ) -> Callable[[StoreConnection], Claim]:
         prepared = self._prepared.of(queue)
         if (limited := prepared.limited) is not None:
-            return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms, parts)
+            return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms, arrival_ns)
         return lambda connection: lease.claim(connection, prepared.statements, queue, ids, terms)
 
     def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int], sharing: Sharing) -> lease.Terms:

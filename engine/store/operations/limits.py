@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError
 from engine.model.key_range import PARTS
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import Condition, MessageId, QueueSpec
+from engine.model.queue import ColumnMeta, Condition, MessageId, QueueSpec
 from engine.store.base import Claim, LimitWait
-from engine.store.operations import lease
+from engine.store.operations import due_messages, lease
 from engine.store.operations.order import KeyOrder
 from engine.store.statements.limits import LimitStatements
 from engine.store.statements.order import OrderStatements
@@ -89,6 +89,9 @@ class LimitedStatements:
     order: OrderStatements | None
 
 
+_TIMES = (due_messages.INTEGER,)
+_NAMES = (ColumnMeta("queue_name", 253),)
+
 PARTS_LOCKED_MAX = PARTS // 2
 """Parts that one claim locks by their rows; one for more locks the row of the queue."""
 
@@ -133,11 +136,12 @@ def claim(
     queue: QueueSpec,
     ids: Sequence[MessageId],
     terms: lease.Terms,
-    parts: Sequence[int] = (),
+    arrival_ns: int | None = None,
 ) -> Claim:
-    """MessageStore.claim of a queue with limits; `parts`: as in `lock`. Raises BackendError where `prepare` is
-    needed."""
-    arrival_ns = lock(connection, statements.limits, queue, parts)
+    """MessageStore.claim of a queue with limits. `arrival_ns`: what `lock` has returned in this transaction. Raises
+    BackendError where `prepare` is needed."""
+    if arrival_ns is None:
+        arrival_ns = lock(connection, statements.limits, queue)
     return _Claiming(connection, statements, queue, arrival_ns).claim(ids, terms)
 
 
@@ -145,12 +149,17 @@ def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueS
     """Lock the queue's row until the transaction ends, or these parts of its ring; returns the state of its rate
     limit."""
     parts = () if connection.replicates else parts
-    rows = connection.query(statements.share if parts else statements.lock, (queue.name.table,))
-    if not rows:
-        raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
-    if parts and len(connection.query(statements.lock_parts(len(parts)), statements.part_rows(parts))) < len(parts):
-        raise BackendError(f"queue {queue.name} has not the rows of its parts in queuegate_limits")
-    return int(rows[0][0])
+    name = (queue.name.table,)
+    if not parts:
+        rows = connection.query(statements.lock, name)
+        if not rows:
+            raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
+        return int(rows[0][0])
+    locking = Statement(statements.lock_parts(len(parts)), statements.part_rows(parts), _NAMES)
+    shared, locked = connection.run((Statement(statements.share, name, _TIMES), locking))
+    if not shared.rows or len(locked.rows) < len(parts):
+        raise BackendError(f"queue {queue.name} or its parts have no rows in queuegate_limits")
+    return 0  # such a queue has no rate
 
 
 class _Claiming:
