@@ -280,11 +280,11 @@ ALTER QUEUE q RESUME
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key, sticky_wait
 
 -- ALTER QUEUE: an unknown option has no default either
 ALTER QUEUE q SET (colour = DEFAULT)
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key, sticky_wait
 
 -- ALTER QUEUE to what contradicts an option it has
 ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')

@@ -156,7 +156,7 @@ CREATE QUEUE n (a INT)
 
 -- an unknown option
 CREATE QUEUE n (a INT) WITH (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key, sticky_wait
 
 -- an option that is only kept
 CREATE QUEUE n (a INT) WITH (max_attempts = 5)
@@ -190,11 +190,11 @@ CREATE QUEUE n (a INT) WITH (message_cols = 'id|nope')
 
 -- prose in the comment
 CREATE QUEUE n (a INT) COMMENT 'my queue'
---> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
+--> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, sticky_wait, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
 
 -- an unknown key in the comment
 CREATE QUEUE n (a INT) COMMENT 'vt_colour=red'
---> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
+--> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, sticky_wait, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after, vt_sharding_key
 
 -- an option in both
 CREATE QUEUE n (a INT) COMMENT 'vt_ack_wait=1' WITH (ack_wait = 2)

@@ -417,7 +417,7 @@ SELECT * FROM STREAM q LIMIT 5 LIMIT 6
 
 -- an unknown option
 SELECT * FROM STREAM q WITH (batch_size = 10)
---> error 1231 (42000): a stream has no option 'batch_size'; allowed: ack_wait, prefetch, consumer, lease, key_range
+--> error 1231 (42000): a stream has no option 'batch_size'; allowed: ack_wait, prefetch, consumer, lease, key_range, keys
 
 -- an absurd option
 SELECT * FROM STREAM q WITH (prefetch = 0)

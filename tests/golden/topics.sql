@@ -604,7 +604,7 @@ CREATE GROUP fraud ON orders WITH (dead_letter_of = 'q')
 
 -- an option that does not exist
 CREATE GROUP fraud ON orders WITH (retention = '7d')
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key, sticky_wait
 
 -- an option with an absurd value
 CREATE GROUP fraud ON orders WITH (prefetch = 0)
@@ -672,7 +672,7 @@ ALTER GROUP billing ON orders SET (topic = DEFAULT)
 
 -- ALTER GROUP, an option that does not exist
 ALTER GROUP billing ON orders SET (retention = 1)
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after, sharding_key, sticky_wait
 
 -- ALTER GROUP that does not exist
 ALTER GROUP fraud ON orders PAUSE
@@ -1244,7 +1244,7 @@ SELECT * FROM STREAM orders WITH (group = 'billing', start = 'earliest')
 
 -- a group's stream with a beginning
 SELECT * FROM STREAM orders WITH (mode = 'group', group = 'billing', start = 1)
---> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer, lease, key_range
+--> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer, lease, key_range, keys
 
 -- a mode that does not exist
 SELECT * FROM STREAM orders WITH (mode = 'everybody')
@@ -1252,11 +1252,11 @@ SELECT * FROM STREAM orders WITH (mode = 'everybody')
 
 -- a stream of a queue with a group
 SELECT * FROM STREAM q WITH (group = 'billing')
---> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer, lease, key_range
+--> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer, lease, key_range, keys
 
 -- a stream of a queue with a mode
 SELECT * FROM STREAM q WITH (mode = 'broadcast')
---> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer, lease, key_range
+--> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer, lease, key_range, keys
 
 -- the stream of what cannot be a topic
 SELECT * FROM STREAM half WITH (mode = 'broadcast')
