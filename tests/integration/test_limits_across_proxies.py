@@ -145,18 +145,20 @@ class Out:
             self.held.pop(id_, None)
 
 
-@pytest.mark.parametrize("keys", ["shared", "sticky", "exclusive"])
-def test_order_and_places_hold_while_a_proxy_is_killed(proxies, keys):
+@pytest.mark.parametrize("sharing", ["shared", "sticky", "exclusive"])
+def test_order_and_places_hold_while_a_proxy_is_killed(proxies, sharing):
     """Four receivers at two proxies; one proxy is killed in the middle and started again. Nothing out of order, nothing
     beyond, nothing lost, nothing acked delivered again."""
     gates = proxies()
     total, keys, places = 400, 17, 6
     client = Sql(gates[0].connect())
+    ring = "" if sharing == "shared" else ", sharding_key = 'k'"
     client(
         "CREATE QUEUE q (k INT NOT NULL) WITH (order_key = 'k', max_concurrency = 6, ack_wait = '2s', min_backoff = 0,"
-        f" poll_interval = '500ms'{', sharding_key = k' if keys != 'shared' else ''})"
+        f" poll_interval = '500ms'{ring})"
     )
     client("INSERT INTO q (k) VALUES " + ", ".join(f"({n % keys})" for n in range(total)))
+    read = f"SELECT id, k FROM STREAM q LIMIT 2 WAIT 0.2 WITH (keys = '{sharing}')"
     out, acked, again = Out(places), set(), []
     killed, done = threading.Event(), threading.Event()
 
@@ -166,7 +168,9 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies, keys):
             with contextlib.suppress(pymysql.err.Error, OSError):
                 worker = Sql(gate.connect(connect_timeout=2))
                 while not done.is_set():
-                    for id_, key in worker.rows(f"SELECT id, k FROM STREAM q LIMIT 2 WAIT 0.2 WITH (keys = '{keys}')"):
+                    for id_, key in worker.rows(
+                        f"SELECT id, k FROM STREAM q LIMIT 2 WAIT 0.2 WITH (keys = '{sharing}')"
+                    ):
                         if id_ in acked:
                             again.append(id_)
                         out.took(id_, key)
