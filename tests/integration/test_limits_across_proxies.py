@@ -168,9 +168,7 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies, sharing):
             with contextlib.suppress(pymysql.err.Error, OSError):
                 worker = Sql(gate.connect(connect_timeout=2))
                 while not done.is_set():
-                    for id_, key in worker.rows(
-                        f"SELECT id, k FROM STREAM q LIMIT 2 WAIT 0.2 WITH (keys = '{sharing}')"
-                    ):
+                    for id_, key in worker.rows(read):
                         if id_ in acked:
                             again.append(id_)
                         out.took(id_, key)
