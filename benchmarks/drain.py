@@ -17,7 +17,8 @@ import contextlib
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from queue import Empty, SimpleQueue
 from statistics import median
@@ -85,19 +86,25 @@ def _turn(place: Place, check: Callable[[], int], consumer: Consumer, login: Log
     workers = [
         context.Process(target=consumer, args=(login, done, messages, begin), daemon=True) for _ in range(CONSUMERS)
     ]
-    for worker in workers:
-        worker.start()
+    seconds = seconds_until_done(workers, begin, done, messages)
+    assert check() == messages, "the table does not say that all is done"
+    return seconds
+
+
+def seconds_until_done(consumers: Sequence[BaseProcess], begin: Event, done: Any, messages: int) -> float:
+    """Start these processes, and measure from the event until they have counted so many messages; then end them."""
+    for consumer in consumers:
+        consumer.start()
     time.sleep(3)  # everybody has connected; what is measured begins with the event
     started = time.monotonic()
     begin.set()
     while done.value < messages and time.monotonic() < started + TIMEOUT_SECONDS:
         time.sleep(0.01)
     seconds = time.monotonic() - started
-    for worker in workers:
-        worker.terminate()
-        worker.join()
+    for consumer in consumers:
+        consumer.terminate()
+        consumer.join()
     assert done.value == messages, f"{done.value} of {messages} done"
-    assert check() == messages, "the table does not say that all is done"
     return seconds
 
 

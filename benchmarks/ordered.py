@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import pymysql
 
+from benchmarks.drain import seconds_until_done
 from benchmarks.harness import turned
 from benchmarks.measure import Measurement
 from benchmarks.places import Place
@@ -27,7 +27,6 @@ from tests.servers import DATABASE, Gate, Sql, wait_until
 PROXIES, CLIENTS = 4, 2
 KEYS = 2000
 REPEATS = 3
-TIMEOUT_SECONDS = 300
 QUARTERS = ("-40", "40-80", "80-c0", "c0-")
 UNORDERED = "no order, whole queue"
 WHOLE = "ordered, whole queue"
@@ -88,18 +87,7 @@ def _turn(gates: list[Gate], name: str, messages: int) -> float:
         for number, gate in enumerate(gates)
         for _ in range(CLIENTS)
     ]
-    for client in clients:
-        client.start()
-    time.sleep(3)  # everybody has connected; what is measured begins with the event
-    started = time.monotonic()
-    begin.set()
-    while done.value < messages and time.monotonic() < started + TIMEOUT_SECONDS:
-        time.sleep(0.01)
-    seconds = time.monotonic() - started
-    for client in clients:
-        client.terminate()
-        client.join()
-    assert done.value == messages, f"{done.value} of {messages} done"
+    seconds = seconds_until_done(clients, begin, done, messages)
     assert sql.value("SELECT COUNT(*) FROM bench WHERE time_acked IS NULL") == 0
     sql.close()
     return seconds
