@@ -111,13 +111,14 @@ class Claims:
         self, queue: QueueSpec, ids: Sequence[MessageId], terms: lease.Terms, condition: Condition
     ) -> Callable[[StoreConnection], Claim]:
         prepared, settings = self._prepared.of(queue), condition.settings
-        parts = sql_limits.parts_of(queue, condition) if self._dialect.share else ()
+        limited = prepared.limited
+        parts = sql_limits.parts_of(queue, condition) if limited is not None and limited.limits.locks_parts else ()
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
 
         def work(connection: StoreConnection) -> Claim:
             arrival_ns = None
-            if prepared.limited is not None:  # before any message is locked
-                arrival_ns = sql_limits.lock(connection, prepared.limited.limits, queue, parts)
+            if limited is not None:  # before any message is locked
+                arrival_ns = sql_limits.lock(connection, limited.limits, queue, parts)
             fitting = scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
                 return Claim(int(connection.query(prepared.statements.now)[0][0]), ())

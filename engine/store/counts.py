@@ -6,6 +6,7 @@ Each is bounded (engine.store.statements.census), so that the largest table cost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from engine.backend.base import StoreConnection, StorePool
@@ -48,16 +49,16 @@ class Counts:
             some = ranges[start : start + RANGES_AT_ONCE_MAX]
             sql = statements.ranges(some)
             counts += await self._pool.read(partial(_range_counts, sql=sql, ranges=some))
-        return counts
+        bounded = sum(count.ready + count.later + count.in_flight for count in counts) >= COUNTED_MAX
+        return [replace(count, bounded=bounded) for count in counts]
 
 
 def _range_counts(connection: StoreConnection, sql: str, ranges: Sequence[KeyRange]) -> list[RangeCount]:
     row = connection.query(sql)[0]
     now_ns, each = int(row[0]), [row[start : start + 4] for start in range(1, len(row), 4)]
-    bounded = sum(int(unacked or 0) for unacked, *_ in each) >= COUNTED_MAX
     counts = []
     for key_range, (*numbers, oldest) in zip(ranges, each, strict=True):
         unacked, ready, in_flight = (int(number or 0) for number in numbers)
         age = None if oldest is None else max(0, now_ns - int(oldest)) / NS_PER_SECOND
-        counts.append(RangeCount(key_range, ready, unacked - ready - in_flight, in_flight, age, bounded))
+        counts.append(RangeCount(key_range, ready, unacked - ready - in_flight, in_flight, age))
     return counts

@@ -97,19 +97,21 @@ PARTS_LOCKED_MAX = PARTS // 2
 
 
 def parts_of(queue: QueueSpec, condition: Condition | None) -> Sequence[int]:
-    """The parts of the ring to lock for a claim for receivers with that condition; none: the whole queue.
-
-    Only where the queue's one limit is the order by its sharding key, and equal keys are equal bytes: texts that their
-    collation takes for equal may be in different parts.
-    """
-    options, key_range = queue.options, None if condition is None else condition.key_range
-    if key_range is None or options.max_rate is not None or options.max_concurrency is not None:
-        return ()
-    column = queue.column(options.sharding_key or "")
-    if column is None or column.is_text or (options.order_key or "").lower() != column.name.lower():
+    """The parts of the ring to lock for a claim for receivers with that condition; none: the whole queue."""
+    key_range = None if condition is None else condition.key_range
+    if key_range is None or not _has_ordered_parts(queue):
         return ()
     parts = [part for span in key_range.spans for part in span.parts]
     return parts if len(parts) <= PARTS_LOCKED_MAX else ()
+
+
+def _has_ordered_parts(queue: QueueSpec) -> bool:
+    """Whether its one limit is the order by its sharding key, and equal keys are equal bytes: then all messages of one
+    key are in one part. Texts that their collation takes for equal may be in different parts."""
+    options, column = queue.options, queue.column(queue.options.sharding_key or "")
+    if column is None or column.is_text or options.max_rate is not None or options.max_concurrency is not None:
+        return False
+    return (options.order_key or "").lower() == column.name.lower()
 
 
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
@@ -126,7 +128,7 @@ def prepare(connection: StoreConnection, statements: LimitStatements, queue: Que
 def _add(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
     connection.query(statements.proof)
     connection.execute(statements.add, (queue.name.table,))
-    if queue.options.order_key is not None and queue.has_ring:
+    if statements.locks_parts and not connection.replicates and _has_ordered_parts(queue):
         connection.execute(statements.add_parts, statements.part_rows(range(PARTS)))
 
 

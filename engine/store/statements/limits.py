@@ -44,6 +44,9 @@ class LimitStatements:
         self.lock = f"SELECT arrival_ns FROM {limits} WHERE queue_name = ? {dialect.lock}".rstrip()
         """The queue's row, locked: concurrent claims of this queue, in any process, wait here."""
 
+        self.locks_parts = bool(dialect.share)
+        """Whether parts are locked apart: not where a writing transaction is alone."""
+
         self.share = f"SELECT arrival_ns FROM {limits} WHERE queue_name = ? {dialect.share}".rstrip()
         """The same row, locked so that others may lock it in this way too."""
 
