@@ -15,10 +15,10 @@ from engine.model.errors import BackendError
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from mysql_wire.parameters import ParameterValue
-from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.unit_of_work import UnitOfWork
+from proxy.upstream.repeats import repeated, stands_alone
 from rewriter.grammar.due import has_due as ends_with_due
 from rewriter.plan import Plan, Rebind, Subscribe, TransactionVerb
 from rewriter.text.binding import bound_text
@@ -44,8 +44,11 @@ class BulkExecution:
         if not isinstance(plan, Rebind) or plan.column is not None:
             what = "A stream" if isinstance(plan, Subscribe) else "This statement"
             raise ProxyError(1295, f"{what} cannot be executed in bulk with several sets of parameters; one by one")
+        status = self._executor.session.upstream.status
+        return await repeated(status, lambda: self._run(plan, sets, alone=stands_alone(status)))
+
+    async def _run(self, plan: Rebind, sets: Sequence[Sequence[ParameterValue]], *, alone: bool) -> list[Outcome]:
         session = self._executor.session
-        alone = not session.in_transaction and bool(session.upstream.status & AUTOCOMMIT)
         unit = UnitOfWork(session)
         try:
             async with AsyncExitStack() as stack:

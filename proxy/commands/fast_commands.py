@@ -65,7 +65,10 @@ class FastCommands:
             if number >= FIRST_LOCAL_ID:
                 return FastPath.REFUSE
             effects = self._statements.effects.get(number)
-            return FastPath.RELAY if effects is None else self._with_effects(effects)
+            if effects is None:
+                return FastPath.RELAY
+            verdict = self._with_effects(effects)
+            return packet if verdict is not FastPath.REFUSE and number in self._statements.repeatable else verdict
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
 
     def _quickly(self, text: bytes) -> FastPath | bytes:

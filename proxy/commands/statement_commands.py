@@ -60,7 +60,7 @@ class StatementCommands:
                 upstream.last = await self._local.prepare(rebind(self._executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self._executor.session, plan):
                 encoded = reader.encode(self._executor.session.pinned(sql, plan.pins))
-                await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
+                await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects, repeatable=True)
             case UseDatabase(database):
                 if (number := await self._prepared(payload)) is not None:
                     upstream.add_use(number, database)
@@ -74,9 +74,9 @@ class StatementCommands:
         outcome = await self._executor.database.forward(payload)
         return outcome.statement_id if outcome.ok else None
 
-    async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
+    async def _prepare_upstream(self, payload: bytes, effects: Effects, *, repeatable: bool = False) -> None:
         if (number := await self._prepared(payload)) is not None:
-            self.upstream.add(number, effects)
+            self.upstream.add(number, effects, repeatable=repeatable)
 
     async def command(self, payload: bytes) -> None:
         """One of STATEMENT_COMMANDS."""
@@ -87,8 +87,10 @@ class StatementCommands:
         if number >= FIRST_LOCAL_ID:
             await self._local.command(payload, number)
             return
-        effects = upstream.effects_of(command, number)
-        outcome = await self._executor.database.forward(payload, effects, effects.transaction)
+        if command == Commands.COM_STMT_SEND_LONG_DATA:
+            upstream.repeatable.discard(number)  # the server has this value once
+        effects, repeatable = upstream.effects_of(command, number), number in upstream.repeatable
+        outcome = await self._executor.database.forward(payload, effects, effects.transaction, repeatable=repeatable)
         if not outcome.ok or command not in EXECUTIONS:
             return
         if (database := upstream.database_after(number)) is not None:

@@ -22,12 +22,16 @@ class UpstreamStatements:
         self.last: int | None = None
         self.effects: dict[int, Effects] = {}
         """Of the statements that do something to queues, or that must not take the fast path."""
+        self.repeatable: set[int] = set()
+        """Those that are one statement of the proxy's, and whose values are all in the command that executes them."""
         self._uses: dict[int, str] = {}  # prepared USE statements
         self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
 
-    def add(self, number: int, effects: Effects) -> None:
-        """The database has prepared a statement."""
+    def add(self, number: int, effects: Effects, *, repeatable: bool = False) -> None:
+        """The database has prepared a statement. `repeatable`: see Upstream.command."""
         self.last = number
+        if repeatable:
+            self.repeatable.add(number)
         if not effects.empty:
             self.effects[number] = effects
 
@@ -66,11 +70,12 @@ class UpstreamStatements:
         """COM_STMT_CLOSE."""
         for by_number in (self.effects, self._uses, self._settings):
             by_number.pop(number, None)
+        self.repeatable.discard(number)
         if number == self.last:
             self.last = None
 
     def clear(self) -> None:
         """The session has begun again."""
         self.last = None
-        for by_number in (self.effects, self._uses, self._settings):
+        for by_number in (self.effects, self._uses, self._settings, self.repeatable):
             by_number.clear()

@@ -284,7 +284,9 @@ class GuardedUpstream:
         """See Upstream. Nothing is passed on before all of it has been judged."""
         return await self.command(await large.whole(), buffered=buffered)
 
-    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
+    async def command(
+        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+    ) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -314,7 +316,7 @@ class GuardedUpstream:
                 again.parameters.forget()
         elif command not in _HARMLESS_COMMANDS:
             raise denied(self._session, f"Command {command:#04x}", _MAY)
-        outcome = await self._behind.command(payload, more=more, buffered=buffered)
+        outcome = await self._behind.command(payload, more=more, buffered=buffered, repeatable=repeatable)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
             self._prepared.clear()
             if self._resets_modes:

@@ -12,11 +12,11 @@ from engine.delivery.births import Birth
 from engine.engine import Engine
 from engine.model.queue import QueueName
 from mysql_wire.outcome import Outcome
-from mysql_wire.status_flags import AUTOCOMMIT, IN_TRANSACTION
 from proxy.session.session import ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
+from proxy.upstream.repeats import stands_alone
 from rewriter.plan import Effects
 from rewriter.text.long_text import LONG_TEXT
 
@@ -56,7 +56,7 @@ class SessionBirths:
             self._may, self._may_of = {}, session.identity
         if session.settings.unsettled or self._may.get(queue) is False:
             return None
-        if session.upstream.status & (AUTOCOMMIT | IN_TRANSACTION) != AUTOCOMMIT or not self._reader.splittable:
+        if not stands_alone(session.upstream.status) or not self._reader.splittable:
             return None
         birth = self._engine.queues.offer_birth(queue)
         if birth is None:
@@ -81,7 +81,7 @@ class SessionBirths:
                 answer = await session.upstream.collect(self._reader.decode(leased.text))
                 outcome = answer if isinstance(answer, Outcome) else Outcome(status=session.upstream.status)
             else:
-                outcome = await session.upstream.command(database.query(leased.text))
+                outcome = await session.upstream.command(database.query(leased.text), repeatable=True)
         except BaseException:
             self._engine.queues.lost(birth)
             raise

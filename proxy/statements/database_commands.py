@@ -52,11 +52,17 @@ class DatabaseCommands:
         return requests.query_payload(text, self.session.identity.capabilities)
 
     async def forward(
-        self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
+        self,
+        payload: bytes,
+        effects: Effects = NO_EFFECTS,
+        verb: TransactionVerb | None = None,
+        *,
+        more: bool = False,
+        repeatable: bool = False,
     ) -> Outcome:
-        """Have the database answer a command, and take note of what it did."""
+        """Have the database answer a command, and take note of what it did. `repeatable`: see Upstream."""
         sent_at, before = self.session.sending(effects), self.engine.catalog
-        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog)
+        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog, repeatable=repeatable)
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)
         if effects.catalog:

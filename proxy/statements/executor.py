@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
@@ -38,6 +38,7 @@ from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.topics import TopicStatements, check_partitions
 from proxy.upstream.base import collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
+from proxy.upstream.repeats import repeated
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     AlterSchedule,
@@ -75,6 +76,7 @@ _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _STORED_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
+T = TypeVar("T")
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
@@ -175,7 +177,8 @@ class Executor:
         if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         sql = self.session.pinned(plan.sql, plan.pins)
-        return await self.database.forward(self.database.query(self.reader.encode(sql)), plan.effects, more=more)
+        query = self.database.query(self.reader.encode(sql))
+        return await self.database.forward(query, plan.effects, more=more, repeatable=True)
 
     async def carry_out(self, plan: Plan) -> Outcome:
         """Run a statement that changes messages, and answer nothing: it is one of several that the client sent as one.
@@ -225,6 +228,12 @@ class Executor:
 
     async def _carried_out(self, plan: Execute) -> Outcome:
         """Have the database run what we answer. Raises BackendError."""
+        return await self._repeated(lambda: self._collected(plan))
+
+    async def _repeated(self, run: Callable[[], Awaitable[T]]) -> T:
+        return await repeated(self.session.upstream.status, run)
+
+    async def _collected(self, plan: Execute) -> Outcome:
         result = await self.session.upstream.collect(self.session.pinned(plan.sql, plan.pins))
         outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
         self.database.note(outcome, plan.effects)
@@ -235,7 +244,7 @@ class Executor:
     async def redrive(self, plan: Redrive) -> Outcome:
         """Put dead letters back, and answer."""
         try:
-            outcome = await RedriveStatement(self.session).run(plan)
+            outcome = await self._repeated(lambda: RedriveStatement(self.session).run(plan))
         except BackendError as error:
             self.database.note(Outcome.of(error), plan.effects)
             raise
@@ -250,7 +259,7 @@ class Executor:
             if isinstance(plan, CreateConsumerGroup):
                 outcome = await topics.create(plan)
             else:
-                outcome, note = await topics.seek(plan)
+                outcome, note = await self._repeated(lambda: topics.seek(plan))
                 self.session.notes = (("Note", _NOTE_ERRNO, note),)
         except BackendError as error:
             self.database.note(Outcome.of(error))
@@ -262,7 +271,8 @@ class Executor:
     async def on_schedule(self, plan: SchedulePlan) -> Outcome:
         """Change or run a schedule, and answer."""
         try:
-            done = await ScheduleStatements(self.session, self.engine, self.traits).run(plan)
+            schedules = ScheduleStatements(self.session, self.engine, self.traits)
+            done = await self._repeated(lambda: schedules.run(plan))
         except BackendError as error:
             self.database.note(Outcome.of(error))
             raise
@@ -295,7 +305,9 @@ class Executor:
         session, grouped = self.session, GroupedStatements(self.session, self.engine.catalog.get)
         await judge_grouped(session, plan)
         try:
-            done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
+            done = await self._repeated(
+                lambda: grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan)
+            )
         except BackendError as error:
             if error.errno in DENIED and not (await self._views.can_see())(plan.group.queue):
                 await self.reader.check_denied(plan.group.queue)

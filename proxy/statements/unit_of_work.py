@@ -15,9 +15,9 @@ from engine.model.errors import BackendError
 from engine.model.pins import Pins
 from engine.model.queue import TextValue
 from mysql_wire.outcome import Collected, Outcome
-from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
+from proxy.upstream.repeats import stands_alone
 
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
 
@@ -35,10 +35,9 @@ class UnitOfWork:
     async def unit(self) -> AsyncIterator[None]:
         """All that is done within is applied, or nothing of it."""
         session = self._session
-        autocommit = bool(session.upstream.status & AUTOCOMMIT)
         # Without autocommit there always is one. The flags show it from its first statement on, and a savepoint of
         # the client's may come before that: a new transaction would drop it.
-        inside = session.in_transaction or not autocommit
+        inside = not stands_alone(session.upstream.status)
         await self.do("SAVEPOINT queuegate_unit" if inside else "START TRANSACTION")
         backend_id = self._backend_id
         try:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from enum import Enum
 
 from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
@@ -31,6 +32,7 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import AnswerOutput
 from proxy.upstream.client_data import ClientData
 from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, NoListener, RelayListener
+from proxy.upstream.repeats import Repeats
 
 _ERR = 0xFF
 _unpack_command = struct.Struct("<IB").unpack_from
@@ -75,9 +77,27 @@ _IDLE, _FAST = Mode.IDLE, Mode.FAST
 assert _FAST in FOLLOWS[_IDLE]
 
 
+@dataclass(slots=True)
+class Losses:
+    """What a client gets when its connection to the server is lost. `reported`: whether a command was in progress
+    then, so that its answer reported it.
+
+    With a hint the client's session outlives the connection, and must not be taken for lost. Without, the client's
+    connection is closed, and no packet has the reason.
+    """
+
+    hint: str
+    reported: bool = False
+
+    def error(self, reason: str, *, answering: bool) -> BackendLost:
+        """The error; `answering`: a command is in progress."""
+        if self.hint:
+            return BackendLost(reason + self.hint if answering else reason)
+        return SessionLost(reason)
+
+
 class AnswerRelay:
-    """See the module. `status` are the server's flags when last received; `loss_reported`: whether a command was in
-    progress when the connection was lost, so that its answer reported it. `loss_hint` is the end of a client's error,
+    """See the module. `status` are the server's flags when last received. `loss_hint` is the end of a client's error,
     after the reason, when its command was in progress."""
 
     def __init__(
@@ -85,8 +105,8 @@ class AnswerRelay:
     ) -> None:
         self.mode = _IDLE
         self.status = status
-        self.loss_hint = loss_hint
-        self.loss_reported = False
+        self.losses = Losses(loss_hint)
+        self.repeats = Repeats(backend)
         self.client_data = ClientData(client, backend)
         self._backend = backend
         self._client = client
@@ -129,6 +149,7 @@ class AnswerRelay:
         """A command that is not on the fast path, and has an answer."""
         self._walker.begin(command)
         self._command = command
+        self.repeats.forget()
         self.enter(mode)
 
     async def wait(self, sending: Awaitable[None]) -> Outcome:
@@ -170,7 +191,9 @@ class AnswerRelay:
         verdict = self._listener.may_relay(command, data)
         if verdict is FastPath.REFUSE:
             return False
-        send(verdict if isinstance(verdict, bytes) else data)
+        own = verdict if isinstance(verdict, bytes) else b""
+        send(own or data)
+        self.repeats.packet = own
         self._report = verdict is not FastPath.RELAY
         self._command = command
         self.mode = _FAST
@@ -186,7 +209,10 @@ class AnswerRelay:
         client = self._client
         if client.writer is not None:
             if len(chunk) > HEADER_BYTES + 2 and chunk[HEADER_BYTES] == _ERR and not self.output.begun:
-                chunk = renumbered(chunk, chunk[HEADER_BYTES + 1] | chunk[HEADER_BYTES + 2] << 8)
+                errno = chunk[HEADER_BYTES + 1] | chunk[HEADER_BYTES + 2] << 8
+                if self.repeats.sent_again(errno, self.status, chunk):
+                    return
+                chunk = renumbered(chunk, errno)
             client.writer(chunk)
         if not self.output.begun:
             outcome = self._recognise(chunk)
@@ -226,6 +252,10 @@ class AnswerRelay:
         if used != len(chunk):
             chunk, rest = chunk[:used], chunk[used:]
         if not written:
+            errno = self._walker.outcome.errno if self._walker.done and not rest else 0
+            if errno and self.repeats.sent_again(errno, self.status, chunk):
+                self._walker.begin(self._command)
+                return
             self.output.emit(chunk)
         if self._walker.done:
             self._finish()
@@ -305,18 +335,15 @@ class AnswerRelay:
 
     def _lost(self, reason: str) -> None:
         self.client_data.cancel()
-        self.loss_reported = self.answering
+        self.losses.reported = self.answering
         error = self.loss(reason)
         if self.mode is not Mode.IDLE and self.mode not in SENDING_ANY:
             self.fail(error)
         self._listener.lost(Outcome.of(error, self.status), reset=self._backend.was_reset)
 
     def loss(self, reason: str) -> BackendLost:
-        """With a hint the client's session outlives the connection, and must not be taken for lost. Without, the
-        client's connection is closed, and no packet has the reason."""
-        if self.loss_hint:
-            return BackendLost(reason + self.loss_hint if self.answering else reason)
-        return SessionLost(reason)
+        """The error for a connection that is lost now."""
+        return self.losses.error(reason, answering=self.answering)
 
     def fail(self, error: BackendLost) -> None:
         """End the command in progress."""
@@ -329,7 +356,7 @@ class AnswerRelay:
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_exception(StreamClosed("the client was cut off in mid-answer"))
             return
-        if not self.loss_hint:
+        if not self.losses.hint:
             self.output.forget()
             self._client.close()
         elif not self.output.collecting:

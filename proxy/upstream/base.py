@@ -36,11 +36,14 @@ class Upstream(Protocol):
         """Whether the session depends on a connection that its server ends if it is silent for long."""
         ...
 
-    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
+    async def command(
+        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+    ) -> Outcome:
         """Have a command (its packet payload) answered to the client.
 
         `more`: further results of the same client command follow, so the last packet must announce them. `buffered`:
         the answer waits until `deliver`, for statements after which the catalog must be read again first.
+        `repeatable`: it is one statement, which may be sent again where the database has rolled it back (see repeats).
         """
         ...
 

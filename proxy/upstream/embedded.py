@@ -74,7 +74,9 @@ class EmbeddedUpstream:
         """See Upstream."""
         return await self.command(await large.whole(), buffered=buffered)
 
-    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
+    async def command(
+        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+    ) -> Outcome:
         """See Upstream."""
         handler = self._handlers.get(payload[0])
         try:

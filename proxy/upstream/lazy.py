@@ -88,7 +88,9 @@ class LazyUpstream:
 
     # --- commands
 
-    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
+    async def command(
+        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+    ) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -113,7 +115,7 @@ class LazyUpstream:
         if command == Commands.COM_STMT_PREPARE and connection.ids.offset:
             outcome = await self._prepare(opened, payload, more)
         else:
-            outcome = await opened.upstream.command(payload, more=more, buffered=buffered)
+            outcome = await opened.upstream.command(payload, more=more, buffered=buffered, repeatable=repeatable)
         self._done(opened, command, statement, text, outcome)
         return outcome
 

@@ -89,8 +89,8 @@ class RelayUpstream:
 
     @property
     def loss_reported(self) -> bool:
-        """See AnswerRelay."""
-        return self._relay.loss_reported
+        """See Losses."""
+        return self._relay.losses.reported
 
     @property
     def output(self) -> AnswerOutput:
@@ -99,7 +99,9 @@ class RelayUpstream:
 
     # --- commands
 
-    async def command(self, payload: bytes, *, more: bool = False, buffered: bool = False) -> Outcome:
+    async def command(
+        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+    ) -> Outcome:
         """See Upstream.
 
         Raises:
@@ -116,6 +118,8 @@ class RelayUpstream:
         sent_packets = len(payload) // PAYLOAD_MAX + 1
         untouched = not more and self._client.seq == sent_packets & 0xFF and self.output.edit_error is None
         self._begin(command)
+        if repeatable and len(payload) <= FAST_COMMAND_MAX_BYTES:
+            self._relay.repeats.packet = frame(payload)
         self.output.begin(buffered=buffered)
         if not untouched:
             self.output.reframe(more=more)
@@ -225,7 +229,7 @@ class RelayUpstream:
     def _check_ready(self) -> None:
         relay = self._relay
         if self._backend.closed:
-            if not relay.loss_hint:
+            if not relay.losses.hint:
                 self._client.close()
             raise relay.loss(self._backend.reason)
         assert relay.mode is Mode.IDLE, "a command is under way"

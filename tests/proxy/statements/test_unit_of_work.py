@@ -31,7 +31,8 @@ class Line:
 
 class Session:
     def __init__(self, upstream, backend_id=None, *, in_transaction=False):
-        self.upstream, self.in_transaction = upstream, in_transaction
+        self.upstream = upstream
+        upstream.status = 0x3 if in_transaction else 0x2
         self.backend = SimpleNamespace(backend_id=backend_id)
 
     def pinned(self, sql, pins):

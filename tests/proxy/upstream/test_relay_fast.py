@@ -12,6 +12,7 @@ from mysql_wire import replies
 from mysql_wire.flags import DEPRECATE_EOF
 from mysql_wire.outcome import Outcome
 from proxy.errors import StreamClosed
+from proxy.upstream.repeats import REPEATS_MAX
 
 # --- the fast path
 
@@ -228,4 +229,95 @@ async def test_rows_that_look_like_such_an_error_pass_untouched() -> None:
     for chunk in (data[: at - 4], data[at - 4 :]):
         relay.link.data_received(chunk)
     assert relay.client.take() == data
+    reader.cancel()
+
+
+# --- a command that the database has rolled back
+
+DEADLOCK = replies.err_packet(0, 1213, "40001", "Deadlock found when trying to get lock")
+VERB = b"\x03UPDATE q SET a = 1"
+AUTOCOMMIT = 2
+
+
+async def test_a_deadlock_of_a_fast_command_is_not_shown() -> None:
+    relay = Relay(fast=True)
+    relay.instead = packet(VERB)
+    reader = await relay.parked()
+    relay.stream.data_received(packet(b"\x03ACK q 1"))
+    for _ in range(2):
+        assert relay.server.take() == packet(VERB)
+        relay.link.data_received(answer([DEADLOCK]))
+        assert relay.client.take() == b"" and relay.answers == []
+    assert relay.server.take() == packet(VERB)
+    relay.link.data_received(answer([ok(AUTOCOMMIT)]))
+    assert relay.client.take() == answer([ok(AUTOCOMMIT)])
+    assert [outcome.ok for _, outcome in relay.answers] == [True]
+    reader.cancel()
+
+
+async def test_a_deadlock_of_a_slow_command_is_not_shown() -> None:
+    relay = Relay()
+    relay.stream.seq = 1
+    task = asyncio.create_task(relay.upstream.command(VERB, more=True, repeatable=True))
+    await settle()
+    assert relay.server.take() == packet(VERB)
+    relay.link.data_received(answer([DEADLOCK]))
+    assert relay.client.take() == b"" and relay.server.take() == packet(VERB)
+    relay.link.data_received(answer([ok(AUTOCOMMIT)]))
+    assert (await task).ok and relay.client.take() == answer([mark(ok(AUTOCOMMIT))])
+
+
+async def test_repeats_come_to_an_end() -> None:
+    relay = Relay(fast=True)
+    relay.instead = packet(VERB)
+    reader = await relay.parked()
+    for _ in range(2):
+        relay.stream.data_received(packet(b"\x03ACK q 1"))
+        for _ in range(REPEATS_MAX):
+            relay.link.data_received(answer([DEADLOCK]))
+            assert relay.client.take() == b""
+        assert relay.server.take() == packet(VERB) * (REPEATS_MAX + 1)
+        relay.link.data_received(answer([DEADLOCK]))
+        assert relay.client.take() == answer([DEADLOCK])
+    assert [outcome.errno for _, outcome in relay.answers] == [1213, 1213]
+    reader.cancel()
+
+
+@pytest.mark.parametrize("status", [0, BEGUN])
+async def test_nothing_is_repeated_in_a_transaction(status: int) -> None:
+    relay = Relay(fast=True)
+    reader = await relay.parked()
+    relay.stream.data_received(packet(QUERY))
+    relay.link.data_received(answer([ok(status)]))
+    relay.instead = packet(VERB)
+    relay.stream.data_received(packet(b"\x03ACK q 1"))
+    relay.server.take(), relay.client.take()
+    relay.link.data_received(answer([DEADLOCK]))
+    assert relay.client.take() == answer([DEADLOCK]) and relay.server.take() == b""
+    reader.cancel()
+
+
+async def test_a_clients_own_statement_is_not_repeated() -> None:
+    relay = Relay(fast=True)
+    reader = await relay.parked()
+    relay.instead = packet(VERB)
+    relay.stream.data_received(packet(b"\x03ACK q 1"))
+    relay.link.data_received(answer([ok(AUTOCOMMIT)]))
+    relay.instead = None
+    relay.stream.data_received(packet(QUERY))
+    relay.server.take(), relay.client.take()
+    relay.link.data_received(answer([DEADLOCK]))
+    assert relay.client.take() == answer([DEADLOCK]) and relay.server.take() == b""
+    reader.cancel()
+
+
+async def test_an_error_that_comes_in_parts_is_passed_on() -> None:
+    relay = Relay(fast=True)
+    reader = await relay.parked()
+    relay.instead = packet(VERB)
+    relay.stream.data_received(packet(b"\x03ACK q 1"))
+    relay.server.take()
+    for part in (answer([DEADLOCK])[:9], answer([DEADLOCK])[9:]):
+        relay.link.data_received(part)
+    assert relay.client.take() == answer([DEADLOCK]) and relay.server.take() == b""
     reader.cancel()
