@@ -29,6 +29,7 @@ from mysql_server import MySql
 from preloaded import Preloaded
 from servers import DATABASE, SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
 from slowness import scaled
+from vitess_server import Vitess
 from what_ran import unanswered, what_ran
 
 scratch.use()
@@ -110,6 +111,10 @@ def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDb]:
         return
     if SERVER == "mariadb-next":
         with private(MariaDbNext()) as server:
+            yield server
+        return
+    if SERVER == "vitess":
+        with private(Vitess()) as server:
             yield server
         return
     if SERVER == "galera":

@@ -73,7 +73,7 @@ def free_port() -> int:
 
 def numbers(count: int) -> str:
     """A table for FROM: its column seq counts from 1. MariaDB has such tables; MySQL reads them from a JSON text."""
-    if SERVER != "mysql":
+    if SERVER not in ("mysql", "vitess"):
         return f"seq_1_to_{count}"
     text = f"CONCAT('[0', REPEAT(',0', {count - 1}), ']')"
     return f"JSON_TABLE({text}, '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers"
@@ -155,6 +155,11 @@ class MariaDb:
             for host in ("127.0.0.1", "localhost"):
                 cursor.execute(f"CREATE USER IF NOT EXISTS root@'{host}'")
                 cursor.execute(f"GRANT ALL ON *.* TO root@'{host}' WITH GRANT OPTION")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and not stopped."""
+        return self._process is not None
 
     def stop(self) -> None:
         """End the server in order; the data stays."""

@@ -18,6 +18,7 @@ _PLACES = {
     "mysql": ["mariadb", "proxy_accounts"],
     "mariadb-next": ["mariadb", "proxy_accounts"],
     "galera": ["mariadb"],
+    "vitess": ["mariadb"],
 }[SERVER]
 _ANOTHER_NODE = "connections of another node are neither listed nor killed here"
 _CLOCKS = "what two proxies record has the order of their clocks"

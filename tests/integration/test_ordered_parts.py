@@ -65,7 +65,7 @@ def lock(around, *rows):
     around("BEGIN")
     wanted = ", ".join(["%s"] * len(rows))
     locked = around.rows(
-        f"SELECT queue_name FROM queuegate_limits FORCE INDEX (PRIMARY) WHERE queue_name IN ({wanted}) FOR UPDATE",
+        f"SELECT arrival_ns FROM queuegate_limits FORCE INDEX (PRIMARY) WHERE queue_name IN ({wanted}) FOR UPDATE",
         *rows,
     )
     assert len(locked) == len(rows)

@@ -19,7 +19,7 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError
 from engine.model.key_range import PARTS
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import ColumnMeta, Condition, MessageId, QueueSpec
+from engine.model.queue import Condition, MessageId, QueueSpec
 from engine.store.base import Claim, LimitWait
 from engine.store.operations import due_messages, lease
 from engine.store.operations.order import KeyOrder
@@ -90,7 +90,6 @@ class LimitedStatements:
 
 
 _TIMES = (due_messages.INTEGER,)
-_NAMES = (ColumnMeta("queue_name", 253),)
 
 PARTS_LOCKED_MAX = PARTS // 2
 """Parts that one claim locks by their rows; one for more locks the row of the queue."""
@@ -157,7 +156,7 @@ def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueS
         if not rows:
             raise BackendError(f"queue {queue.name} has no row in queuegate_limits")
         return int(rows[0][0])
-    locking = Statement(statements.lock_parts(len(parts)), statements.part_rows(parts), _NAMES)
+    locking = Statement(statements.lock_parts(len(parts)), statements.part_rows(parts), _TIMES)
     shared, locked = connection.run((Statement(statements.share, name, _TIMES), locking))
     if not shared.rows or len(locked.rows) < len(parts):
         raise BackendError(f"queue {queue.name} or its parts have no rows in queuegate_limits")

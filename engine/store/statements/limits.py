@@ -51,7 +51,7 @@ class LimitStatements:
         """The same row, locked so that others may lock it in this way too."""
 
         forced = limits.forced(dialect.force_index.format(table="queuegate_limits", index="PRIMARY"))
-        self._parts = f"SELECT queue_name FROM {forced} WHERE queue_name IN"
+        self._parts = f"SELECT arrival_ns FROM {forced} WHERE queue_name IN"
         self._lock, self._name = dialect.lock, queue.name.table
 
         self.charge = f"UPDATE {limits} SET arrival_ns = ? WHERE queue_name = ?"
@@ -68,5 +68,6 @@ class LimitStatements:
         return [part_row(self._name, part) for part in parts]
 
     def lock_parts(self, count: int) -> str:
-        """So many rows of parts, locked in their order. By their primary key: a scan would wait for those of others."""
+        """So many rows of parts, locked in their order. By their primary key: a scan would wait for those of others.
+        MySQL scans the index where it has all columns that are selected, also where it is forced."""
         return f"{self._parts} ({placeholders(count)}) ORDER BY queue_name {self._lock}"

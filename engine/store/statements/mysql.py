@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.backend.base import Answer, Statement, StoreConnection
@@ -16,6 +18,8 @@ from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
 from engine.store.gate import Gate
 from engine.store.statements.dialect import Dialect
+
+log = logging.getLogger("queuegate.store")
 
 _NO_SUCH_TABLE = 1146
 _NOT_INSTANT = (1845, 1846)  # a full-text index, say: then it takes a copy of the rows, beside which others write
@@ -77,10 +81,9 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
         shards = connection.shards
         unfit = unfit_keyspaces(shards or {})
         # LIKE compares without case and takes '_' for any character.
+        rows, unread = _marked(connection, shards, known)
         marked = [
-            (QueueName(*map(str, name)), comment, engine)
-            for *name, comment, engine in _marked(connection, shards)
-            if is_marked(comment)
+            (QueueName(*map(str, name)), comment, engine) for *name, comment, engine in rows if is_marked(comment)
         ]
         tables = [table for table in marked if table[0].database not in unfit]
         if shards is not None:
@@ -88,20 +91,37 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
         definitions = _definitions(connection, [name for name, _, _ in tables])
         read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
         read += [TableInfo(n, text, unfit=unfit[n.database]) for n, text, _ in marked if n.database in unfit]
+        read += unread
     finally:
         connection.execute(AS_BEFORE)
     return [table for table in read if table is not None]
 
 
-def _marked(connection: StoreConnection, shards: Mapping[str, int] | None) -> list[tuple[Any, ...]]:
+def _marked(
+    connection: StoreConnection, shards: Mapping[str, int] | None, known: Mapping[QueueName, TableInfo]
+) -> tuple[list[tuple[Any, ...]], list[TableInfo]]:
+    """The rows of the marked tables, and what is known of those in keyspaces that do not answer."""
     marks = (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%")
     if shards is None:
-        return connection.query(MARKED_TABLES, marks)
-    return [
-        (keyspace, *table)
-        for keyspace in shards
-        for _, *table in connection.query(_MARKED_IN_KEYSPACE, (*marks, keyspace))
-    ]
+        return connection.query(MARKED_TABLES, marks), []
+    rows: list[tuple[Any, ...]] = []
+    failures: dict[str, BackendError] = {}
+    for keyspace in shards:
+        try:
+            rows += [(keyspace, *table) for _, *table in connection.query(_MARKED_IN_KEYSPACE, (*marks, keyspace))]
+        except BackendUnavailable:
+            raise
+        except BackendError as error:
+            failures[keyspace] = error
+    if failures and len(failures) == len(shards):
+        raise next(iter(failures.values()))
+    unread: list[TableInfo] = []
+    for keyspace, error in failures.items():
+        tables = [table for table in known.values() if table.name.database == keyspace]
+        if not known or any(table.unreadable is None for table in tables):
+            log.warning("the keyspace %s cannot be read: %s", keyspace, error.message)
+        unread += [replace(table, definition=None, unreadable=error.message) for table in tables]
+    return rows, unread
 
 
 def pause(seconds: float) -> None:

@@ -34,12 +34,15 @@ class Vtgate:
     tables: dict[str, list[str]]
     unknown: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    down: set[str] = field(default_factory=set)
 
     def query(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         self.asked.append(sql)
         if "information_schema.TABLES" in sql:
             assert "TABLE_SCHEMA = ?" in sql, "it would be asked of some keyspace"
             *_, keyspace = params
+            if keyspace in self.down:
+                raise BackendError(f"target: {keyspace}.0.primary: no healthy tablet available", 1105)
             return [(f"vt_{keyspace}", table, COMMENT, "InnoDB") for table in self.tables[keyspace]]
         if "information_schema.STATISTICS" in sql:
             assert params[0] in self.tables
@@ -68,6 +71,29 @@ def test_tables_have_their_keyspaces_name():
     tables = list_tables(vtgate, {})
     assert [table.name for table in tables] == [QueueName("main", "a"), QueueName("main", "b"), QueueName("other", "c")]
     assert queue_spec(tables[0]).name == QueueName("main", "a")
+
+
+def test_a_keyspace_that_does_not_answer_stops_no_other(caplog):
+    vtgate = Vtgate({"main": 1, "other": 1}, {"main": ["a"], "other": ["c"]})
+    first = list_tables(vtgate, {})
+    catalog = next_catalog(QueueCatalog(), first, shards=vtgate.shards)
+    vtgate.down.add("other")
+    known = {table.name: table for table in first}
+    for _ in range(3):
+        tables = list_tables(vtgate, known)
+        known = {table.name: table for table in tables}
+        assert next_catalog(catalog, tables, shards=vtgate.shards) is catalog  # its queues are taken as they were
+    assert caplog.text.count("the keyspace other cannot be read: target: other.0.primary") == 1
+    vtgate.down.clear()
+    assert list_tables(vtgate, known) == first
+    vtgate.down.update(("main", "other"))
+    with pytest.raises(BackendError, match="no healthy tablet"):
+        list_tables(vtgate, known)
+
+
+def test_a_proxy_starts_beside_a_keyspace_that_does_not_answer():
+    vtgate = Vtgate({"gone": 1, "main": 1}, {"main": ["a"]}, down={"gone"})
+    assert [table.name for table in list_tables(vtgate, {})] == [QueueName("main", "a")]
 
 
 def test_a_new_table_is_waited_for(monkeypatch):
