@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-long test-mysql test-mariadb-next test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate planted clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-long test-mysql test-mariadb-next test-vitess test-galera test-silence rolling-restart spark test-spark crash-spark ledger-topics example-spark test-packages deb man lock release check format bench profile differential fuzz simulate planted clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -45,6 +45,10 @@ test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, 
 NEXT_TESTS ?= tests/contract
 test-mariadb-next: $(STAMP) mariadb toolchains ## the contract on MariaDB 11.8, whose defaults differ (NEXT_TESTS=tests/integration)
 	QUEUEGATE_TEST_SERVER=mariadb-next $(PYTEST) -n $(JOBS) $(NEXT_TESTS)
+
+VITESS_TESTS ?= tests/contract tests/integration/test_on_vitess.py
+test-vitess: $(STAMP) mariadb toolchains mysql ## the contract on Vitess 24, in a keyspace of one shard; Go 1.26 builds it once, in some minutes (VITESS_TESTS=...)
+	QUEUEGATE_TEST_SERVER=vitess $(PYTEST) -n $(JOBS) $(VITESS_TESTS)
 
 TIMES ?= 1
 test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)

@@ -118,6 +118,7 @@ class Vitess(MariaDb):
             *(f"--db-{user}-user=root" for user in users), f"--db-socket={self._mysql.socket}",
             "--mycnf-server-id=1", f"--mycnf-socket-file={self._mysql.socket}", "--dbddl-plugin=vttest",
             "--enable-online-ddl=true", "--enable-direct-ddl=true", "--vschema-ddl-authorized-users=%",
+            "--allow-kill-statement",
             f"--schema-dir={self.directory / 'schema'}", "--tablet-hostname=localhost",
         ]  # fmt: skip
 

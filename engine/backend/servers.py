@@ -53,6 +53,9 @@ def has_invisible_columns(version: str) -> bool:
 SHARDS = "SHOW VITESS_SHARDS"
 """One row for each shard: `keyspace/shard`."""
 
+ALL_SHARDS = "[-]"
+"""Behind a keyspace in USE: the statements that follow go to all of its shards as they are."""
+
 NOT_KNOWN_YET = 1105
 """The error of a table that was created a moment ago, and that vtgate does not know yet."""
 

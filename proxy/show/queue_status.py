@@ -233,7 +233,11 @@ class QueueViews:
     async def real_database(self) -> bool:
         """Whether the database has one of the same name: then that is meant, and the proxy does not answer."""
         traits = self._traits
-        return (traits.accounts or traits.one_account) and bool((await self._visibility.collect(_REAL)).rows)
+        if not (traits.accounts or traits.one_account):
+            return False
+        if keyspaces := self._engine.catalog.keyspaces:
+            return DATABASE in keyspaces
+        return bool((await self._visibility.collect(_REAL)).rows)
 
     async def can_see(self) -> CanSee:
         """See Visibility."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.engine import Engine
-from engine.model.errors import QueueNotFound
+from engine.model.errors import BackendError, QueueNotFound
 from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
@@ -76,7 +76,10 @@ class Visibility:
         """Of a Vitess, whose tables are listed by keyspace, under another name (engine.backend.servers)."""
         names = set()
         for keyspace in keyspaces:
-            rows = (await self.collect(f"{tables} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
+            try:
+                rows = (await self.collect(f"{tables} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
+            except BackendError:
+                continue  # a keyspace without a primary hides its own queues only
             names |= {QueueName(keyspace, self.text(table)) for _, table in rows}
         return names
 

@@ -7,14 +7,16 @@ engine before the client's next statement.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 
+from engine.backend.servers import ALL_SHARDS
 from engine.delivery.births import Birth
 from engine.engine import Engine
 from engine.model.commit_report import Settlement
 from engine.model.errors import BackendError
 from engine.model.marked_name import renamed
-from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec
+from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec, quoted
 from engine.model.trace_event import ENQUEUED
 from engine.traces import Traces
 from mysql_wire import requests
@@ -23,9 +25,11 @@ from mysql_wire.outcome import Outcome
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession, Identity
 from proxy.session.transaction_scope import report_single
+from proxy.upstream.base import accepted
 from proxy.upstream.large_command import LargeCommand
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 from rewriter.plans.alter_queue import own_mark_sql
+from rewriter.text.queue_names import SYSTEM_DATABASE
 
 log = logging.getLogger("proxy.statements.executor")  # under which operators know it
 
@@ -68,6 +72,33 @@ class DatabaseCommands:
         if effects.catalog:
             await self._follow_renames(before, more=more)
         return outcome
+
+    @asynccontextmanager
+    async def at_tablet(self) -> AsyncIterator[None]:
+        """What is sent within goes to a tablet as it is, where the server is a vtgate of Vitess; elsewhere nothing is
+        done.
+
+        The planner of a vtgate (24.0.4) applies a WHERE around a UNION of values to the last of them only, so a read of
+        the system tables would lose rows without an error. A session without a current database has one afterwards.
+
+        Raises:
+            BackendError: the keyspace does not answer.
+        """
+        session, catalog = self.session, self.engine.catalog
+        keyspaces = [name for name in catalog.keyspaces if name not in catalog.unfit]
+        if not keyspaces or SYSTEM_DATABASE in catalog.keyspaces:
+            yield
+            return
+        own = session.database_at_server
+        keyspace = own if own in keyspaces else keyspaces[0]
+        await accepted(session.upstream, f"USE {quoted(keyspace + ALL_SHARDS)}")
+        try:
+            yield
+        finally:
+            if session.upstream.alive:
+                await accepted(session.upstream, f"USE {quoted(own or keyspace)}")
+                if own is None:
+                    session.set_database(keyspace)
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
         """As `forward`, for a command that the client is still sending. The caller records the effects: they may

@@ -17,7 +17,7 @@ from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
 from engine.model.queue import ColumnMeta
 from mysql_wire.errors import ProxyError
-from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.outcome import Outcome
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
@@ -157,9 +157,9 @@ class Executor:
             case Subscribe():
                 return await self.streams.run(plan)
             case ReadSystem(pieces):
-                return await database.forward(
-                    database.query(self.reader.encode(await self._views.rendered(pieces))), more=more
-                )
+                query = database.query(self.reader.encode(await self._views.rendered(pieces)))
+                async with database.at_tablet():
+                    return await database.forward(query, more=more)
             case ShowSystem() if await self._views.real_database():
                 return await database.forward(database.query(text), more=more)
             case NoOperation() | Show() | ShowSystem() | ExplainDelivery() | Trace() | TraceInQueue():
@@ -334,13 +334,12 @@ class Executor:
             case Show() | ShowSystem() | ExplainDelivery() | Trace() | TraceInQueue():
                 return await self._views.answer(plan, self.reader.decode(text))
             case ReadSystem(pieces):
-                listed = await self._collect(await self._views.rendered(pieces))
+                sql = await self._views.rendered(pieces)
+                async with self.database.at_tablet():
+                    listed = await collected(self.session.upstream, sql)
                 return listed.columns, listed.rows
             case _:
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
-
-    async def _collect(self, sql: str) -> Collected:
-        return await collected(self.session.upstream, sql)
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
         if is_system(database) and (set_database := await self.enter_system_database()) is not None:

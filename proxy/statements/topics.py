@@ -41,7 +41,8 @@ class TopicStatements:
         """Where a reader begins, with its time read in the session's time zone."""
         if not moment:
             return start
-        sql = f"SELECT CAST(UNIX_TIMESTAMP({plain_literal(moment)}) * 1000000000 AS SIGNED)"
+        # TIMESTAMP(), since a vtgate computes UNIX_TIMESTAMP() of a text itself, and otherwise than the database.
+        sql = f"SELECT CAST(UNIX_TIMESTAMP(TIMESTAMP({plain_literal(moment)})) * 1000000000 AS SIGNED)"
         (value,) = (await collected(self._session.upstream, sql)).row(1)
         nanoseconds = 0 if value is None else number(value)
         if nanoseconds <= 0:

@@ -11,6 +11,7 @@ import pymysql
 import pytest
 from pymysql.cursors import SSCursor
 from servers import SERVER, Gate, MariaDb, Sql, hang_up, wait_until
+from vitess_limits import LIMITS
 
 _HERE = Path(__file__).parent
 _PLACES = {
@@ -46,6 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if SERVER == "mariadb" else ():
         if item.path.parent == _HERE and _place_of(item) in ("proxy_accounts", "mysql"):
             item.add_marker(pytest.mark.long)
+    for item in items if SERVER == "vitess" else ():
+        if reason := LIMITS.get(getattr(item, "originalname", "")):
+            item.add_marker(pytest.mark.skip(reason=reason))
     for item in items if SERVER == "galera" else ():
         if reason := _NOT_THROUGH_TWO_NODES.get(getattr(item, "originalname", "")):
             item.add_marker(pytest.mark.skip(reason=reason))

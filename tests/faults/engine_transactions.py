@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from servers import Sql
+from slowness import scaled
 
 Q = "ack_wait = '6s', min_backoff = '10ms', max_backoff = '10ms', poll_interval = '1s'"
 KEPT = "ack_wait = '1h'"  # for the heirs: what they have is with them to the end
@@ -136,7 +137,7 @@ DUTIES = (
             not sql.rows("SELECT time_scheduled FROM tick_q GROUP BY time_scheduled HAVING COUNT(*) > 1")
             # Every second has its own: late ones are made up for.
             and sql.value("SELECT (MAX(time_scheduled) - MIN(time_scheduled)) / 1e9 + 1 - COUNT(*) FROM tick_q") == 0
-            and sql.value("SELECT MAX(time_scheduled) / 1e9 > UNIX_TIMESTAMP() - 3 FROM tick_q") == 1
+            and sql.value(f"SELECT MAX(time_scheduled) / 1e9 > UNIX_TIMESTAMP() - {scaled(3)} FROM tick_q") == 1
         ),
     ),
     Case(

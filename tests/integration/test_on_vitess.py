@@ -1,18 +1,16 @@
-"""On a real Vitess, where QUEUEGATE_TEST_VITESS has one: the URL of an unsharded keyspace, whose database has another
-name (`vt_` before it), besides a sharded keyspace `test`."""
+"""On Vitess: the unsharded keyspace, whose database has another name (`vt_` before it), and one with two shards."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import uuid
 
 import pytest
-from servers import ROOT, Gate, Sql, wait_until
+from servers import ROOT, SERVER, Gate, Sql, wait_until
+from vitess_server import SHARDED
 
-URL = os.environ.get("QUEUEGATE_TEST_VITESS", "")
-pytestmark = pytest.mark.skipif(not URL, reason="QUEUEGATE_TEST_VITESS names no Vitess")
+pytestmark = pytest.mark.skipif(SERVER != "vitess", reason="needs a Vitess: make test-vitess")
 
 
 @pytest.fixture
@@ -21,8 +19,8 @@ def place():
 
 
 @pytest.fixture(scope="module")
-def vitess(tmp_path_factory):
-    gate = Gate(URL, tmp_path_factory.mktemp("vitess"), database=URL.rpartition("/")[2]).start()
+def vitess(mariadb, tmp_path_factory):
+    gate = Gate(mariadb.url(), tmp_path_factory.mktemp("vitess")).start()
     yield gate
     gate.stop()
 
@@ -41,18 +39,18 @@ def test_each_verb(vitess):
 
 def test_a_sharded_keyspace_is_refused_at_create(vitess):
     sql = Sql(vitess.connect())
-    sql("USE test")
+    sql(f"USE {SHARDED}")
     for what in ("QUEUE", "TOPIC"):
         errno, text = sql.error(f"CREATE {what} wide (body TEXT)")
         assert errno == 1235 and "shards" in text
     sql.close()
 
 
-def test_a_sharded_keyspace_is_refused_at_the_start(tmp_path):
-    (tmp_path / "config.yaml").write_text(f"backend: {URL.rpartition('/')[0]}/test\nlisten: 127.0.0.1:0\nworkers: 1\n")
+def test_a_sharded_keyspace_is_refused_at_the_start(mariadb, tmp_path):
+    (tmp_path / "config.yaml").write_text(f"backend: {mariadb.url(SHARDED)}\nlisten: 127.0.0.1:0\nworkers: 1\n")
     done = subprocess.run(
         [sys.executable, "-m", "queuegate", "serve", "--config", str(tmp_path / "config.yaml")], cwd=ROOT,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]
-    assert done.returncode == 1 and "the keyspace 'test' has" in line
+    assert done.returncode == 1 and f"the keyspace '{SHARDED}' has" in line

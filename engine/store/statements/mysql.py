@@ -116,11 +116,11 @@ def _marked(
     if failures and len(failures) == len(shards):
         raise next(iter(failures.values()))
     unread: list[TableInfo] = []
-    for keyspace, error in failures.items():
+    for keyspace, failure in failures.items():
         tables = [table for table in known.values() if table.name.database == keyspace]
         if not known or any(table.unreadable is None for table in tables):
-            log.warning("the keyspace %s cannot be read: %s", keyspace, error.message)
-        unread += [replace(table, definition=None, unreadable=error.message) for table in tables]
+            log.warning("the keyspace %s cannot be read: %s", keyspace, failure.message)
+        unread += [replace(table, definition=None, unreadable=failure.message) for table in tables]
     return rows, unread
 
 

@@ -1,0 +1,62 @@
+"""What a vtgate of Vitess 24 does in another way than MySQL, or not at all: tests that depend on it are skipped there.
+
+None of it concerns messages: they are limits of every client of a vtgate. docs/servers.md has what users of queues meet.
+"""
+
+from __future__ import annotations
+
+_ACCOUNTS = "a vtgate has no accounts: CREATE USER, GRANT"
+_CHANGE_USER = "a vtgate does not know COM_CHANGE_USER"
+_ERRORS = "errors of a vtgate have its own numbers and texts"
+_LOCKS = "LOCK TABLES and FLUSH TABLES do nothing"
+_MODES = "a vtgate refuses changes of sql_mode, and SET ... = DEFAULT"
+_PLANNER = "a vtgate's planner cannot do it"
+_PROCESSES = "a vtgate's process list has the connections of tablets"
+_TABLET_NAMES = "information_schema has the tablets' names for databases"
+_KEYSPACE = "a keyspace of vtcombo stays after DROP DATABASE"
+_BYTES = "a vtgate takes texts in UTF-8 only"
+_WARNINGS = "a vtgate does not pass on the warnings of a tablet"
+_OWN_VALUES = "a vtgate computes what needs no table itself, otherwise than MySQL"
+
+LIMITS = {
+    "test_a_result_that_meets_a_locked_table_is_no_empty_one": _LOCKS,
+    "test_numbers_without_sign_do_not_become_negative": _ERRORS,
+    "test_error_numbers": _ERRORS,
+    "test_what_a_condition_cannot_be": _ERRORS,
+    "test_what_is_no_condition_is_refused": _ERRORS,
+    "test_columns_and_values_of_these_names_are_what_they_were": _ERRORS,
+    "test_what_cannot_be_is_refused_and_changes_nothing": _ERRORS,
+    "test_what_the_first_layout_cannot_do_without_is_named": _ERRORS,
+    "test_a_condition_means_what_it_means_to_the_session": _MODES,
+    "test_a_backslash_is_what_the_session_says": _MODES,
+    "test_a_moment_is_one_of_the_sessions_time_zone": _MODES,
+    "test_who_goes_on_to_information_schema_is_there": _MODES,
+    "test_session_variables": _MODES,
+    "test_show_and_describe": _OWN_VALUES,
+    "test_expressions": _OWN_VALUES,
+    "test_a_session_begun_anew_has_it_no_more": _CHANGE_USER,
+    "test_another_user_may_begin_in_it": _CHANGE_USER,
+    "test_another_user_does_not_inherit_it": _CHANGE_USER,
+    "test_information_schema_lists_it_to_who_names_it": _TABLET_NAMES,
+    "test_sqlalchemy_reflects_it": _TABLET_NAMES,
+    "test_who_goes_on_by_a_prepared_use_is_there": _TABLET_NAMES,
+    "test_a_real_database_of_that_name_wins": _KEYSPACE,
+    "test_a_real_database_of_that_name_is_left_alone": _KEYSPACE,
+    "test_a_view_or_a_clear_refusal": _PLANNER,
+    "test_a_table_that_its_user_has_partitioned": "a vtgate reads ADD PARTITION with one partition only",
+    "test_a_rollback_in_a_prepared_text_undoes_acks_also_in_memory": _PLANNER,
+    "test_what_is_enqueued_with_a_time_limit_is_offered_at_once": "SET STATEMENT is MariaDB's",
+    "test_answers_are_those_of_the_clients_own_statement": _WARNINGS,
+    "test_an_enqueue_tells_what_the_backend_tells": _WARNINGS,
+    "test_a_stream_is_in_the_process_list": _PROCESSES,
+    "test_the_process_list_shows_the_statement_that_asks_for_it_as_it_was_written": _PROCESSES,
+    "test_kill_query_of_oneself_is_1317": _PROCESSES,
+    "test_wait_returns_as_soon_as_something_comes": _PROCESSES,
+    "test_a_dead_receiver_is_noticed_with_nothing_to_send": _PROCESSES,
+    "test_bytes_that_are_no_characters": _BYTES,
+    "test_filters_of_bytes_that_are_no_characters": _BYTES,
+    "test_bound_values": _OWN_VALUES,
+    "test_accounts_of_the_database": _ACCOUNTS,
+    "test_a_condition_reads_no_column_that_its_account_may_not": _ACCOUNTS,
+    "test_a_right_that_is_missing_is_told_and_messages_go_row_by_row": _ACCOUNTS,
+}
