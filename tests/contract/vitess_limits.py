@@ -1,6 +1,6 @@
-"""What a vtgate of Vitess 24 does in another way than MySQL, or not at all: tests that depend on it are skipped there.
+"""What a vtgate of Vitess 24 does in another way than MySQL, or not at all: tests of it are skipped there.
 
-None of it concerns messages: they are limits of every client of a vtgate. docs/servers.md has what users of queues meet.
+None of it concerns messages: every client of a vtgate has these limits. docs/servers.md has what users of queues meet.
 """
 
 from __future__ import annotations
