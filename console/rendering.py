@@ -17,6 +17,7 @@ from console.charts import area_chart, delay_chart, delay_text, sparkline
 _HERE = Path(__file__).parent
 _THIN_SPACE = "\N{THIN SPACE}"
 NONE = "\N{EN DASH}"
+_PIECES_SHOWN = 4
 
 STATIC: Mapping[str, tuple[str, bytes]] = {
     name: (kind, (_HERE / "static" / name).read_bytes())
@@ -85,6 +86,15 @@ def utc(text: str | None) -> Markup:
     return moment(int(at.timestamp()) * 1_000_000_000 + at.microsecond * 1000)
 
 
+def pieces(text: str) -> str:
+    """A list with commas, such as a key range of a sticky receiver: its first pieces, and how many more there are."""
+    first, *others = text.split(",")
+    if len(others) < _PIECES_SHOWN:
+        return text
+    shown = ",".join((first, *others[: _PIECES_SHOWN - 1]))
+    return f"{shown} and {len(others) + 1 - _PIECES_SHOWN} more"
+
+
 def link(path: str, **parameters: object) -> str:
     """An address with parameters; those that are None or empty are left out."""
     query = {name: value for name, value in parameters.items() if value not in (None, "")}
@@ -101,7 +111,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
-    made.filters["delay"] = delay_text
+    made.filters |= {"delay": delay_text, "pieces": pieces}
     made.globals |= {"link": link, "version": VERSION, "dash": NONE}
     made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
     return made

@@ -18,7 +18,7 @@ from console.pages.figures import Figures, problems
 from console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
 from console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, Sample, Samples, quantile
 from console.refused_logins import LoginLimits
-from console.rendering import age, moment, number, utc
+from console.rendering import age, moment, number, pieces, utc
 from console.sampler import parsed
 from console.sessions import (
     IDLE_SECONDS,
@@ -442,3 +442,9 @@ def test_problems_in_words():
     assert "paused" in problems(Figures(Q, ready=3, receivers=0, paused=True))[0]
     assert "too slow" in problems(Figures(Q, ready=3, receivers=2, oldest_age=61))[0]
     assert len(problems(Figures(Q, dead=1, parked=2, alarms=3, unmatched=4, problem="x"))) == 5
+
+
+def test_a_list_of_many_pieces_is_cut_short():
+    assert pieces("all") == "all"
+    assert pieces("-20,40-60,80-a0,c0-") == "-20,40-60,80-a0,c0-"
+    assert pieces("-10,20-30,40-50,60-70,80-90") == "-10,20-30,40-50,60-70 and 1 more"
