@@ -169,6 +169,7 @@ class Vitess(MariaDb):
     def fresh_database(self, name: str) -> str:
         """A new keyspace, which is not sharded; returns its URL."""
         with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
             cursor.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 

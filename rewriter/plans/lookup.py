@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
-from engine.model.option_values import is_name
+from engine.model.option_values import OptionValue, is_name
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.schedules import ScheduleName
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
@@ -68,6 +69,15 @@ class Lookup:
         if (reason := self._catalog.unfit.get(queue.database)) is not None:
             raise UnsupportedSql(reason)
         return queue
+
+    def check_archive(self, options: Mapping[str, OptionValue | None]) -> None:
+        """Raises UnsupportedSql where these options of a queue keep what the database purges by itself."""
+        wanted = any(name.lower() == "archive" and str(value) not in ("0", "None") for name, value in options.items())
+        if wanted and self._catalog.keyspaces:
+            raise UnsupportedSql(
+                "archive: the tablets of Vitess purge tables of messages themselves, also what is not archived yet;"
+                " leave the option out, and give purge_after enough time"
+            )
 
     def copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
         """The table that ALTER makes a queue or topic of its own, though its mark is another's."""

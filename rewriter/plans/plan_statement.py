@@ -251,6 +251,7 @@ class PlanBuilder:
         return plan
 
     def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
+        self._lookup.check_archive(options)
         if spec.options.topic is None:
             check_queue_options(options)
             return alter_plan(spec, options, self._defaults, self._lookup.find)
@@ -332,6 +333,7 @@ class PlanBuilder:
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
         queue = self._lookup.new_name(statement.name, context)
+        self._lookup.check_archive(statement.options)
         check_queue_options(statement.options)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)

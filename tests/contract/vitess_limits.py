@@ -15,6 +15,9 @@ _PROCESSES = "a vtgate's process list has the connections of tablets"
 _TABLET_NAMES = "information_schema has the tablets' names for databases"
 _KEYSPACE = "a keyspace of vtcombo stays after DROP DATABASE"
 _BYTES = "a vtgate takes texts in UTF-8 only"
+_CHARACTER_SET = "a vtgate does not know ALTER DATABASE"
+_TRIGGERS = "a vtgate does not know triggers"
+_PURGE = "tablets purge tables of messages by themselves"
 _WARNINGS = "a vtgate does not pass on the warnings of a tablet"
 _OWN_VALUES = "a vtgate computes what needs no table itself, otherwise than MySQL"
 
@@ -54,6 +57,22 @@ LIMITS = {
     "test_wait_returns_as_soon_as_something_comes": _PROCESSES,
     "test_a_dead_receiver_is_noticed_with_nothing_to_send": _PROCESSES,
     "test_bytes_that_are_no_characters": _BYTES,
+    "test_a_reason_in_any_language_is_kept": _CHARACTER_SET,
+    "test_a_table_of_old_takes_what_it_can": _CHARACTER_SET,
+    "test_the_insert_writes_the_lease": _TRIGGERS,
+    "test_other_inserts_go_as_they_are": _TRIGGERS,
+    "test_in_a_transaction_nothing_is_leased_before_the_commit": _TRIGGERS,
+    "test_a_trigger_that_postpones_it_counts": _TRIGGERS,
+    "test_table_is_no_way_to_a_stream": _ERRORS,
+    "test_nothing_may_come_after_it": _ERRORS,
+    "test_at_the_end_it_is_nothing": _ERRORS,
+    "test_a_stream_shows_moments_as_the_table_does": _MODES,
+    "test_a_stream_that_is_shut_down_with_the_proxy_is_1053": _PROCESSES,
+    "test_a_wait_goes_on_when_the_lock_ends_in_its_time": _LOCKS,
+    "test_a_locking_read_waits_for_acks_that_are_not_committed": _PROCESSES,
+    "test_accounts_and_rights_of_the_database": _ACCOUNTS,
+    "test_acked_and_purged": _PURGE,
+    "test_only_what_is_archived_is_purged": _PURGE,
     "test_filters_of_bytes_that_are_no_characters": _BYTES,
     "test_bound_values": _OWN_VALUES,
     "test_accounts_of_the_database": _ACCOUNTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import uuid
@@ -54,3 +55,32 @@ def test_a_sharded_keyspace_is_refused_at_the_start(mariadb, tmp_path):
     )  # fmt: skip
     (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]
     assert done.returncode == 1 and f"the keyspace '{SHARDED}' has" in line
+
+
+KEYS_OF_EACH = 10_000
+_chance = random.Random(24)
+KEYS = {
+    "BIGINT": sorted({_chance.randint(-(2**63), 2**63 - 1) for _ in range(KEYS_OF_EACH)}),
+    "INT UNSIGNED": range(KEYS_OF_EACH),
+    "VARCHAR(40)": [f"Kundin {n} größer als {n:x}'s \\ 😀"[: 20 + n % 20] for n in range(KEYS_OF_EACH)],
+    "CHAR(36) CHARACTER SET ascii": [str(uuid.UUID(int=_chance.getrandbits(128))) for _ in range(KEYS_OF_EACH)],
+    "VARBINARY(24)": [_chance.randbytes(1 + n % 24) for n in range(KEYS_OF_EACH)],
+    "BINARY(16)": [_chance.randbytes(15) + b"x" for _ in range(KEYS_OF_EACH)],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_ring_is_that_of_vtgate(vitess, mariadb, kind):
+    sql, q = Sql(vitess.connect()), f"q{uuid.uuid4().hex[:8]}"
+    sql(f"CREATE QUEUE {q} (k {kind} NOT NULL) SHARDING KEY (k)")
+    vtgate = Sql(mariadb.connect(database=SHARDED))
+    places: list[str] = []
+    for start in range(0, KEYS_OF_EACH, 500):
+        keys = KEYS[kind][start : start + 500]
+        sql(f"INSERT INTO {q} (k) VALUES {', '.join(['(%s)'] * len(keys))}", *keys)
+        for key in keys:
+            places.append(vtgate.value("SELECT hex_keyspace_id FROM binary_md5 WHERE id = %s", key))
+    slots = sql.column(f"SELECT queuegate_slot FROM {q} ORDER BY id")
+    assert [f"{slot:04x}" for slot in slots] == [place[:4].lower() for place in places]
+    for session in (sql, vtgate):
+        session.close()

@@ -12,7 +12,7 @@ from rewriter_catalog import CATALOG
 from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
 from engine.model.queue import IndexInfo, QueueCatalog, QueueName
-from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.errors import RewriteError, UnknownQueue, UnsupportedSql
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
 from rewriter.planner import PlanCache, Planner
 from rewriter.scan.scanner import StatementClass, StatementScanner
@@ -161,3 +161,15 @@ def test_a_setting_in_an_executable_comment_is_the_servers(planner: Planner) -> 
         "/*!50001 USE `a` */",
     ):
         assert isinstance(planner.plan(sql, SHOP), Passthrough)
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE QUEUE new (a INT) WITH (archive = 1)", "ALTER QUEUE q SET (archive = 1)"]
+)
+def test_nothing_is_archived_where_tablets_purge(statement: str) -> None:
+    on_vitess = Planner(replace(CATALOG, keyspaces=("shop",)))
+    with pytest.raises(UnsupportedSql, match="the tablets of Vitess purge tables of messages"):
+        on_vitess.plan(statement, SHOP)
+    for allowed in (statement.replace("1)", "0)"), statement.replace("archive = 1", "purge_after = '1d'")):
+        assert isinstance(on_vitess.plan(allowed, SHOP), Execute)
+    assert isinstance(Planner(CATALOG).plan(statement, SHOP), Execute)
