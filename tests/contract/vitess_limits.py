@@ -76,6 +76,8 @@ LIMITS = {
     "test_filters_of_bytes_that_are_no_characters": _BYTES,
     "test_bound_values": _OWN_VALUES,
     "test_accounts_of_the_database": _ACCOUNTS,
+    "test_to_look_takes_the_right_to_read": _ACCOUNTS,
+    "test_a_limited_account_is_not_told_the_proxys_own_account": _ACCOUNTS,
     "test_a_condition_reads_no_column_that_its_account_may_not": _ACCOUNTS,
     "test_a_right_that_is_missing_is_told_and_messages_go_row_by_row": _ACCOUNTS,
 }
