@@ -75,6 +75,7 @@ LIMITS = {
     "test_only_what_is_archived_is_purged": _PURGE,
     "test_filters_of_bytes_that_are_no_characters": _BYTES,
     "test_bound_values": _OWN_VALUES,
+    "test_a_nack_keeps_error_time_and_receiver": _ACCOUNTS,
     "test_accounts_of_the_database": _ACCOUNTS,
     "test_to_look_takes_the_right_to_read": _ACCOUNTS,
     "test_a_limited_account_is_not_told_the_proxys_own_account": _ACCOUNTS,
