@@ -149,7 +149,7 @@ class AnswerRelay:
         """A command that is not on the fast path, and has an answer."""
         self._walker.begin(command)
         self._command = command
-        self.repeats.forget()
+        self.repeats.begin(b"")
         self.enter(mode)
 
     async def wait(self, sending: Awaitable[None]) -> Outcome:
@@ -193,7 +193,7 @@ class AnswerRelay:
             return False
         own = verdict if isinstance(verdict, bytes) else b""
         send(own or data)
-        self.repeats.packet = own
+        self.repeats.begin(own)
         self._report = verdict is not FastPath.RELAY
         self._command = command
         self.mode = _FAST

@@ -119,7 +119,7 @@ class RelayUpstream:
         untouched = not more and self._client.seq == sent_packets & 0xFF and self.output.edit_error is None
         self._begin(command)
         if repeatable and len(payload) <= FAST_COMMAND_MAX_BYTES:
-            self._relay.repeats.packet = frame(payload)
+            self._relay.repeats.begin(frame(payload))
         self.output.begin(buffered=buffered)
         if not untouched:
             self.output.reframe(more=more)

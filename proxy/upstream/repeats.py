@@ -27,14 +27,18 @@ def stands_alone(status: int) -> bool:
 
 
 class Repeats:
-    """The command in progress of a relay. `packet`: what is sent again; empty: the command may not be repeated."""
+    """The command in progress of a relay, as far as it may be repeated."""
 
-    __slots__ = ("_backend", "_done", "packet")
+    __slots__ = ("_backend", "_done", "_packet")
 
     def __init__(self, backend: BackendSocket) -> None:
-        self.packet = b""
+        self._packet = b""
         self._backend = backend
         self._done = 0
+
+    def begin(self, packet: bytes) -> None:
+        """A command is sent. `packet`: what is to be sent again; empty: it may not be repeated."""
+        self._packet, self._done = packet, 0
 
     def sent_again(self, errno: int, status: int, answer: bytes) -> bool:
         """Whether the command was sent once more in place of this error.
@@ -44,17 +48,12 @@ class Repeats:
             status: the server's flags before the command.
             answer: what was received. Nothing is repeated where a part of the error is still to come.
         """
-        may = self.packet and errno in ROLLED_BACK and stands_alone(status) and self._done < REPEATS_MAX
+        may = self._packet and errno in ROLLED_BACK and stands_alone(status) and self._done < REPEATS_MAX
         if not may or len(answer) != HEADER_BYTES + (int.from_bytes(answer[:HEADER_BYTES], "little") & SIZE_MASK):
-            self._done = 0
             return False
         self._done += 1
-        self._backend.write(self.packet)
+        self._backend.write(self._packet)
         return True
-
-    def forget(self) -> None:
-        """The answer is complete."""
-        self.packet, self._done = b"", 0
 
 
 async def repeated(status: int, run: Callable[[], Awaitable[T]]) -> T:

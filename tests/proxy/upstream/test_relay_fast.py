@@ -283,6 +283,18 @@ async def test_repeats_come_to_an_end() -> None:
     reader.cancel()
 
 
+async def test_repeats_are_counted_for_each_command() -> None:
+    relay = Relay(fast=True)
+    relay.instead = packet(VERB)
+    reader = await relay.parked()
+    for _ in range(REPEATS_MAX + 2):
+        relay.stream.data_received(packet(b"\x03ACK q 1"))
+        for payload in (DEADLOCK, ok(AUTOCOMMIT)):
+            relay.link.data_received(answer([payload]))
+        assert relay.client.take() == answer([ok(AUTOCOMMIT)])
+    reader.cancel()
+
+
 @pytest.mark.parametrize("status", [0, BEGUN])
 async def test_nothing_is_repeated_in_a_transaction(status: int) -> None:
     relay = Relay(fast=True)
