@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import mysql.connector
 import pytest
@@ -28,13 +30,18 @@ class Opponent:
             sql(f"INSERT INTO {q}_scratch VALUES {', '.join(['(1)'] * 50)}")
         sql(f"UPDATE {q} SET body = 'locked' WHERE id = 2")
 
-    def meets(self, done: Future[int]) -> None:
-        """Wait until the verb waits for the lock, and lock what the verb has."""
-        free = f"SELECT id FROM {self.q} WHERE id = 1 FOR UPDATE SKIP LOCKED"
-        wait_until(lambda: done.done() or not self.other.rows(free), what="a verb that has locked the first message")
-        assert not done.done(), done.result()
-        self.sql(f"UPDATE {self.q} SET body = 'mine' WHERE id = 1")
-        self.sql("COMMIT")
+    def meets(self, send: Callable[..., Any], *arguments: object) -> Any:
+        """Have a verb sent, wait until it waits for the lock, and lock what it has; what became of it."""
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(send, *arguments)
+            free = f"SELECT id FROM {self.q} WHERE id = 1 FOR UPDATE SKIP LOCKED"
+            wait_until(
+                lambda: done.done() or not self.other.rows(free), what="a verb that has locked the first message"
+            )
+            assert not done.done(), done.result()
+            self.sql(f"UPDATE {self.q} SET body = 'mine' WHERE id = 1")
+            self.sql("COMMIT")
+            return done.result(60)
 
 
 @pytest.fixture
@@ -84,32 +91,20 @@ def test_a_verb_that_loses_a_deadlock_is_carried_out(sql, queue, around, gate, v
     q = queue("body VARCHAR(20)", ack_wait="'10m'")
     sql(f"INSERT INTO {q} (body) VALUES ('a'), ('b')")
     assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 2")) == 2
-    opponent = Opponent(around, q)
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(send, gate, verb.format(q=q))
-        opponent.meets(done)
-        assert done.result(60) == 2
+    assert Opponent(around, q).meets(send, gate, verb.format(q=q)) == 2
 
 
 def test_a_function_that_loses_a_deadlock_is_carried_out(sql, queue, around):
     q = queue("body VARCHAR(20)", ack_wait="'10m'")
     sql(f"INSERT INTO {q} (body) VALUES ('a'), ('b')")
-    opponent = Opponent(around, q)
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(as_function, sql, f"ACK {q} 1, 2")
-        opponent.meets(done)
-        assert done.result(60) == 2
+    assert Opponent(around, q).meets(as_function, sql, f"ACK {q} 1, 2") == 2
 
 
 def test_a_verb_in_a_transaction_is_not_repeated(sql, queue, around):
     q = queue("body VARCHAR(20)", ack_wait="'10m'")
     sql(f"INSERT INTO {q} (body) VALUES ('a'), ('b')")
-    opponent = Opponent(around, q)
     sql("BEGIN")
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(sql.error, f"ACK {q} 1, 2")
-        opponent.meets(done)
-        assert done.result(60)[0] == DEADLOCK
+    assert Opponent(around, q).meets(sql.error, f"ACK {q} 1, 2")[0] == DEADLOCK
     sql("ROLLBACK")
     assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 2
 
@@ -122,10 +117,6 @@ def test_a_redrive_that_loses_a_deadlock_is_carried_out(sql, queue, around):
         lambda: f"{q}_dead" in sql.column("SHOW QUEUES") and sql.value(f"SELECT COUNT(*) FROM {q}_dead") == 2,
         what="dead letters",
     )
-    opponent = Opponent(around, f"{q}_dead")
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(sql, f"REDRIVE {q}_dead")
-        opponent.meets(done)
-        assert done.result(60) == 2
+    assert Opponent(around, f"{q}_dead").meets(sql, f"REDRIVE {q}_dead") == 2
     assert sorted(sql.column(f"SELECT body FROM {q}")) == ["locked", "mine"]
     sql(f"DROP QUEUE {q}_dead")

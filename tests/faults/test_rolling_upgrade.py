@@ -9,23 +9,19 @@ import contextlib
 import itertools
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import pymysql
 import pytest
+from rolling_clients import LOST, Clients, at_work
 from servers import ROOT, Gate, Sql, Stream, find_binary, wait_until
-from slowness import scaled
 
 pytestmark = pytest.mark.long
 
 VERSION_0_1_0 = "20f8637eeb6935b5cff7e21c0b7094d27d1d9ef7"
-LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
 STEP = 150  # messages that are done between two exchanges
-RECEIVERS = 4
 
 
 @pytest.fixture(scope="module")
@@ -58,40 +54,13 @@ def of_version(tree: Path | None) -> Callable[..., Any]:
     return launch
 
 
-class Ledger:
-    """Producers and receivers, and what they know. A business row is written in the transaction of the ack."""
+class Ledger(Clients):
+    """And what they know. A business row is written in the transaction of the ack."""
 
     def __init__(self, gates: list[Gate]) -> None:
-        self.gates = gates
-        self.stop = threading.Event()
-        self.lock = threading.Lock()
-        self.inserted: set[int] = set()
+        super().__init__(gates)
         self.deliveries: list[tuple[int, float]] = []
         self.acked: dict[int, float] = {}
-        self.numbers = itertools.count()
-        self.failures: list[str] = []
-
-    def connect(self, first: int) -> tuple[Gate, Sql] | None:
-        while not self.stop.is_set():
-            for gate in (self.gates[first], self.gates[1 - first]):
-                try:
-                    return gate, Sql(gate.connect(connect_timeout=2, read_timeout=20))
-                except LOST:
-                    continue
-            self.stop.wait(0.02)
-        return None
-
-    def produce(self, first: int) -> None:
-        while (found := self.connect(first)) is not None:
-            _, client = found
-            with contextlib.suppress(*LOST):
-                while not self.stop.is_set():
-                    n = next(self.numbers)
-                    client("INSERT INTO q (n) VALUES (%s)", n)
-                    with self.lock:
-                        self.inserted.add(n)
-                    self.stop.wait(0.01)
-            client.connection._force_close()
 
     def receive(self, first: int) -> None:
         while (found := self.connect(first)) is not None:
@@ -115,22 +84,6 @@ class Ledger:
         client("COMMIT")
         with self.lock:
             self.acked[n] = time.time()
-
-    @contextlib.contextmanager
-    def at_work(self) -> Iterator[None]:
-        threads = [threading.Thread(target=self.produce, args=(k,), daemon=True) for k in range(2)]
-        threads += [threading.Thread(target=self.receive, args=(k % 2,), daemon=True) for k in range(RECEIVERS)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self.stop.set()
-            for gate in self.gates:
-                gate.stop()
-            for thread in threads:
-                thread.join(scaled(30))
-        assert not any(thread.is_alive() for thread in threads)
 
     def progress(self) -> None:
         reached = len(self.acked) + STEP
@@ -163,7 +116,7 @@ def test_versions_are_exchanged_one_by_one(mariadb, old_tree, tmp_path):
     setup.connection._force_close()
     assert not has_tokens(check)
     ledger = Ledger(gates)
-    with ledger.at_work():
+    with at_work(ledger):
         ledger.progress()
         exchange(gates[0], None)
         ledger.progress()
