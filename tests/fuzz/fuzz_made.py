@@ -136,8 +136,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"(?:create|alter)\b.*\bgroup.*filter|alter\b.*\bqueue.*filter", rb"SELECT 1 FROM " + _TABLE
      + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     (rb"create\b.*\bgroup", rb"SELECT @@auto_increment_increment|DROP TABLE " + _TABLE),  # where it cannot begin there
-    (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\('(?P<moment>[^']+)'\) \* 1000000000 AS"
-     rb" SIGNED\)"),
+    (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\(TIMESTAMP\('(?P<moment>[^']+)'\)\)"
+     rb" \* 1000000000 AS SIGNED\)"),
     (rb"seek", rb"DELETE FROM " + _TABLE + rb" WHERE 1 = 0"),
     (rb"stream", rb"USE " + _NAME),  # so that a server looks at the rights of a running one again
     (rb"stream|fetch", rb"SHOW SESSION VARIABLES WHERE Variable_name IN \((?:'[a-z_]+_timeout'(?:, )?)+\)"),

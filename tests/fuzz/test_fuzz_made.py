@@ -14,6 +14,7 @@ _ALL_TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WH
 _VISIBLE = f"{_ALL_TABLES} AND (TABLE_COMMENT LIKE '%vitess_message%' OR TABLE_COMMENT LIKE 'queuegate_topic%'"
 _VISIBLE += " OR TABLE_COMMENT LIKE 'queuegate_schedules%')"
 _MOMENT = "CAST(UNIX_TIMESTAMP('2026-01-02 03:04') * 1000000000 AS SIGNED)"
+_BEGINS = "SELECT CAST(UNIX_TIMESTAMP(TIMESTAMP('2026-01-02 03:04')) * 1000000000 AS SIGNED)"
 _SINCE = "SELECT `id`, `payload` FROM `main`.`fe` WHERE time_scheduled <="
 _OF_GROUP = "COMMENT='vitess_message,vt_ack_wait=30,paused=1,topic=fe,consumer_group=g,queuegate_table=fe_group_g'"
 _DELIVERED = "time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)"
@@ -100,9 +101,9 @@ MADE = [
     ("CREATE GROUP g ON fe", f"ALTER TABLE `main`.`fe_group_g` {_OF_GROUP.replace('paused=1,', '')}"),
     ("CREATE GROUP g ON fe", "SELECT @@auto_increment_increment"),
     ("CREATE GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`"),
-    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02 03:04'", f"SELECT {_MOMENT}"),
-    ("SELECT * FROM STREAM fe WITH (start = ' 2026-01-02 03:04')", f"SELECT {_MOMENT}"),
-    ("ALTER GROUP g ON fe SEEK TO '2026-01-02 03:04'", f"SELECT {_MOMENT}"),
+    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02 03:04'", _BEGINS),
+    ("SELECT * FROM STREAM fe WITH (start = ' 2026-01-02 03:04')", _BEGINS),
+    ("ALTER GROUP g ON fe SEEK TO '2026-01-02 03:04'", _BEGINS),
     ("ALTER GROUP g ON fe SEEK TO OFFSET 7", "DELETE FROM `main`.`fe_group_g` WHERE 1 = 0"),
     ("ALTER GROUP g ON fe RESUME", f"ALTER TABLE `main`.`fe_group_g` {_OF_GROUP}"),
     ("DROP GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`"),
@@ -236,7 +237,7 @@ NOT_MADE = [
     ("CREATE TOPIC fe (payload TEXT, KEY (payload(9)))", _TOPIC.replace("PRIMARY KEY", "UNIQUE KEY")),
     ("CREATE GROUP g ON fe", "CREATE TABLE `main`.`ft` (id BIGINT) COMMENT='vitess_message,vt_ack_wait=30'"),
     ("CREATE GROUP g ON fe", "ALTER TABLE `main`.`fe` COMMENT='queuegate_topic'"),
-    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02'", f"SELECT {_MOMENT}"),
+    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02'", _BEGINS),
     ("ALTER GROUP g ON fe SEEK TO EARLIEST", "DELETE FROM `main`.`fe_group_g`"),
     ("ALTER GROUP g ON fe PAUSE", "DELETE FROM `main`.`fe_group_g` WHERE 1 = 0"),
     ("DROP GROUP g ON fe", "DROP TABLE IF EXISTS `main`.`fe_group_g`"),
