@@ -18,6 +18,8 @@ LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, Attri
 class Clients:
     """Producers and receivers that use whichever proxy takes them, their own first, as behind a load balancer."""
 
+    prefetch = 50
+
     def __init__(self, gates: list[Gate]) -> None:
         self.gates = gates
         self.stop = threading.Event()
@@ -56,21 +58,22 @@ class Clients:
 
     def receive(self, first: int) -> None:
         while (found := self.connect(first)) is not None:
-            gate, acks = found
-            try:
-                with Stream(gate, "SELECT id, n FROM STREAM q WITH (prefetch = 50)") as stream:
-                    for taken in itertools.count():
-                        rows = stream.more(taken)
-                        if not rows or self.stop.is_set():
-                            break
-                        id_, n = rows[0]
-                        with self.lock:
-                            self.delivered.setdefault(n, time.monotonic())
-                            self.times.append(time.monotonic())
-                        acks("ACK q %s", id_)
-            except LOST:
-                pass
-            acks.connection._force_close()
+            gate, client = found
+            select = f"SELECT id, n FROM STREAM q WITH (prefetch = {self.prefetch})"
+            with contextlib.suppress(*LOST), Stream(gate, select) as stream:
+                for taken in itertools.count():
+                    rows = stream.more(taken)
+                    if not rows or self.stop.is_set():
+                        break
+                    self.handle(client, *rows[0], received=stream.times[taken])
+            client.connection._force_close()
+
+    def handle(self, client: Sql, id_: int, n: int, *, received: float) -> None:
+        """What a receiver does with a message; `received`: when, in seconds since 1970."""
+        with self.lock:
+            self.delivered.setdefault(n, time.monotonic())
+            self.times.append(time.monotonic())
+        client("ACK q %s", id_)
 
 
 @contextlib.contextmanager

@@ -5,8 +5,6 @@ The old version is taken from this repository's history: the last commit without
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import subprocess
 import sys
 import time
@@ -15,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from rolling_clients import LOST, Clients, at_work
-from servers import ROOT, Gate, Sql, Stream, find_binary, wait_until
+from rolling_clients import Clients, at_work
+from servers import ROOT, Gate, Sql, find_binary, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -57,25 +55,16 @@ def of_version(tree: Path | None) -> Callable[..., Any]:
 class Ledger(Clients):
     """And what they know. A business row is written in the transaction of the ack."""
 
+    prefetch = 5
+
     def __init__(self, gates: list[Gate]) -> None:
         super().__init__(gates)
         self.deliveries: list[tuple[int, float]] = []
         self.acked: dict[int, float] = {}
 
-    def receive(self, first: int) -> None:
-        while (found := self.connect(first)) is not None:
-            gate, client = found
-            with contextlib.suppress(*LOST), Stream(gate, "SELECT id, n FROM STREAM q WITH (prefetch = 5)") as stream:
-                for taken in itertools.count():
-                    rows = stream.more(taken)
-                    if not rows or self.stop.is_set():
-                        break
-                    with self.lock:
-                        self.deliveries.append((rows[0][1], stream.times[taken]))
-                    self.handle(client, *rows[0])
-            client.connection._force_close()
-
-    def handle(self, client: Sql, id_: int, n: int) -> None:
+    def handle(self, client: Sql, id_: int, n: int, *, received: float) -> None:
+        with self.lock:
+            self.deliveries.append((n, received))
         client("BEGIN")
         client("INSERT INTO done (n) VALUES (%s)", n)
         if client("ACK q %s", id_) != 1:
