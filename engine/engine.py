@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -367,6 +367,10 @@ class Engine:
         if services is None or not ids:
             return set()
         return await self.surveyor.fitting(services.manager.queue, tuple(services.manager.receiver_sets.filtered), ids)
+
+    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[MessageId, str]:
+        """The shards of those of these messages that exist, of a queue of several shards. Raises BackendError."""
+        return await self._store.places(queue, ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """The receivers of those of these messages that were sent by this engine and are not settled: to an open

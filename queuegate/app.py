@@ -22,6 +22,7 @@ from engine.engine import Engine, EngineOptions
 from engine.model.filter_limits import FilterLimits
 from engine.store.named_dead_letters import NamedDeadLetters
 from engine.store.proxy_directory import ProxyDirectory
+from engine.store.sharded_store import ShardedStore
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress
 from proxy.cluster.peers import Peers
@@ -312,14 +313,19 @@ def _first_id(config: Config, place: WorkerSlot | None) -> int:
 @contextlib.asynccontextmanager
 async def _backend(
     config: Config, clock: Clock, registry: ConnectionRegistry, tls: ClientTls
-) -> AsyncIterator[tuple[SqlMessageStore, Gateway, ProxyDirectory | None, NamedDeadLetters | None]]:
+) -> AsyncIterator[tuple[SqlMessageStore | ShardedStore, Gateway, ProxyDirectory | None, NamedDeadLetters | None]]:
     """The database: the engine's store on it, the way of clients to it, where other proxies are, and which dead-letter
     queues were named."""
     url, limits = config.backend, config.limits
     if not url.embedded:
         # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
         pool = MySQLPool(url, size=limits.database_work + 1)
-        store = SqlMessageStore.for_mysql(pool, server_group_conditions(pool), server_insert)
+        whole = SqlMessageStore.for_mysql(pool, server_group_conditions(pool), server_insert)
+
+        def open_shard(at: str) -> SqlMessageStore:
+            return SqlMessageStore.at_shard(MySQLPool(url, size=limits.database_work, at=at), whole.last_receivers)
+
+        store = ShardedStore(whole, open_shard)
         named = NamedDeadLetters(pool) if url.database else None
         directory = ProxyDirectory(pool, lambda: pool.sessions) if config.peers.enabled and url.database else None
         try:

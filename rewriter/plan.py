@@ -110,6 +110,17 @@ class Partitioned:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardedTable:
+    """The table of a queue over the shards of a Vitess: `key` places its messages, by the hash of their ring; its ids
+    come from `sequence`, a table of a keyspace that is not sharded (None: each INSERT has one). `drops`: it goes."""
+
+    name: QueueName
+    key: str
+    sequence: QueueName | None
+    drops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
@@ -118,7 +129,8 @@ class Execute:
     since. `manages`: the consumer group that it alters or drops. `partitions`: the topic that is to have partitions.
     `numbers`: a topic whose messages are to have theirs before. `reporter_offset`: where in `sql` the client that
     reports a failure is inserted (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of the
-    client's settings it does without.
+    client's settings it does without. `at_shards`: the queue of several shards on whose messages it is: it goes to each
+    shard that has some. `vschema`: what vtgate has to know before a table is made, or to forget once it is dropped.
     """
 
     sql: str
@@ -131,11 +143,19 @@ class Execute:
     numbers: QueueName | None = None
     reporter_offset: int = 0
     pins: Pins = Pins.NOTHING
+    at_shards: QueueName | None = None
+    vschema: ShardedTable | None = None
 
     @property
     def has_prerequisites(self) -> bool:
-        """Whether something is to be done before it."""
-        return bool(self.check or self.adds) or self.partitions is not None
+        """Whether something is to be done before or after it."""
+        return bool(self.check or self.adds) or (self.partitions or self.at_shards or self.vschema) is not None
+
+    @property
+    def named(self) -> tuple[MessageId, ...] | None:
+        """The messages that it is on; None where it does not name all of them."""
+        named = self.effects.settled + self.effects.changed
+        return named[0][1] if len(named) == 1 and not self.effects.uncertain else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +202,8 @@ class ExecuteCounting:
 @dataclass(frozen=True, slots=True)
 class Redrive:
     """Put dead letters back into their queue: mark which, copy what is marked, delete it. What cannot have its id there
-    is marked otherwise by `renumber`, and copied by `renumbered`. `partly`: some may be there, and are not copied."""
+    is marked otherwise by `renumber`, and copied by `renumbered`. `partly`: some may be there, and are not copied.
+    `at_shards`: see Execute."""
 
     mark: str
     copy: str
@@ -191,6 +212,7 @@ class Redrive:
     partly: bool = False
     renumber: str = ""
     renumbered: str = ""
+    at_shards: QueueName | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from embedded.database.connection import SqliteConnection
 from embedded.database.sqlite import SqliteDatabase
 from embedded.database.text_form import text_encoder
 from engine.backend.base import Answer, Settings, SqlValue, Statement, StoreConnection
+from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, TextValue
 
 R = TypeVar("R")
@@ -41,8 +42,8 @@ class SqliteStoreConnection:
         return False
 
     @property
-    def shards(self) -> None:
-        return None
+    def keyspaces(self) -> Keyspaces:
+        return NO_KEYSPACES
 
     @property
     def without_waiting(self) -> str:

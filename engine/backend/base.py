@@ -6,11 +6,12 @@ is in each backend's own dialect with `?` placeholders; a backend that needs ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from engine.model.keyspaces import Keyspaces
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_client.answers import Answer as Answer  # part of this seam
 
@@ -42,8 +43,8 @@ class StoreConnection(Protocol):
         ...
 
     @property
-    def shards(self) -> Mapping[str, int] | None:
-        """Of a Vitess: how many each keyspace has. None at any other server."""
+    def keyspaces(self) -> Keyspaces:
+        """Of a Vitess, as it has them now; none at any other server."""
         ...
 
     @property

@@ -16,6 +16,7 @@ import enum
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,10 +29,11 @@ from engine.backend.environment import SERVER_VARIABLES, Environment, StatementP
 from engine.backend.exchange import Exchange
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.servers import SHARDS, shards_of, unfit_keyspaces
+from engine.backend.servers import SHARDS, keyspaces_of, unfit_database
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
 from mysql_client.driver import is_encrypted, set_read_timeout, socket_of
 
@@ -85,15 +87,16 @@ class Patience:
 
 
 class MySQLPool(ThreadPool):
-    """The engine's pool for a MySQL backend; opens its first connection with the first work."""
+    """The engine's pool for a MySQL backend; opens its first connection with the first work. `at`: the shard of a
+    Vitess that it is for (engine.model.keyspaces.at_shard)."""
 
-    def __init__(self, url: BackendUrl, *, size: int) -> None:
+    def __init__(self, url: BackendUrl, *, size: int, at: str | None = None) -> None:
         assert not url.embedded
         patience = Patience()
         self._environment = Environment({})
 
         def connect() -> MySQLStoreConnection:
-            connection = MySQLStoreConnection(url, patience)
+            connection = MySQLStoreConnection(url, patience, at)
             self._environment = connection.environment
             return connection
 
@@ -109,12 +112,16 @@ class MySQLPool(ThreadPool):
 
 
 class MySQLStoreConnection:
-    """StoreConnection over one PyMySQL connection. Raises BackendUnavailable where it cannot be opened."""
+    """StoreConnection over one PyMySQL connection. Raises BackendUnavailable where it cannot be opened. `at`: see
+    MySQLPool."""
 
-    def __init__(self, url: BackendUrl, patience: Patience | None = None) -> None:
+    def __init__(self, url: BackendUrl, patience: Patience | None = None, at: str | None = None) -> None:
         self._patience = patience or Patience()
+        self._database, self._at_shard = url.database, at is not None
         try:
-            self._connection: Any = _connect(url)  # its result and socket are attributes that the stubs do not know
+            self._connection: Any = _connect(
+                replace(url, database=at or url.database)
+            )  # its result and socket are attributes that the stubs do not know
         except (pymysql.err.Error, OSError, RuntimeError) as error:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
@@ -139,8 +146,7 @@ class MySQLStoreConnection:
         environment = self.environment = Environment.of(self.query(SERVER_VARIABLES))
         if (reason := environment.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
-        keyspace = (url.database or "").partition(":")[0].partition("@")[0]
-        if (reason := unfit_keyspaces(self.shards or {}).get(keyspace)) is not None:
+        if (reason := unfit_database(self.keyspaces)) is not None and not self._at_shard:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
         self._replicates = environment.replicates
         self._pin(
@@ -181,8 +187,10 @@ class MySQLStoreConnection:
         return self._replicates
 
     @property
-    def shards(self) -> Mapping[str, int] | None:
-        return shards_of(self.query(SHARDS)) if self.environment.vitess else None
+    def keyspaces(self) -> Keyspaces:
+        if not self.environment.vitess:
+            return NO_KEYSPACES
+        return keyspaces_of(self.query(SHARDS), self._database)
 
     @property
     def without_waiting(self) -> str:

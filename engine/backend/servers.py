@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from engine.model.keyspaces import Keyspaces, keyspace_of
 
 # Which database servers are supported, by the version that they report. docs/servers.md has the table for users.
 
@@ -60,23 +62,26 @@ NOT_KNOWN_YET = 1105
 """The error of a table that was created a moment ago, and that vtgate does not know yet."""
 
 
-def shards_of(rows: Iterable[tuple[object, ...]]) -> dict[str, int]:
-    """How many shards each keyspace has, from the rows of SHARDS."""
-    counts: dict[str, int] = {}
-    for shard, *_ in rows:
-        text = shard.decode("utf-8", "replace") if isinstance(shard, bytes) else str(shard)
-        keyspace = text.rpartition("/")[0] or text
-        counts[keyspace] = counts.get(keyspace, 0) + 1
-    return counts
+def keyspaces_of(rows: Iterable[tuple[object, ...]], database: str | None) -> Keyspaces:
+    """The keyspaces, from the rows of SHARDS. `database`: that of the backend's URL."""
+    shards: dict[str, tuple[str, ...]] = {}
+    for row, *_ in rows:
+        text = row.decode("utf-8", "replace") if isinstance(row, bytes) else str(row)
+        keyspace, _, shard = text.rpartition("/")
+        keyspace = keyspace or text
+        shards[keyspace] = (*shards.get(keyspace, ()), shard)
+    return Keyspaces(shards, keyspace_of(database) if database else None)
 
 
-def unfit_keyspaces(shards: Mapping[str, int]) -> dict[str, str]:
-    """Why keyspaces cannot have queues, by their names: ids are a shard's own, so an ACK would end one in each."""
-    return {
-        keyspace: f"the keyspace '{keyspace}' has {count} shards, and a queue needs one that is not sharded"
-        for keyspace, count in shards.items()
-        if count > 1
-    }
+def unfit_database(keyspaces: Keyspaces) -> str | None:
+    """Why the backend's URL cannot name this keyspace; None where it can."""
+    own = keyspaces.own
+    if own is None or not (shards := keyspaces.shards_of(own)):
+        return None
+    return (
+        f"the keyspace '{own}' has {len(shards)} shards, and the tables of the proxy's own need one that is not"
+        " sharded: name that in the URL; queues may be in all keyspaces"
+    )
 
 
 def is_not_known_yet(errno: int, message: str) -> bool:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from engine.model.key_range import SLOT_COLUMN, KeyRange, Keys, ShardingColumn, shown_key_range
+from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN
 from engine.model.option_values import NAME_CHARACTERS
 from engine.model.options import QueueOptions
@@ -195,6 +196,8 @@ class QueueSpec:
     """Names, in lower case, of the generated columns, which are never written."""
     narrow: frozenset[tuple[str, str]] = frozenset()
     """Those of ERROR_COLUMNS and ATTEMPTS_COLUMN that cannot store all of Unicode: lower-case name, character set."""
+    shards: tuple[str, ...] = ()
+    """Those of its keyspace, where that has several: each has a part of its messages."""
 
     @property
     def takes_directly(self) -> bool:
@@ -204,10 +207,10 @@ class QueueSpec:
 
     @property
     def takes_added(self) -> bool:
-        """Whether messages that a commit has just added can be leased without a poll: it has no limits, and a row has
-        the time at which it became due."""
+        """Whether messages that a commit has just added can be leased without a poll: it has no limits, a row has
+        the time at which it became due, and it is known where the row is."""
         alone = self.options.topic is None and not self.options.limited
-        return alone and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
+        return alone and not self.shards and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
 
     @property
     def attempts_stored(self) -> int:
@@ -396,10 +399,9 @@ class QueueCatalog:
     unread_topics: frozenset[QueueName] = frozenset()
     schedules: frozenset[str] = frozenset()
     """The databases that have a table of schedules."""
-    unfit: Mapping[str, str] = field(default_factory=dict)
-    """The databases that cannot have queues, and why."""
-    keyspaces: tuple[str, ...] = ()
-    """Of a Vitess, its databases."""
+    keyspaces: Keyspaces = NO_KEYSPACES
+    sharded: frozenset[QueueName] = frozenset()
+    """The queues over several shards of a Vitess."""
     copies: Mapping[QueueName, QueueSpec | TopicSpec] = field(default_factory=dict)
     """Of the `rejected`: what would be queues and topics, but for a mark that is another table's."""
 

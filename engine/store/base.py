@@ -489,6 +489,11 @@ class MessageStore(Protocol):
         """The places on the queue's ring of those of `ids` that exist and have one; the queue has a ring."""
         ...
 
+    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
+        """The shards of those of `ids` that exist, where the queue is in several shards; else nothing. Raises
+        BackendError where one is not found and a shard does not answer."""
+        ...
+
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         """Those of `ids` for which the condition is true."""
         ...

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.backend.servers import unfit_keyspaces
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, integer_bounds, is_integer
 from engine.model.key_range import SLOT_COLUMN
+from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.marked_name import copied_from
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
@@ -36,6 +36,7 @@ from engine.model.queue import (
     unfit_order_key,
 )
 from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
+from engine.model.sharded import no_topics_over_shards, unfit_for_shards
 from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
 
@@ -72,8 +73,8 @@ class TableInfo:
         return definition is not None and (self.definition, self.comment) == (definition, comment)
 
 
-def queue_spec(table: TableInfo) -> QueueSpec:
-    """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""
+def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
+    """The queue that a table is. `shards`: see QueueSpec. Raises InvalidQueueTable where it cannot be one."""
     assert QUEUE_MARK in table.comment
     _check_fit(table)
     by_name = {column.name.lower(): column for column in table.columns}
@@ -103,7 +104,7 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     if options.topic is not None and SOUGHT_COLUMN not in by_name:
         raise InvalidQueueTable(f"{SOUGHT_COLUMN} missing from the queue of a consumer group: {table.name.table}")
     columns = _message_columns(table, by_name, options.message_cols)
-    return QueueSpec(
+    queue = QueueSpec(
         table.name,
         options,
         table.columns,
@@ -113,7 +114,11 @@ def queue_spec(table: TableInfo) -> QueueSpec:
         table.comment,
         table.generated,
         table.narrow,
+        shards,
     )
+    if shards and (reason := unfit_for_shards(queue)) is not None:
+        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    return queue
 
 
 def _unfit(table: TableInfo) -> str | None:
@@ -155,9 +160,11 @@ def is_schedules(table: TableInfo) -> bool:
     return marked and _unfit(table) is None
 
 
-def topic_spec(table: TableInfo) -> TopicSpec:
-    """The topic that a table is. Raises InvalidQueueTable where it cannot be one."""
+def topic_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> TopicSpec:
+    """The topic that a table is. `shards`: see QueueSpec. Raises InvalidQueueTable where it cannot be one."""
     _check_fit(table)
+    if shards:
+        raise InvalidQueueTable(f"{no_topics_over_shards(table.name.database)} (table {table.name.table})")
     by_name = {column.name.lower(): column for column in table.columns}
     for required in TOPIC_COLUMNS:
         if required not in by_name:
@@ -231,11 +238,10 @@ def next_catalog(
     previous: QueueCatalog,
     tables: Sequence[TableInfo],
     unchanged: Container[QueueName] = (),
-    shards: Mapping[str, int] | None = None,
+    keyspaces: Keyspaces = NO_KEYSPACES,
 ) -> QueueCatalog:
     """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
-    as it was, and so are those that are known to be `unchanged`. `shards`: of a
-    Vitess, how many each keyspace has."""
+    as it was, and so are those that are known to be `unchanged`."""
     queues: dict[QueueName, QueueSpec] = {}
     topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
@@ -261,15 +267,15 @@ def next_catalog(
         copied = copied_from(table.comment, table.name.table)
         if copied is not None:
             rejected[table.name] = copied
+        shards = keyspaces.shards_of(table.name.database)
         try:
             if is_topic(table):
-                (topics if copied is None else copies)[table.name] = topic_spec(table)
+                (topics if copied is None else copies)[table.name] = topic_spec(table, shards)
             else:
-                (queues if copied is None else copies)[table.name] = queue_spec(table)
+                (queues if copied is None else copies)[table.name] = queue_spec(table, shards)
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
-    keyspaces = () if shards is None else tuple(sorted(shards))
-    unfit = unfit_keyspaces(shards or {})
-    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, unfit, keyspaces, copies)
+    sharded = frozenset(name for name, queue in queues.items() if queue.shards)
+    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, keyspaces, sharded, copies)
     return previous if read == previous else replace(read, version=previous.version + 1)

@@ -14,7 +14,8 @@ MySQL Reference Manual, "Index Hints"; MariaDB Knowledge Base, "IGNORE INDEX".
 
 Three kinds of statements take no hint:
 
-- DELETE of one table: `delete` uses the multi-table form, which takes one.
+- DELETE of one table: `delete` uses the multi-table form, which takes one. In a session of a vtgate that uses one shard
+  the statement is printed as one of a single table, unless another is joined to it.
 - INSERT: its target is `target`. It follows a statement of the same transaction that reads the same table by the gate,
   `proof` where there is no other.
 - LOCK TABLES and ALTER TABLE: `target`, too. Reads under the lock use the gate, and ALTER TABLE refuses views.
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError, GroupNotNew, InvalidQueueTable
@@ -53,11 +55,12 @@ COMMENT = (
 @dataclass(frozen=True, slots=True)
 class GatedTable:
     """A table as statements name it. As text it is used after FROM, JOIN and UPDATE. `comment`: as the catalog read it;
-    None for tables of the engine's own."""
+    None for tables of the engine's own. `at_shard`: see Gate."""
 
     name: QueueName
     hint: str
     comment: str | None = None
+    at_shard: bool = False
 
     def __str__(self) -> str:
         return f"{self.target}{self.hint}"
@@ -81,7 +84,8 @@ class GatedTable:
 
     def delete(self, where: str = "") -> str:
         """A DELETE, up to the end of its condition."""
-        rows = f"FROM {self.target}" if not self.hint else f"FROM gone USING {self.as_('gone')}"
+        beside = " JOIN (SELECT 1 AS one) AS beside" if self.at_shard else ""
+        rows = f"FROM {self.target}" if not self.hint else f"FROM gone USING {self.as_('gone')}{beside}"
         return f"DELETE {rows} WHERE {where}" if where else f"DELETE {rows}"
 
     @property
@@ -91,22 +95,23 @@ class GatedTable:
 
 
 class Gate:
-    """For one dialect. `hint` is a format of `indexes`; empty where names are trusted."""
+    """For one dialect. `hint` is a format of `indexes`; empty where names are trusted. `at_shard`: for sessions
+    of a vtgate that use one shard."""
 
-    def __init__(self, hint: str) -> None:
-        self._hint = hint
+    def __init__(self, hint: str, *, at_shard: bool = False) -> None:
+        self._hint, self._at_shard = hint, at_shard
 
     def of(self, spec: QueueSpec | TopicSpec) -> GatedTable:
         """The table of a queue or topic."""
-        return GatedTable(spec.name, self._hinted(_known_by(spec.indexes)), spec.comment)
+        return GatedTable(spec.name, self._hinted(_known_by(spec.indexes)), spec.comment, self._at_shard)
 
     def own(self, database: str, table: str) -> GatedTable:
         """A table of the engine's own. `database` empty: that of the connection."""
-        return GatedTable(QueueName(database, table), self._hinted(("PRIMARY",)))
+        return GatedTable(QueueName(database, table), self._hinted(("PRIMARY",)), at_shard=self._at_shard)
 
     def known_by(self, name: QueueName, indexes: Sequence[IndexInfo]) -> GatedTable:
         """A queue's table of which no more is known; without `indexes`, one with a primary key."""
-        return GatedTable(name, self._hinted(_known_by(indexes)))
+        return GatedTable(name, self._hinted(_known_by(indexes)), at_shard=self._at_shard)
 
     @property
     def trusts_names(self) -> bool:
@@ -129,9 +134,15 @@ def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
     for table in tables:
         if not table.hint or table.comment is None:
             continue
-        rows = connection.query(COMMENT, (table.name.database, table.name.table))
+        rows = _comment(connection, table)
         if not rows or _role(str(rows[0][0]), table.name) != _role(table.comment, table.name):
             raise BackendError(f"{table.name} is marked otherwise than it was", NOT_THE_TABLE)
+
+
+def _comment(connection: StoreConnection, table: GatedTable) -> list[tuple[Any, ...]]:
+    if table.at_shard:  # a shard's database has another name than the keyspace
+        return connection.query(COMMENT.replace("= ?", "= DATABASE()", 1), (table.name.table,))
+    return connection.query(COMMENT, (table.name.database, table.name.table))
 
 
 def check_new(connection: StoreConnection, group: QueueName) -> None:

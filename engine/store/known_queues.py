@@ -78,12 +78,13 @@ class CatalogReader:
     async def read(self, previous: QueueCatalog) -> QueueCatalog:
         """See MessageStore.load_catalog."""
         last, known = self.catalog, self._tables
-        tables, shards = await self._pool.read(
-            lambda connection: (self._dialect.list_tables(connection, known), connection.shards)
+        tables, keyspaces = await self._pool.read(
+            lambda connection: (self._dialect.list_tables(connection, known), connection.keyspaces)
         )
         changed = [table for table in tables if known.get(table.name) is not table]
-        unchanged = known.keys() - {table.name for table in changed} if previous is last else ()
-        self.catalog = next_catalog(previous, tables, unchanged, shards)
+        as_before = previous is last and keyspaces.shards == previous.keyspaces.shards
+        unchanged = known.keys() - {table.name for table in changed} if as_before else ()
+        self.catalog = next_catalog(previous, tables, unchanged, keyspaces)
         self._tables = {table.name: table for table in tables}
         self._warn(changed)
         return self.catalog

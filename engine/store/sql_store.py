@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from engine.model.queue import (
     Condition,
     MessageId,
     QueueCatalog,
+    QueueName,
     QueueSpec,
     SubscribeRequest,
 )
@@ -52,7 +53,7 @@ from engine.store.schedule_table import ScheduleTable, no_inserts
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.dead_letters import DeadLetterStatements
 from engine.store.statements.dialect import Dialect
-from engine.store.statements.mysql import MYSQL
+from engine.store.statements.mysql import AT_SHARD, MYSQL
 from engine.store.statements.partitions import PartitionStatements, make_table
 from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
@@ -77,6 +78,7 @@ class SqlMessageStore:
         conditions: Conditions = no_conditions,
         logger: logging.Logger | None = None,
         insert: MakeInsert = no_inserts,
+        last_receivers: LastReceivers | None = None,
     ) -> None:
         self._pool = pool
         self._dialect = dialect
@@ -86,7 +88,7 @@ class SqlMessageStore:
         self._catalog = CatalogReader(pool, dialect, logger)
         self.topics = TopicLog(pool, dialect, define, conditions, times, logger)
         self.traces = TraceLog(pool, dialect, define)
-        self.last_receivers = LastReceivers()
+        self.last_receivers = last_receivers or LastReceivers()
         self._group_feed = GroupFeed(pool, self.topics, self._catalog, self._prepared)
         self._claims = Claims(pool, dialect, self._prepared, self._group_feed, times, self.last_receivers)
         self.zones = Zones(pool, dialect)
@@ -97,7 +99,10 @@ class SqlMessageStore:
 
     @classmethod
     def for_mysql(
-        cls, pool: StorePool, conditions: Conditions = no_conditions, insert: MakeInsert = no_inserts
+        cls,
+        pool: StorePool,
+        conditions: Conditions = no_conditions,
+        insert: MakeInsert = no_inserts,
     ) -> SqlMessageStore:
         """The store on MySQL or MariaDB."""
 
@@ -105,6 +110,11 @@ class SqlMessageStore:
             return await pool.read(lambda connection: connection.query(sql))
 
         return cls(pool, MYSQL, define, conditions, insert=insert)
+
+    @classmethod
+    def at_shard(cls, pool: StorePool, last_receivers: LastReceivers) -> SqlMessageStore:
+        """The store of one shard of a Vitess. `last_receivers`: those of all of them."""
+        return cls(pool, AT_SHARD, _undefined, last_receivers=last_receivers)
 
     @classmethod
     def for_sqlite(
@@ -134,8 +144,15 @@ class SqlMessageStore:
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         catalog = await self._catalog.read(previous)
         if catalog is not previous:
-            self._prepared.retain(catalog.queues)
+            self.retain(catalog.queues)
         return catalog
+
+    def retain(self, queues: Container[QueueName]) -> None:
+        """Forget the statements of all queues but these."""
+        self._prepared.retain(queues)
+
+    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
+        return {}
 
     async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
         assert limit >= 1

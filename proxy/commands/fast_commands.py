@@ -91,7 +91,7 @@ class FastCommands:
         return frame(self._executor.database.query(leased.text))
 
     def _with_effects(self, effects: Effects) -> FastPath:
-        if effects.catalog or effects.numbered:
+        if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects):
             return FastPath.REFUSE
         self.effects, self.sent_at = effects, self._session.sending(effects)
         return FastPath.RELAY_AND_REPORT

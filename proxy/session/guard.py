@@ -193,6 +193,12 @@ async def judge_grouped(session: ClientSession, plan: EndInGroup | InsertAfterGr
         )
 
 
+async def judge_sharded(session: ClientSession, plan: Execute) -> None:
+    """As judge_grouped, for a statement that goes to several shards."""
+    if isinstance(session.upstream, GuardedUpstream):
+        await session.upstream.judge(plan.sql.encode("utf-8", "surrogateescape"))
+
+
 def check_charset(name: str | None) -> None:
     """Raises ProxyError for a character set in which SQL cannot be judged. None: one that is unknown, and not
     used."""

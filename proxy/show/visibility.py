@@ -67,7 +67,7 @@ class Visibility:
         if not self._traits.accounts:
             return lambda name: True
         if keyspaces := self._engine.catalog.keyspaces:
-            return (await self._in_keyspaces(tables, keyspaces)).__contains__
+            return (await self._in_keyspaces(tables, tuple(keyspaces))).__contains__
         rows = (await self.collect(tables)).each(2)
         names = {QueueName(self.text(database), self.text(table)) for database, table in rows}
         return names.__contains__

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from engine.backend.servers import ALL_SHARDS
 from engine.delivery.births import Birth
 from engine.engine import Engine
 from engine.model.commit_report import Settlement
 from engine.model.errors import BackendError
+from engine.model.keyspaces import at_shard
 from engine.model.marked_name import renamed
 from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec, quoted
 from engine.model.trace_event import ENQUEUED
@@ -25,7 +26,7 @@ from mysql_wire.outcome import Outcome
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession, Identity
 from proxy.session.transaction_scope import report_single
-from proxy.upstream.base import accepted
+from proxy.upstream.base import accepted, collected
 from proxy.upstream.large_command import LargeCommand
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 from rewriter.plans.alter_queue import own_mark_sql
@@ -65,6 +66,8 @@ class DatabaseCommands:
         repeatable: bool = False,
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did. `repeatable`: see Upstream."""
+        if self.may_span_shards(effects):
+            await self.in_one_shard()
         sent_at, before = self.session.sending(effects), self.engine.catalog
         answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog, repeatable=repeatable)
         outcome = await self._answered(answering, effects)
@@ -84,14 +87,24 @@ class DatabaseCommands:
         Raises:
             BackendError: the keyspace does not answer.
         """
-        session, catalog = self.session, self.engine.catalog
-        keyspaces = [name for name in catalog.keyspaces if name not in catalog.unfit]
-        if not keyspaces or SYSTEM_DATABASE in catalog.keyspaces:
+        keyspaces = self.engine.catalog.keyspaces
+        if not keyspaces.whole or SYSTEM_DATABASE in keyspaces:
             yield
             return
+        own = self.session.database_at_server
+        keyspace = own if own in keyspaces.whole else keyspaces.whole[0]
+        async with self._using(keyspace + ALL_SHARDS, keyspace):
+            yield
+
+    def at_shard(self, keyspace: str, shard: str) -> AbstractAsyncContextManager[None]:
+        """What is sent within goes to this shard as it is. Raises as `at_tablet`."""
+        return self._using(at_shard(keyspace, shard), keyspace)
+
+    @asynccontextmanager
+    async def _using(self, target: str, keyspace: str) -> AsyncIterator[None]:
+        session = self.session
         own = session.database_at_server
-        keyspace = own if own in keyspaces else keyspaces[0]
-        await accepted(session.upstream, f"USE {quoted(keyspace + ALL_SHARDS)}")
+        await accepted(session.upstream, f"USE {quoted(target)}")
         try:
             yield
         finally:
@@ -99,6 +112,28 @@ class DatabaseCommands:
                 await accepted(session.upstream, f"USE {quoted(own or keyspace)}")
                 if own is None:
                     session.set_database(keyspace)
+
+    def may_span_shards(self, effects: Effects) -> bool:
+        """Whether a statement adds to a queue of several shards, in a session whose transactions may span several."""
+        sharded = self.engine.catalog.sharded
+        return bool(sharded) and not self.session.settings.one_shard and not sharded.isdisjoint(effects.touched)
+
+    async def in_one_shard(self) -> None:
+        """Have a transaction of the session changed one shard at most, unless the client has asked for two phases.
+
+        A vtgate commits to one shard after the other, so an ack in one would hold without the business row in another.
+        Source: https://vitess.io/docs/reference/features/distributed-transaction/
+
+        Raises:
+            BackendError: the server refuses it.
+        """
+        settings, upstream = self.session.settings, self.session.upstream
+        if settings.one_shard:
+            return
+        ((mode,),) = (await collected(upstream, "SELECT @@transaction_mode")).each(1)
+        if (mode or b"").upper() != b"TWOPC":
+            await accepted(upstream, "SET transaction_mode = 'SINGLE'")
+        settings.one_shard = True
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
         """As `forward`, for a command that the client is still sending. The caller records the effects: they may

@@ -13,9 +13,10 @@ from typing import Any
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec
 from mysql_wire.outcome import Outcome
+from proxy.statements.shards import prepare_table
 from proxy.statements.unit_of_work import UnitOfWork
 from rewriter.errors import RewriteError
-from rewriter.plan import Redrive
+from rewriter.plan import Redrive, ShardedTable
 from rewriter.plans.dead_letter_table import dead_letter_table
 
 _DUPLICATE = 1062
@@ -37,6 +38,9 @@ class DeadLetterTables:
             sql = dead_letter_table(str(definition), queue, name)
         except RewriteError as error:
             raise BackendError(error.message, error.errno, error.sqlstate) from error
+        if queue.shards:
+            assert queue.options.sharding_key is not None
+            await prepare_table(ShardedTable(name, queue.options.sharding_key, None), self._administer)
         await self._administer(sql)
 
 

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, assert_never
 
 from engine.engine import Engine
@@ -35,6 +36,7 @@ from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
+from proxy.statements.shards import ShardedStatements, forget_table, prepare_table, run_on
 from proxy.statements.topics import TopicStatements, check_partitions
 from proxy.upstream.base import collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
@@ -60,6 +62,7 @@ from rewriter.plan import (
     RunSchedule,
     SchedulePlan,
     SeekConsumerGroup,
+    ShardedTable,
     Show,
     ShowSystem,
     Subscribe,
@@ -106,7 +109,11 @@ class Executor:
     @property
     def streams(self) -> StreamStatement:
         """What opens and sends streams for this session."""
-        return StreamStatement(self.session, self.engine, self.traits)
+        return StreamStatement(self.session, self.engine, self.traits, self.database)
+
+    @property
+    def _shards(self) -> ShardedStatements:
+        return ShardedStatements(self.session, self.engine, self.database)
 
     @property
     def kills(self) -> KillStatement:
@@ -174,11 +181,20 @@ class Executor:
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
         await self._accepted(plan)
-        if plan.warnings or judged_as_plan(self.session, plan):
+        if plan.warnings or plan.at_shards is not None or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         sql = self.session.pinned(plan.sql, plan.pins)
         query = self.database.query(self.reader.encode(sql))
-        return await self.database.forward(query, plan.effects, more=more, repeatable=True)
+        outcome = await self.database.forward(query, plan.effects, more=more, repeatable=True)
+        if outcome.ok and plan.vschema is not None and plan.vschema.drops:
+            await self._forget(plan.vschema)
+        return outcome
+
+    async def _forget(self, table: ShardedTable) -> None:
+        try:
+            await forget_table(table, partial(run_on, self.session))
+        except BackendError as error:
+            log.warning("the VSchema still has the dropped table %s: %s", table.name, error.message)
 
     async def carry_out(self, plan: Plan) -> Outcome:
         """Run a statement that changes messages, and answer nothing: it is one of several that the client sent as one.
@@ -203,6 +219,8 @@ class Executor:
             outcome = await self.session.upstream.collect(sql)
             if isinstance(outcome, Outcome) and not outcome.ok and outcome.errno != as_good:
                 raise outcome.failure()
+        if plan.vschema is not None and not plan.vschema.drops:
+            await prepare_table(plan.vschema, partial(run_on, self.session))
         if plan.partitions is not None:
             await check_partitions(self.session, self.traits, plan.partitions)
 
@@ -228,6 +246,8 @@ class Executor:
 
     async def _carried_out(self, plan: Execute) -> Outcome:
         """Have the database run what we answer. Raises BackendError."""
+        if plan.at_shards is not None:
+            return await self._shards.run(plan)
         return await self._repeated(lambda: self._collected(plan))
 
     async def _repeated(self, run: Callable[[], Awaitable[T]]) -> T:
@@ -244,13 +264,19 @@ class Executor:
     async def redrive(self, plan: Redrive) -> Outcome:
         """Put dead letters back, and answer."""
         try:
-            outcome = await self._repeated(lambda: RedriveStatement(self.session).run(plan))
+            outcome = await self._redriven(plan)
         except BackendError as error:
             self.database.note(Outcome.of(error), plan.effects)
             raise
         self.database.note(outcome, plan.effects)
         await self.session.writer.ok(affected_rows=outcome.affected_rows)
         return outcome
+
+    async def _redriven(self, plan: Redrive) -> Outcome:
+        async def run() -> Outcome:
+            return await self._repeated(lambda: RedriveStatement(self.session).run(plan))
+
+        return await run() if plan.at_shards is None else await self._shards.each(plan.at_shards, run)
 
     async def on_topic(self, plan: CreateConsumerGroup | SeekConsumerGroup) -> Outcome:
         """Make or move a consumer group, and answer."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 
@@ -17,17 +17,19 @@ from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
 from engine.model.errors import BackendError, InvalidOption
 from engine.model.key_range import Keys
-from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
+from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest, WaitMode, quoted
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from mysql_wire.row_form import ClientZone, RowForm, is_moment
 from proxy.rights.account_rights import Right
 from proxy.session.guard import check_right
 from proxy.session.session import BackendTraits, ClientSession
+from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, check_may_read, reading
 from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
+from rewriter.errors import UnsupportedSql
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
 
@@ -43,10 +45,13 @@ _LOCK_NOTICED_SECONDS = 0.5  # so long takes no question about a table that no o
 class StreamStatement:
     """See the module. For one session."""
 
-    def __init__(self, session: ClientSession, engine: Engine, traits: BackendTraits) -> None:
+    def __init__(
+        self, session: ClientSession, engine: Engine, traits: BackendTraits, database: DatabaseCommands
+    ) -> None:
         self._session = session
         self._engine = engine
         self._traits = traits
+        self._database = database
 
     async def run(self, plan: Subscribe) -> Outcome:
         """Answer a stream that was written as text."""
@@ -81,9 +86,10 @@ class StreamStatement:
             await self._check_rights(request, _lock_seconds(request), remembered=True)
         if plan.filter is not None:
             where_values = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
-            condition = await traits.condition(
-                self._session, request.queue, plan.filter, where_values, _lock_seconds(request)
-            )
+            async with self._at_a_shard(request.queue):
+                condition = await traits.condition(
+                    self._session, request.queue, plan.filter, where_values, _lock_seconds(request)
+                )
             key_range = None if request.condition is None else request.condition.key_range
             request = replace(request, condition=condition if key_range is None else condition.within(key_range))
         if request.by_connection is None:
@@ -117,8 +123,27 @@ class StreamStatement:
         if remembered and memory.may_receive(request.queue, names, catalog, now):
             return
         sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE {reading(names)}"
-        await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
+        async with self._at_a_shard(request.queue):
+            await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
         memory.receives(request.queue, names, catalog, now)
+
+    @asynccontextmanager
+    async def _at_a_shard(self, name: QueueName) -> AsyncIterator[None]:
+        """What is asked within of a queue over several shards is asked of one, and no transaction is left there: its
+        messages may be in another. Raises UnsupportedSql, BackendError."""
+        session, spec = self._session, self._engine.catalog.get(name)
+        if spec is None or not spec.shards:
+            yield
+            return
+        if session.in_transaction:
+            raise UnsupportedSql(
+                f"'{name.table}' is over several shards, and a transaction is limited to one: end it before SELECT ..."
+                " FROM STREAM, and begin the next one with the message"
+            )
+        async with self._database.at_shard(name.database, spec.shards[0]):
+            yield
+        if session.in_transaction:  # without autocommit
+            await accepted(session.upstream, "ROLLBACK")
 
     async def send(self, subscription: OpenStream, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""

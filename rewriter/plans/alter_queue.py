@@ -25,6 +25,8 @@ from engine.model.queue import (
     quoted,
     unfit_order_key,
 )
+from engine.model.sharded import unfit_options
+from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
 from rewriter.plans.sharding import ring_changes
@@ -44,6 +46,7 @@ def alter_plan(
     stretch = "max_backoff" in requested and "max_backoff" not in values
     options = parse_options(values, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
+    _check_shards(spec, options)
     check_dead_letter(options, spec.name.table)
     changes = [
         *ring_changes(spec, options),
@@ -86,6 +89,16 @@ def foreign_dead_letter(queue: QueueName, options: QueueOptions, find: FindQueue
             return None  # the engine refuses it, and reports it
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
     return name
+
+
+def _check_shards(spec: QueueSpec, options: QueueOptions) -> None:
+    if not spec.shards:
+        return
+    where = f"the keyspace '{spec.name.database}' has {len(spec.shards)} shards, and"
+    if (options.sharding_key or "").lower() != (spec.options.sharding_key or "").lower():
+        raise UnsupportedSql(f"{where} the sharding key of a queue in it stays: its messages are placed by it")
+    if (reason := unfit_options(options)) is not None:
+        raise UnsupportedSql(f"{where} {reason}")
 
 
 def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:

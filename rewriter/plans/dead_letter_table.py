@@ -54,19 +54,21 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
     """The CREATE TABLE, from SHOW CREATE TABLE of the queue's table."""
     text = without_comments(create_table_sql)
     _, items = parse_create_table(text)
-    columns = [item for item in items if isinstance(item, ColumnItem) and item.name.lower() != SLOT_COLUMN]
+    left_out = () if queue.shards else (SLOT_COLUMN,)
+    columns = [item for item in items if isinstance(item, ColumnItem) and item.name.lower() not in left_out]
     names = {column.name.lower() for column in columns}
     definitions = [_column(column) for column in columns]
     if "state" not in names:
         definitions.append(STATE)
     definitions += [f"{quoted(name)} {kind}" for name, kind in ADDED_COLUMNS.items() if name not in names]
-    legacy = queue.layout is Layout.LEGACY
-    definitions += ["PRIMARY KEY (id)", f"KEY queuegate_due (time_acked, {'' if legacy else 'priority, '}time_next)"]
+    legacy, options = queue.layout is Layout.LEGACY, _options(queue)
+    due = ("time_acked", "time_next") if legacy else options.due_index
+    definitions += ["PRIMARY KEY (id)", f"KEY queuegate_due ({', '.join(due)})"]
     if queue.options.group_key is not None:
         definitions.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
     charset = TABLE_CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
-    comment = comment_literal(to_comment(_options(queue)), name.table)
+    comment = comment_literal(to_comment(options), name.table)
     charset_clause = f" {charset[1]}" if charset else ""
     return f"CREATE TABLE {table} ({', '.join(definitions)}) {ENGINE}{charset_clause} COMMENT={comment}"
 
@@ -84,5 +86,6 @@ def _options(queue: QueueSpec) -> QueueOptions:
         default,
         dead_letter_of=queue.name.table,
         message_cols=queue.options.message_cols,
+        sharding_key=queue.options.sharding_key if queue.shards else None,
         **{name: getattr(queue.options, name) for name in _INHERITED_OPTIONS},
     )

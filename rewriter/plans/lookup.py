@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from engine.model.option_values import OptionValue, is_name
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, derived_name, quoted
 from engine.model.schedules import ScheduleName
+from engine.model.sharded import no_topics_over_shards, unfit_options
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
-from rewriter.plan import PlanContext
+from rewriter.plan import PlanContext, ShardedTable
 from rewriter.plans.topics import group_of
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name
@@ -61,14 +63,41 @@ class Lookup:
         resolved = self._resolved(name, context)
         return None if resolved is None else self._catalog.queues.get(resolved)
 
-    def new_name(self, name: Name, context: PlanContext) -> QueueName:
-        """The name of a queue or topic that is to be made. Raises IncorrectName, UnsupportedSql."""
+    def new_queue(self, name: Name, context: PlanContext) -> QueueName:
+        """The name of a queue that is to be made. Raises IncorrectName."""
         queue = self.qualified(name, context)
         if not is_name(queue.table):
             raise IncorrectName(queue.table)
-        if (reason := self._catalog.unfit.get(queue.database)) is not None:
-            raise UnsupportedSql(reason)
         return queue
+
+    def new_name(self, name: Name, context: PlanContext) -> QueueName:
+        """The name of a topic or schedule that is to be made. Raises IncorrectName, UnsupportedSql."""
+        queue = self.new_queue(name, context)
+        if self._catalog.keyspaces.shards_of(queue.database):
+            raise UnsupportedSql(no_topics_over_shards(queue.database))
+        return queue
+
+    def sharded_table(self, queue: QueueName, options: QueueOptions) -> ShardedTable | None:
+        """What vtgate has to know of a queue that is to be made; None where its database has no shards.
+
+        Raises:
+            UnsupportedSql: it cannot be over several shards, or there is no place for its sequence.
+        """
+        keyspaces = self._catalog.keyspaces
+        if not (shards := keyspaces.shards_of(queue.database)):
+            return None
+        where = f"the keyspace '{queue.database}' has {len(shards)} shards, and"
+        if options.sharding_key is None:
+            raise UnsupportedSql(f"{where} a queue in it needs a SHARDING KEY (column)")
+        if (reason := unfit_options(options)) is not None:
+            raise UnsupportedSql(f"{where} {reason}")
+        if keyspaces.own is None:
+            raise UnsupportedSql(
+                f"{where} the ids of its queues come from a sequence in a keyspace that is not sharded: name one in the"
+                " proxy's backend URL"
+            )
+        sequence = QueueName(keyspaces.own, derived_name(f"{queue.database}_{queue.table}", "_seq"))
+        return ShardedTable(queue, options.sharding_key, sequence)
 
     def check_archive(self, options: Mapping[str, OptionValue | None]) -> None:
         """Raises UnsupportedSql where these options of a queue keep what the database purges by itself."""

@@ -56,8 +56,10 @@ from rewriter.plan import (
     PlanContext,
     ReadSystem,
     Rebind,
+    Redrive,
     RunSchedule,
     SeekConsumerGroup,
+    ShardedTable,
     Show,
     ShowSystem,
     UseDatabase,
@@ -111,9 +113,11 @@ class PlanBuilder:
             case Ack():
                 return self._ack(statement, context)
             case Settle():
-                return settle_as_update(statement, self._lookup.receiver(statement.name, context), context.now_sql)
+                spec = self._lookup.receiver(statement.name, context)
+                return at_shards(settle_as_update(statement, spec, context.now_sql), spec)
             case Retry():
-                return retry_as_update(statement, self._lookup.receiver(statement.name, context), context.now_sql)
+                spec = self._lookup.receiver(statement.name, context)
+                return at_shards(retry_as_update(statement, spec, context.now_sql), spec)
             case RedriveQueue():
                 return self._redrive(statement, context)
             case QueueFunction(settles, column):
@@ -197,7 +201,10 @@ class PlanBuilder:
             dead = self._lookup.find(group.dead_letter)
             if dead is None:  # it is made with the first dead letter
                 return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
-        return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
+        if dead.shards and statement.limit is not None:
+            raise UnsupportedSql("REDRIVE ... LIMIT is not possible over several shards: WHERE id IN (...) names some")
+        plan = redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
+        return at_shards(plan, dead)
 
     # --- plans that need the catalog
 
@@ -296,7 +303,7 @@ class PlanBuilder:
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
         spec = self._lookup.receiver(statement.name, context)
         statement = expand_numbers(statement, spec)
-        plan = ack_as_update(statement, spec, context.now_sql)
+        plan = at_shards(ack_as_update(statement, spec, context.now_sql), spec)
         group = group_key(spec, self._catalog)
         return plan if group is None else ack_in_group(plan, statement, spec, group)
 
@@ -316,7 +323,7 @@ class PlanBuilder:
                 f"UPDATE does not end messages of a consumer group: ACK {spec.options.topic} ... GROUP"
                 f" {spec.options.consumer_group}"
             )
-        plan = update_plan(statement, spec, context.now_sql)
+        plan = at_shards(update_plan(statement, spec, context.now_sql), spec)
         return plan if group is None else update_in_group(plan, statement, group)
 
     def _insert_after_group(self, statement: InsertQueue, context: PlanContext) -> Plan:
@@ -332,19 +339,24 @@ class PlanBuilder:
         return insert_after_group(statement, spec, group, context.now_sql)
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
-        queue = self._lookup.new_name(statement.name, context)
+        queue = self._lookup.new_queue(statement.name, context)
         self._lookup.check_archive(statement.options)
         check_queue_options(statement.options)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
+        vschema = self._lookup.sharded_table(queue, options)
         sql = create_table(
             Name(queue.database, queue.table),
             statement.items,
             options,
             context.now_sql,
             if_not_exists=statement.if_not_exists,
+            numbered=vschema is None,
         )
-        plan, dead = Execute(sql, Effects(catalog=True)), foreign_dead_letter(queue, options, self._lookup.find)
+        plan, dead = (
+            Execute(sql, Effects(catalog=True), vschema=vschema),
+            foreign_dead_letter(queue, options, self._lookup.find),
+        )
         if dead is not None:
             return with_dead_letter_check(plan, queue, dead)
         # A new queue under the default name of another queue's dead-letter queue becomes that dead-letter queue.
@@ -360,7 +372,10 @@ class PlanBuilder:
             # Another client may drop it at this moment, not through the proxy.
             if_exists = "IF EXISTS " if statement.if_exists else ""
             drops = frozenset((spec.name,))
-            return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True, drops=drops))
+            vschema = ShardedTable(spec.name, "", None, drops=True) if spec.shards else None
+            return Execute(
+                f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True, drops=drops), vschema=vschema
+            )
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")
         raise unknown_queue(queue)
@@ -390,10 +405,15 @@ def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
     return ExecuteCounting(queue, plan, column)
 
 
-def _truncate(queue: QueueSpec) -> Execute:
+def at_shards(plan: Plan, spec: QueueSpec) -> Plan:
+    """The plan of a statement on messages of this queue, at the shards that have them."""
+    return replace(plan, at_shards=spec.name) if spec.shards and isinstance(plan, Execute | Redrive) else plan
+
+
+def _truncate(queue: QueueSpec) -> Plan:
     """TRUNCATE QUEUE. TRUNCATE TABLE would restart the ids: a delayed ack would end a new message."""
     effects = replace(ending(queue.name, None), catalog=True)  # who may settle messages may not empty a queue by it
-    return Execute(f"DELETE FROM {queue.name.sql}", effects, pins=Pins.VERB)
+    return at_shards(Execute(f"DELETE FROM {queue.name.sql}", effects, pins=Pins.VERB), queue)
 
 
 def _encoded(sql: str) -> bytes:

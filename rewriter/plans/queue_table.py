@@ -84,9 +84,15 @@ def quoted_name(name: Name) -> str:
 
 
 def create_table(
-    name: Name, items: tuple[Item, ...], options: QueueOptions, now_sql: str, *, if_not_exists: bool
+    name: Name,
+    items: tuple[Item, ...],
+    options: QueueOptions,
+    now_sql: str,
+    *,
+    if_not_exists: bool,
+    numbered: bool = True,
 ) -> str:
-    """The CREATE TABLE that makes the queue.
+    """The CREATE TABLE that makes the queue. Not `numbered`: its ids are not the table's own.
 
     Raises:
         UnsupportedSql: the user declares one of the queue's columns so that it could not work.
@@ -98,6 +104,9 @@ def create_table(
     _check_group_key(options, declared)
     ring = declared_ring(options, declared)
     defaults = _defaults(now_sql)
+    if not numbered:
+        _check_id_over_shards(declared.get("id"))
+        defaults["id"] = defaults["id"].replace(" AUTO_INCREMENT", "")
     primary = any(_is_primary(item) for item in items)
     if "id" not in declared and not primary:
         defaults["id"] += " PRIMARY KEY"
@@ -148,6 +157,11 @@ def times_rule(table: str, columns: Iterable[str] = ("time_scheduled", "time_nex
         name = f"{table[: _NAME_MAX - len(_TIMES_RULE) - len(digest) - 1]}_{digest}{_TIMES_RULE}"
     good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in columns)
     return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
+
+
+def _check_id_over_shards(item: ColumnItem | None) -> None:
+    if item is not None and ("AUTO_INCREMENT" in item.words or not _INTEGERS.intersection(item.words[:1])):
+        _refuse(item, "in a sharded keyspace it must be an integer without AUTO_INCREMENT: ids come from a sequence")
 
 
 def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from servers import MariaDb, private
-from store_benches import MemoryBench, MySQLBench, SqliteBench, StoreBench
+from store_benches import MemoryBench, MySQLBench, ShardedBench, SqliteBench, StoreBench
 
 _numbers = itertools.count(1)
 
@@ -33,7 +33,7 @@ def fresh_url(request: pytest.FixtureRequest) -> Callable[[], str]:
     return make
 
 
-@pytest.fixture(params=["memory", "sqlite", "mariadb"])
+@pytest.fixture(params=["memory", "sqlite", "sharded", "mariadb"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreBench]:
     """Each kind of store in turn."""
     made: Any
@@ -41,6 +41,8 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         made = MemoryBench()
     elif request.param == "sqlite":
         made = await SqliteBench.open(str(tmp_path / "queue.db"))
+    elif request.param == "sharded":
+        made = await ShardedBench.open(str(tmp_path / "queue.db"))
     else:
         made = await MySQLBench.open(request.getfixturevalue("fresh_url")())
     yield made

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
 from engine.model.errors import EngineError
+from engine.model.keyspaces import Keyspaces
 from engine.model.options import QueueOptions
 from engine.model.queue import IndexInfo, QueueCatalog, QueueName
 from rewriter.errors import RewriteError, UnknownQueue, UnsupportedSql
@@ -167,7 +168,7 @@ def test_a_setting_in_an_executable_comment_is_the_servers(planner: Planner) -> 
     "statement", ["CREATE QUEUE new (a INT) WITH (archive = 1)", "ALTER QUEUE q SET (archive = 1)"]
 )
 def test_nothing_is_archived_where_tablets_purge(statement: str) -> None:
-    on_vitess = Planner(replace(CATALOG, keyspaces=("shop",)))
+    on_vitess = Planner(replace(CATALOG, keyspaces=Keyspaces({"shop": ("0",)})))
     with pytest.raises(UnsupportedSql, match="the tablets of Vitess purge tables of messages"):
         on_vitess.plan(statement, SHOP)
     for allowed in (statement.replace("1)", "0)"), statement.replace("archive = 1", "purge_after = '1d'")):

@@ -30,6 +30,7 @@ from embedded.database.connection import SqliteConnection
 from embedded.database.store_pool import SqliteStoreConnection
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
+from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, StartAt, TextValue, default_dead_letter
 from engine.model.states import REJECTED_NS
 from engine.store.statements.dialect import Dialect
@@ -84,8 +85,8 @@ class StoreView:
         return False
 
     @property
-    def shards(self) -> None:
-        return None
+    def keyspaces(self) -> Keyspaces:
+        return NO_KEYSPACES
 
     @property
     def without_waiting(self) -> str:

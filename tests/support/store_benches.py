@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pymysql
@@ -17,9 +17,11 @@ from embedded.database.store_pool import SqliteStorePool
 from engine.backend.mysql import MySQLPool
 from engine.backend.url import BackendUrl
 from engine.clock import SystemClock
+from engine.model.keyspaces import at_shard
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.store.base import MessageStore
+from engine.store.sharded_store import ShardedStore
 from engine.store.sql_store import SqlMessageStore
 
 _SEQUENCE = re.compile(r"\bseq_(\d+)_to_(\d+)\b")  # MariaDB has such tables
@@ -179,6 +181,52 @@ class SqliteBench(SqlBench):
     async def close(self) -> None:
         await self.store.close()
         await self.database.close()
+
+
+SHARDS = ("-80", "80-")
+
+
+class _Whole(SqlMessageStore):
+    """A store whose queues are over several shards."""
+
+    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+        catalog = await super().load_catalog(previous)
+        if catalog is previous:
+            return previous
+        queues = {name: replace(queue, shards=SHARDS) for name, queue in catalog.queues.items()}
+        self._catalog.catalog = replace(catalog, queues=queues, sharded=frozenset(queues))
+        return self._catalog.catalog
+
+
+class ShardedBench(SqlBench):
+    """A queue over two shards, each of which is an embedded database with a file of its own."""
+
+    def __init__(self, parts: Sequence[SqliteBench]) -> None:
+        self._parts = parts
+        self.shards = {at_shard("main", name): part.store for name, part in zip(SHARDS, parts, strict=True)}
+        whole = _Whole.for_sqlite(SqliteStorePool(parts[0].database))
+        self.store: Any = ShardedStore(whole, self.shards.__getitem__)
+
+    @classmethod
+    async def open(cls, path: str) -> ShardedBench:
+        parts = [await SqliteBench.open(f"{path}.{number}") for number in range(len(SHARDS))]
+        for part in parts:  # whether a shard has a message is asked with its slot
+            await part.run("ALTER TABLE q ADD COLUMN queuegate_slot INTEGER NOT NULL DEFAULT 0")
+        bench = cls(parts)
+        bench.spec = (await bench.store.load_catalog(QueueCatalog())).queues[QueueName("main", "q")]
+        return bench
+
+    async def add(self, *rows: Row) -> None:
+        for row in rows:
+            await self._parts[int(str(row.id)) % len(SHARDS)].add(row)
+
+    async def run(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return [row for part in self._parts for row in await part.run(sql, params)]
+
+    async def close(self) -> None:
+        await self.store.close()
+        for part in self._parts:
+            await part.close()
 
 
 class MySQLBench(SqlBench):

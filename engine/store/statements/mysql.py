@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from engine.backend.base import Answer, Statement, StoreConnection
-from engine.backend.servers import is_not_known_yet, unfit_keyspaces
+from engine.backend.servers import is_not_known_yet
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.keyspaces import Keyspaces
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
@@ -78,19 +79,16 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
-        shards = connection.shards
-        unfit = unfit_keyspaces(shards or {})
+        keyspaces = connection.keyspaces
         # LIKE compares without case and takes '_' for any character.
-        rows, unread = _marked(connection, shards, known)
-        marked = [
+        rows, unread = _marked(connection, keyspaces, known)
+        tables = [
             (QueueName(*map(str, name)), comment, engine) for *name, comment, engine in rows if is_marked(comment)
         ]
-        tables = [table for table in marked if table[0].database not in unfit]
-        if shards is not None:
+        if keyspaces:
             _wait_until_known(connection, [name for name, _, _ in tables if name not in known])
         definitions = _definitions(connection, [name for name, _, _ in tables])
         read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
-        read += [TableInfo(n, text, unfit=unfit[n.database]) for n, text, _ in marked if n.database in unfit]
         read += unread
     finally:
         connection.execute(AS_BEFORE)
@@ -98,22 +96,22 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
 
 
 def _marked(
-    connection: StoreConnection, shards: Mapping[str, int] | None, known: Mapping[QueueName, TableInfo]
+    connection: StoreConnection, keyspaces: Keyspaces, known: Mapping[QueueName, TableInfo]
 ) -> tuple[list[tuple[Any, ...]], list[TableInfo]]:
     """The rows of the marked tables, and what is known of those in keyspaces that do not answer."""
     marks = (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%")
-    if shards is None:
+    if not keyspaces:
         return connection.query(MARKED_TABLES, marks), []
     rows: list[tuple[Any, ...]] = []
     failures: dict[str, BackendError] = {}
-    for keyspace in shards:
+    for keyspace in keyspaces:
         try:
             rows += [(keyspace, *table) for _, *table in connection.query(_MARKED_IN_KEYSPACE, (*marks, keyspace))]
         except BackendUnavailable:
             raise
         except BackendError as error:
             failures[keyspace] = error
-    if failures and len(failures) == len(shards):
+    if failures and len(failures) == len(keyspaces):
         raise next(iter(failures.values()))
     unread: list[TableInfo] = []
     for keyspace, failure in failures.items():
@@ -235,9 +233,11 @@ def zone_offsets(connection: StoreConnection, zone: str, moments: Sequence[int])
     return [int(clock) - moment for clock, moment in zip(row, moments, strict=True)]
 
 
+_HINT = "IGNORE INDEX FOR GROUP BY ({indexes})"
+
 MYSQL = Dialect(
     name="mysql",
-    gate=Gate("IGNORE INDEX FOR GROUP BY ({indexes})"),
+    gate=Gate(_HINT),
     now_ns="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000)",
     skip_locked="FOR UPDATE SKIP LOCKED",
     lock="FOR UPDATE",
@@ -256,3 +256,6 @@ MYSQL = Dialect(
     table_bytes=TABLE_BYTES,
     adds_columns=add_column,
 )
+
+AT_SHARD = replace(MYSQL, gate=Gate(_HINT, at_shard=True))
+"""In a session of a vtgate that uses one shard."""

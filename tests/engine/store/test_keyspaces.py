@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from engine.backend.base import Answer
-from engine.backend.servers import shards_of, unfit_keyspaces
+from engine.backend.servers import keyspaces_of, unfit_database
 from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.keyspaces import Keyspaces
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName
 from engine.store.catalog import next_catalog, queue_spec
 from engine.store.statements import mysql
@@ -30,11 +31,15 @@ COLUMNS = tuple(
 class Vtgate:
     """`tables`: by keyspace. `unknown`: of those it has yet to hear, how often it says so."""
 
-    shards: dict[str, int] | None
+    counts: dict[str, int]
     tables: dict[str, list[str]]
     unknown: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     down: set[str] = field(default_factory=set)
+
+    @property
+    def keyspaces(self) -> Keyspaces:
+        return Keyspaces({name: tuple(map(str, range(count))) for name, count in self.counts.items()}, "main")
 
     def query(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         self.asked.append(sql)
@@ -76,13 +81,13 @@ def test_tables_have_their_keyspaces_name():
 def test_a_keyspace_that_does_not_answer_stops_no_other(caplog):
     vtgate = Vtgate({"main": 1, "other": 1}, {"main": ["a"], "other": ["c"]})
     first = list_tables(vtgate, {})
-    catalog = next_catalog(QueueCatalog(), first, shards=vtgate.shards)
+    catalog = next_catalog(QueueCatalog(), first, keyspaces=vtgate.keyspaces)
     vtgate.down.add("other")
     known = {table.name: table for table in first}
     for _ in range(3):
         tables = list_tables(vtgate, known)
         known = {table.name: table for table in tables}
-        assert next_catalog(catalog, tables, shards=vtgate.shards) is catalog  # its queues are taken as they were
+        assert next_catalog(catalog, tables, keyspaces=vtgate.keyspaces) is catalog  # its queues are taken as they were
     assert caplog.text.count("the keyspace other cannot be read: target: other.0.primary") == 1
     vtgate.down.clear()
     assert list_tables(vtgate, known) == first
@@ -107,20 +112,22 @@ def test_a_new_table_is_waited_for(monkeypatch):
     assert len(slept) == 5
 
 
-def test_a_sharded_keyspace_is_refused_in_a_line():
+def test_a_table_of_a_sharded_keyspace_needs_a_sharding_key():
     vtgate = Vtgate({"main": 1, "wide": 2}, {"main": ["a"], "wide": ["b"]})
     tables = list_tables(vtgate, {})
-    catalog = next_catalog(QueueCatalog(), tables, shards=vtgate.shards)
-    assert set(catalog.queues) == {QueueName("main", "a")} and catalog.keyspaces == ("main", "wide")
-    told = "the keyspace 'wide' has 2 shards, and a queue needs one that is not sharded"
-    assert catalog.unfit == {"wide": told}
+    catalog = next_catalog(QueueCatalog(), tables, keyspaces=vtgate.keyspaces)
+    assert set(catalog.queues) == {QueueName("main", "a")} and list(catalog.keyspaces) == ["main", "wide"]
+    told = "the keyspace 'wide' has 2 shards, and a queue in it needs a SHARDING KEY"
     assert catalog.rejected == {QueueName("wide", "b"): f"{told} (table b)"}
-    assert next_catalog(catalog, tables, shards=vtgate.shards) is catalog
+    assert next_catalog(catalog, tables, keyspaces=vtgate.keyspaces) is catalog
     with pytest.raises(InvalidQueueTable, match="2 shards"):
-        queue_spec(tables[1])
+        queue_spec(tables[1], ("-80", "80-"))
 
 
 def test_rows_of_shards():
-    rows = [("main/0",), (b"wide/-80",), ("wide/80-",)]
-    assert shards_of(rows) == {"main": 1, "wide": 2}
-    assert list(unfit_keyspaces(shards_of(rows))) == ["wide"]
+    keyspaces = keyspaces_of([("main/0",), (b"wide/-80",), ("wide/80-",)], "wide:-80")
+    assert keyspaces == Keyspaces({"main": ("0",), "wide": ("-80", "80-")}, "wide")
+    assert keyspaces.whole == ["main"] and keyspaces.shards_of("wide") == ("-80", "80-")
+    assert keyspaces.shards_of("main") == keyspaces.shards_of("other") == ()
+    assert "'wide' has 2 shards" in str(unfit_database(keyspaces))
+    assert unfit_database(keyspaces_of([("main/0",)], "main")) is unfit_database(keyspaces_of([], None)) is None

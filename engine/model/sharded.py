@@ -1,0 +1,42 @@
+"""What a queue over several shards of a Vitess has to be, and what it cannot have. Pure.
+
+Each shard is a database server of its own. What one statement decides for the whole queue elsewhere (a limit, an order,
+a group that is done) would be decided for each shard by itself, so it is refused.
+"""
+
+from __future__ import annotations
+
+from engine.model.identity import is_integer, numbers_itself
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueSpec
+
+
+def unfit_for_shards(queue: QueueSpec) -> str | None:
+    """Why the table of a sharded keyspace cannot be a queue; None where it can."""
+    where, id_ = f"the keyspace '{queue.name.database}' has {len(queue.shards)} shards", queue.column("id")
+    if not queue.has_ring:
+        return f"{where}, and a queue in it needs a SHARDING KEY"
+    if id_ is None or not is_integer(id_):
+        return f"{where}, and the id of a queue in it must be an integer"
+    if numbers_itself(queue):
+        return f"{where}, so ids by AUTO_INCREMENT would not be unique in it: they must come from a sequence"
+    reason = unfit_options(queue.options)
+    return None if reason is None else f"{where}, and {reason}"
+
+
+def unfit_options(options: QueueOptions) -> str | None:
+    """Which of these options a queue in a sharded keyspace cannot have; None where it can have all."""
+    unfit = {
+        "order_key": options.order_key is not None,
+        "max_rate": options.max_rate is not None,
+        "max_concurrency": options.max_concurrency is not None,
+        "group_key": options.group_key is not None,
+        "archive": options.archive,
+    }
+    names = [name for name, is_set in unfit.items() if is_set]
+    return f"a queue in it cannot have {', '.join(names)}" if names else None
+
+
+def no_topics_over_shards(keyspace: str) -> str:
+    """Why a keyspace has no topics, event groups or schedules: its offsets would be a shard's own."""
+    return f"the keyspace '{keyspace}' is sharded, and topics, event groups and schedules need one that is not"

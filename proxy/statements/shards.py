@@ -1,0 +1,222 @@
+"""ShardedStatements: statements on queues over several shards of a Vitess, on a client's own connection.
+
+Messages. A vtgate sends an UPDATE that names messages by their ids alone to all shards, and a transaction would then be
+one over several. So a verb goes to the shards that have its messages, one after the other, each by ``USE `ks:-80` ``,
+in which a vtgate passes a text on as it is; within a transaction, to one shard at most.
+
+Tables. What a vtgate has to know of a table (its VSchema) is written before the table is made: by what its messages are
+placed, and where their ids come from. `ALTER VSCHEMA` may be refused to an account; then the error contains what an
+administrator has to apply.
+Source: https://vitess.io/docs/reference/features/vschema/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from engine.engine import Engine
+from engine.model.errors import BackendError
+from engine.model.queue import QueueName, QueueSpec, quoted
+from mysql_wire.outcome import Collected, Outcome
+from proxy.session.guard import judge_sharded
+from proxy.session.session import ClientSession
+from proxy.statements.database_commands import DatabaseCommands
+from proxy.upstream.repeats import repeated, stands_alone
+from rewriter.plan import Effects, Execute, ShardedTable
+
+VINDEX = "binary_md5"
+"""The function of vtgate that is the hash of a queue's ring (engine.model.key_range)."""
+
+_CACHED_IDS = 1000  # that a tablet reserves of a sequence at once
+_NOT_SUPPORTED = 1235
+_NO_SUCH_TABLE = 1146
+_DENIED = 1142
+_MANY_SHARDS = 1317
+_ALREADY = 1815  # "already defined", "already contains"
+
+Run = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Runs a statement; its rows as text. Raises BackendError."""
+
+
+class ShardedStatements:
+    """See the module. For one session."""
+
+    def __init__(self, session: ClientSession, engine: Engine, database: DatabaseCommands) -> None:
+        self._session, self._engine, self._database = session, engine, database
+
+    async def run(self, plan: Execute) -> Outcome:
+        """Run a statement on messages at the shards that have them, and report it; the rows that have changed.
+
+        Raises:
+            BackendError: a shard has refused it. Outside of a transaction, what other shards have done stays done.
+        """
+        await judge_sharded(self._session, plan)
+        done = 0
+        try:
+            for shard in await self._shards(self._queue(plan.at_shards), plan):
+                done += await self._at(shard, plan)
+        except BackendError as error:
+            self._database.note(Outcome.of(error), plan.effects)
+            if done:
+                self._database.note(Outcome(status=self._session.upstream.status), _of_some(plan))
+            raise
+        outcome = Outcome(status=self._session.upstream.status, affected_rows=done)
+        self._database.note(outcome, plan.effects)
+        return outcome
+
+    async def each(self, name: QueueName, run: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Do something at every shard of a queue; the rows that have changed. Raises BackendError."""
+        queue = self._queue(name)
+        await self._check_alone(queue.shards)
+        done = 0
+        for shard in queue.shards:
+            async with self._database.at_shard(name.database, shard):
+                done += (await run()).affected_rows
+        return Outcome(status=self._session.upstream.status, affected_rows=done)
+
+    def _queue(self, name: QueueName | None) -> QueueSpec:
+        queue = None if name is None else self._engine.catalog.get(name)
+        if queue is None:
+            raise BackendError(f"Table '{name}' doesn't exist", _NO_SUCH_TABLE)
+        return queue
+
+    async def _shards(self, queue: QueueSpec, plan: Execute) -> Sequence[str]:
+        await self._database.in_one_shard()
+        named = plan.named
+        if named is None:
+            shards = queue.shards
+        else:
+            places = await self._engine.places(queue, named)
+            shards = tuple(shard for shard in queue.shards if shard in places.values())
+        await self._check_alone(shards)
+        return shards
+
+    async def _check_alone(self, shards: Sequence[str]) -> None:
+        """Raises BackendError where a transaction would span these shards."""
+        if len(shards) > 1 and not stands_alone(self._session.upstream.status):
+            raise BackendError(
+                f"the messages may be in {len(shards)} shards ({', '.join(shards)}), and a transaction changes"
+                " one: name the messages of one shard by their ids, or do it outside of the transaction",
+                _NOT_SUPPORTED,
+            )
+
+    async def _at(self, shard: str, plan: Execute) -> int:
+        assert plan.at_shards is not None
+        async with self._database.at_shard(plan.at_shards.database, shard):
+            return await repeated(self._session.upstream.status, partial(self._changed, plan))
+
+    async def _changed(self, plan: Execute) -> int:
+        result = await self._session.upstream.collect(self._session.pinned(plan.sql, plan.pins))
+        if isinstance(result, Collected):
+            return 0
+        if not result.ok:
+            raise _explained(result.failure())
+        return result.affected_rows
+
+
+def _of_some(plan: Execute) -> Effects:
+    """Of a statement that some shards have carried out: which messages it has changed is not known."""
+    queue = frozenset((plan.at_shards,)) if plan.at_shards is not None else frozenset()
+    return replace(plan.effects, settled=(), changed=(), touched=queue, uncertain=queue, tally=None)
+
+
+def _explained(error: BackendError) -> BackendError:
+    """A vtgate's error for a second shard in a transaction, as a client can understand it."""
+    if error.errno != _MANY_SHARDS or "multi-db transaction" not in error.message:
+        return error
+    return BackendError(
+        "the transaction has changed another shard than that of the message: what is to be committed together needs"
+        " the same sharding key",
+        error.errno,
+        error.sqlstate,
+    )
+
+
+# --- tables
+
+
+async def run_on(session: ClientSession, sql: str) -> Sequence[tuple[Any, ...]]:
+    """Run, of a client's own connection. Raises BackendError."""
+    result = await session.upstream.collect(sql)
+    if isinstance(result, Collected):
+        return [tuple((value or b"").decode("utf-8", "replace") for value in row) for row in result.rows]
+    if not result.ok:
+        raise result.failure()
+    return ()
+
+
+async def prepare_table(table: ShardedTable, run: Run) -> None:
+    """Have vtgate know a queue's table before it is made. Does nothing a second time.
+
+    Raises:
+        BackendError: it is refused; or vtgate places the rows of a table of that name by something else.
+    """
+    known = await _vindexes(table.name, run)
+    if known and known != [(table.key.lower(), VINDEX)]:
+        shown = ", ".join(f"{kind}({column})" for column, kind in known)
+        raise BackendError(
+            f"the VSchema of the keyspace '{table.name.database}' has the vindex {shown} for a table"
+            f" '{table.name.table}', and this queue needs {VINDEX}({table.key}): ALTER VSCHEMA DROP TABLE"
+            f" {table.name.sql}",
+            _NOT_SUPPORTED,
+        )
+    if table.sequence is not None:
+        await _make_sequence(table.sequence, run)
+    if known:
+        return
+    statements = [f"ALTER VSCHEMA ON {table.name.sql} ADD VINDEX {VINDEX} ({quoted(table.key)}) USING {VINDEX}"]
+    if table.sequence is not None:
+        statements.insert(0, f"ALTER VSCHEMA ADD SEQUENCE {table.sequence.sql}")
+        statements.append(f"ALTER VSCHEMA ON {table.name.sql} ADD AUTO_INCREMENT id USING {table.sequence.sql}")
+    try:
+        for sql in statements:
+            await _once(sql, run)
+    except BackendError as error:
+        raise BackendError(
+            f"{error.message}; have this applied to the VSchema of '{table.name.database}', and create the queue then:"
+            f" {json.dumps(_vschema(table))}",
+            _DENIED,
+        ) from error
+
+
+async def forget_table(table: ShardedTable, run: Run) -> None:
+    """The table is dropped: have vtgate forget it. The sequence stays: no id comes twice. Raises BackendError."""
+    if await _vindexes(table.name, run):
+        await run(f"ALTER VSCHEMA DROP TABLE {table.name.sql}")
+
+
+async def _vindexes(name: QueueName, run: Run) -> list[tuple[str, str]]:
+    """The columns and kinds of what vtgate places a table's rows by; empty where it knows nothing of it."""
+    try:
+        rows = await run(f"SHOW VSCHEMA VINDEXES ON {name.sql}")
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return []
+    return [(str(columns).lower(), str(kind).lower()) for columns, _, kind, *_ in rows]
+
+
+async def _make_sequence(name: QueueName, run: Run) -> None:
+    table = "(id BIGINT NOT NULL PRIMARY KEY, next_id BIGINT NOT NULL, cache BIGINT NOT NULL)"
+    await run(f"CREATE TABLE IF NOT EXISTS {name.sql} {table} ENGINE=InnoDB COMMENT='vitess_sequence'")
+    if not await run(f"SELECT next_id FROM {name.sql} WHERE id = 0"):
+        await run(f"INSERT IGNORE INTO {name.sql} (id, next_id, cache) VALUES (0, 1, {_CACHED_IDS})")
+
+
+async def _once(sql: str, run: Run) -> None:
+    try:
+        await run(sql)
+    except BackendError as error:
+        if error.errno != _ALREADY or "already" not in error.message:
+            raise
+
+
+def _vschema(table: ShardedTable) -> dict[str, Any]:
+    described: dict[str, Any] = {"column_vindexes": [{"column": table.key, "name": VINDEX}]}
+    if table.sequence is not None:
+        described["auto_increment"] = {"column": "id", "sequence": str(table.sequence)}
+    return {"sharded": True, "vindexes": {VINDEX: {"type": VINDEX}}, "tables": {table.name.table: described}}

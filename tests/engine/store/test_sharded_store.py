@@ -1,0 +1,190 @@
+"""A queue over several shards: what is put together of its parts, and a shard that does not answer.
+
+That it does what any store does is the contract suite's (test_store_contract.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_store import Row
+from servers import wait_until
+from store_benches import SHARDS, ShardedBench
+
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.keyspaces import at_shard
+from engine.model.option_values import NS_PER_SECOND as SECOND
+from engine.model.queue import Condition, MessageKey
+from engine.store.base import LeaseUnknown, Page, PollResult, Position, ScanResult, release_of
+from engine.store.sharded_store import Places, merged_polls, merged_scans
+
+DELAYS = {0: 30 * SECOND}
+
+
+@pytest.fixture
+async def bench(tmp_path) -> AsyncIterator[ShardedBench]:
+    made = await ShardedBench.open(str(tmp_path / "queue.db"))
+    yield made
+    await made.close()
+
+
+class Cut:
+    """A shard whose store does not answer until `heal`."""
+
+    def __init__(self, bench, shard) -> None:
+        self._bench, self._name = bench, at_shard("main", shard)
+        self._real, self.asked = bench.shards[self._name], 0
+        bench.shards[self._name] = self
+        bench.store._shards.clear()
+
+    def __getattr__(self, name):
+        async def lost(*_, **__):
+            self.asked += 1
+            raise BackendUnavailable("lost", 2013)
+
+        return getattr(self._real, name) if self._healed or name == "retain" else lost
+
+    _healed = False
+
+    def heal(self) -> None:
+        self._healed = True
+
+
+async def answers_again(bench) -> None:
+    await asyncio.to_thread(wait_until, lambda: bench.store._shards[at_shard("main", "80-")]._lost is None)
+
+
+def polled(keys, more=False, next_due=None, now=1000):
+    return PollResult(now, tuple(MessageKey(*key) for key in keys), next_due, more)
+
+
+def test_a_poll_is_put_together():
+    both = merged_polls([polled([(50, 1, 2), (50, 3, 4)], now=9), polled([(10, 5, 1)], True, 70)], 2, incomplete=False)
+    assert both == PollResult(1000, (MessageKey(10, 5, 1), MessageKey(50, 1, 2)), 70, True)
+    part = merged_polls([polled([])], 2, incomplete=True)
+    assert part.next_due_ns == 1000 + SECOND, "it is polled again soon"
+
+
+ROWS = st.sets(st.tuples(st.integers(-1, 1), st.integers(0, 3), st.integers(1, 40)), max_size=40)
+
+
+@given(ROWS, st.integers(1, 5), st.integers(1, 7), st.integers(1, 4))
+def test_a_scan_over_shards_finds_each_once_and_in_order(rows, limit, span, shards):
+    parts = [sorted(row for row in rows if row[2] % shards == part) for part in range(shards)]
+
+    def step(rows, after):
+        """One shard's step, as engine.store.operations.scan makes it: up to `span` rows, or `limit` matches."""
+        rest = [row for row in rows if after is None or row > (after.priority, after.due_ns, after.id)]
+        taken = rest[: min(limit, span)]
+        end = Position(*taken[-1]) if taken and len(taken) < len(rest) else None
+        return ScanResult(polled(taken, end is not None), end)
+
+    found: list[MessageKey] = []
+    position = None
+    for _ in range(len(rows) + 1):
+        scanned = merged_scans([step(part, position) for part in parts], limit, incomplete=False)
+        assert len(scanned.poll.keys) <= limit and scanned.poll.more == (scanned.position is not None)
+        found += scanned.poll.keys
+        position = scanned.position
+        if position is None:
+            break
+    assert position is None and found == [MessageKey(*row) for row in sorted(rows)]
+
+
+def test_places_are_bounded_and_forgotten_with_a_shard(bench):
+    places, queue = Places(3), bench.spec
+    places.learn(queue.name, "-80", (1, 2))
+    places.learn(queue.name, "80-", (3, 4))
+    assert places.of(queue, (1, 2, 3, 4)) == {2: "-80", 3: "80-", 4: "80-"}
+    assert places.of(dataclasses.replace(queue, shards=("-80", "80-c0", "c0-")), (2, 3)) == {2: "-80"}
+    places.retain(())
+    assert places.of(queue, (2,)) == {}
+
+
+async def test_places_are_asked_where_they_are_not_known(bench):
+    await bench.add(Row(1), Row(2), Row(3))
+    assert await bench.store.places(bench.spec, [1, 2, 3, 99]) == {1: "80-", 2: "-80", 3: "80-"}
+
+
+async def test_a_lost_shard_holds_up_no_other(bench):
+    await bench.add(Row(1), Row(2), Row(3))
+    cut = Cut(bench, "80-")
+    poll = await bench.store.poll(bench.spec, 10)
+    assert [key.id for key in poll.keys] == [2] and poll.next_due_ns == poll.now_ns + SECOND
+    asked = cut.asked
+    for _ in range(3):
+        found = await bench.store.poll_and_claim(bench.spec, 10, 10, (), DELAYS)
+    assert found.claim is None and cut.asked <= asked + 1, "only pings"
+    assert (await bench.store.counts.census(bench.spec)).bounded
+    with pytest.raises(BackendUnavailable):
+        await bench.store.places(bench.spec, [99])
+    cut.heal()
+    await answers_again(bench)
+    assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1, 3]
+
+
+async def test_where_no_shard_answers_it_fails(bench):
+    for shard in SHARDS:
+        Cut(bench, shard)
+    for work in (
+        bench.store.poll(bench.spec, 1),
+        bench.store.purge(bench.spec, 1),
+        bench.store.rejected(bench.spec, 1),
+    ):
+        with pytest.raises(BackendUnavailable):
+            await work
+
+
+@pytest.mark.parametrize("both", [False, True])
+async def test_a_claim_of_unknown_outcome(bench, both):
+    await bench.add(Row(1), Row(2))
+    assert await bench.store.places(bench.spec, [1, 2])
+
+    def losing(store):
+        async def claim(*arguments, **named):
+            made = await real(*arguments, **named)
+            raise LeaseUnknown(BackendUnavailable("lost", 2013), [release_of(message) for message in made.messages])
+
+        real, store.claim = store.claim, claim
+        return real
+
+    lost = [bench.shards[at_shard("main", shard)] for shard in (SHARDS if both else SHARDS[1:])]
+    reals = [losing(store) for store in lost]
+    if both:
+        with pytest.raises(LeaseUnknown) as raised:
+            await bench.store.claim(bench.spec, [1, 2], DELAYS)
+        assert sorted(lease.id for lease in raised.value.leases) == [1, 2]
+        return
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    assert [message.id for message in claim.messages] == [2], "what is known to be leased is delivered"
+    assert (await bench.row(1)).epoch == 1
+    for store, real in zip(lost, reals, strict=True):
+        store.claim = real
+    await answers_again(bench)
+    assert (await bench.row(1)).epoch == 0, "the other was released before the shard was used again"
+    assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1]
+
+
+async def test_dead_letters_stay_in_their_shard(bench):
+    other = dataclasses.replace(
+        bench.spec, options=dataclasses.replace(bench.spec.options, sharding_key="payload"), shards=SHARDS
+    )
+    with pytest.raises(BackendError, match="another sharding key"):
+        await bench.store.move_to_dead_letters(bench.spec, other, [1])
+
+
+async def test_a_scan_with_a_condition(bench):
+    await bench.add(*(Row(id_, time_next=id_, payload="ab"[id_ % 2]) for id_ in range(1, 30)))
+    condition, position, found = Condition("payload = 'a'", (), "payload = 'a'"), None, []
+    while True:
+        scanned = await bench.store.scan(bench.spec, condition, Page(limit=3, span=4, after=position))
+        found += [key.id for key in scanned.poll.keys]
+        if (position := scanned.position) is None:
+            break
+    assert found == list(range(2, 30, 2))
+    assert await bench.store.fitting(bench.spec, condition, [1, 2, 3, 4]) == {2, 4}
