@@ -88,24 +88,29 @@ class Vitess(MariaDb):
             (schema / keyspace / "vschema.json").write_text(json.dumps({**vschema, "tables": {}}))
         for folder in (self.directory, self._mysql.directory):
             folder.chmod(0o755)
+        (self.directory / "vschema").mkdir()
 
     def start(self) -> None:
         """Start what does not run, and wait until it answers."""
         if not self._mysql.runs:
             self._mysql.start()
+        if not self.runs:
+            self._start_vtcombo()
+        wait_until(self._answers, 120, f"Vitess to start; see {self.directory / 'log'}")
+
+    def _start_vtcombo(self) -> None:
         root = self.directory / "vt"
         (root / "tmp").mkdir(parents=True, exist_ok=True)
         account: dict[str, Any] = {}
         if os.geteuid() == 0:
             account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
-            for folder in (root, root / "tmp"):
+            for folder in (root, root / "tmp", self.directory / "vschema"):
                 os.chown(folder, _NOBODY, _NOBODY)
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._program), *self._options()], cwd=root, env={**os.environ, "VTDATAROOT": str(root)},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, **account,
             )  # fmt: skip
-        wait_until(self._answers, 120, f"Vitess to start; see {self.directory / 'log'}")
 
     def _options(self) -> list[str]:
         users = ("app", "dba", "appdebug", "allprivs", "repl", "filtered")
@@ -119,7 +124,8 @@ class Vitess(MariaDb):
             "--mycnf-server-id=1", f"--mycnf-socket-file={self._mysql.socket}", "--dbddl-plugin=vttest",
             "--enable-online-ddl=true", "--enable-direct-ddl=true", "--vschema-ddl-authorized-users=%",
             "--allow-kill-statement",
-            f"--schema-dir={self.directory / 'schema'}", "--tablet-hostname=localhost",
+            f"--schema-dir={self.directory / 'schema'}", f"--vschema-persistence-dir={self.directory / 'vschema'}",
+            "--tablet-hostname=localhost",
         ]  # fmt: skip
 
     def _topology(self) -> Mapping[str, object]:
@@ -149,6 +155,10 @@ class Vitess(MariaDb):
         if self.runs:
             self.kill()
         self._mysql.stop()
+
+    def kill_mysql(self) -> None:
+        """kill -9 of the server below."""
+        self._mysql.kill()
 
     def remove(self) -> None:
         """Stop and leave nothing behind."""

@@ -60,5 +60,6 @@ class Planning:
             {name: queue for name, queue in catalog.queues.items() if can_see(name)},
             {name: redacted_problem(reason) for name, reason in catalog.rejected.items() if can_see(name)},
             {name: topic for name, topic in catalog.topics.items() if can_see(name)},
+            keyspaces=catalog.keyspaces,
         )
         return Planner(visible, self.defaults)

@@ -47,7 +47,7 @@ class Cut:
             self.asked += 1
             raise BackendUnavailable("lost", 2013)
 
-        return getattr(self._real, name) if self._healed or name == "retain" else lost
+        return getattr(self._real, name) if self._healed or name in ("retain", "close") else lost
 
     _healed = False
 
