@@ -113,6 +113,15 @@ DELIVERIES = (
     ),
 )
 
+PROXIES = Case(
+    "proxies",
+    (b"`queuegate_proxies`", b"time_seen"),
+    (),
+    done=lambda sql: (
+        sql.value("SELECT MAX(time_seen) FROM queuegate_proxies WHERE number = 2") / 1e9 > time.time() - 11
+    ),
+)
+
 DUTIES = (
     Case(
         "event group",
@@ -170,14 +179,7 @@ DUTIES = (
             and _count(sql, "SELECT COUNT(*) FROM dead_q", 0)
         ),
     ),
-    Case(
-        "proxies",
-        (b"`queuegate_proxies`", b"time_seen"),
-        (),
-        done=lambda sql: (
-            sql.value("SELECT MAX(time_seen) FROM queuegate_proxies WHERE number = 2") / 1e9 > time.time() - 11
-        ),
-    ),
+    PROXIES,
 )
 
 # Topics are looked after one by one: of these two and "retention" only one can be under way.
