@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -178,6 +178,7 @@ class Engine:
             limits=options.filters,
             shares=FilterShares(clock, options.sole_account),
             members=StickyMembers(options.name, self._neighbours),
+            placement=store.placement,
         )
         self._running: _Running | None = None
         self._refreshing = asyncio.Lock()
@@ -367,10 +368,6 @@ class Engine:
         if services is None or not ids:
             return set()
         return await self.surveyor.fitting(services.manager.queue, tuple(services.manager.receiver_sets.filtered), ids)
-
-    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[MessageId, str]:
-        """The shards of those of these messages that exist, of a queue of several shards. Raises BackendError."""
-        return await self._store.places(queue, ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """The receivers of those of these messages that were sent by this engine and are not settled: to an open

@@ -35,6 +35,7 @@ from engine.model.queue import (
 from engine.model.trace_event import ENQUEUED
 from engine.service import Service
 from engine.sticky_members import StickyMembers
+from engine.store.base import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,10 @@ class Queues:
         limits: FilterLimits,
         shares: FilterShares,
         members: StickyMembers,
+        placement: Placement,
     ) -> None:
+        self.placement = placement
+        """Where messages of queues over several shards are."""
         self._purges, self._limits, self._shares = purges, limits, shares
         self.members = members
         """The receivers with keys of their own."""

@@ -5,7 +5,7 @@ Plans are frozen and carry no connection state, so they can be cached by (text s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from engine.model.groups import GroupKey
@@ -109,6 +109,9 @@ class Partitioned:
     create: bool
 
 
+_WHERE = " WHERE ("  # of each verb, behind its table
+
+
 @dataclass(frozen=True, slots=True)
 class ShardedTable:
     """The table of a queue over the shards of a Vitess: `key` places its messages, by the hash of their ring; its ids
@@ -150,6 +153,12 @@ class Execute:
     def has_prerequisites(self) -> bool:
         """Whether something is to be done before or after it."""
         return bool(self.check or self.adds) or (self.partitions or self.at_shards or self.vschema) is not None
+
+    def routed(self, condition: str) -> Execute:
+        """The same for one shard, to which a vtgate sends it by this condition on the sharding key."""
+        assert self.at_shards is not None
+        start = self.sql.index(_WHERE, self.sql.index(self.at_shards.sql) + len(self.at_shards.sql)) + len(_WHERE) - 1
+        return replace(self, sql=f"{self.sql[:start]}{condition} AND {self.sql[start:]}", at_shards=None)
 
     @property
     def named(self) -> tuple[MessageId, ...] | None:

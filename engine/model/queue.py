@@ -207,10 +207,10 @@ class QueueSpec:
 
     @property
     def takes_added(self) -> bool:
-        """Whether messages that a commit has just added can be leased without a poll: it has no limits, a row has
-        the time at which it became due, and it is known where the row is."""
+        """Whether messages that a commit has just added can be leased without a poll: it has no limits, and a row has
+        the time at which it became due."""
         alone = self.options.topic is None and not self.options.limited
-        return alone and not self.shards and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
+        return alone and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
 
     @property
     def attempts_stored(self) -> int:

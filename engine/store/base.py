@@ -128,10 +128,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """One step of a scan. `position`: where to continue, and then `poll.more` is true; None: nothing due is left."""
+    """One step of a scan. `position`: where to continue, and then `poll.more` is true; None: nothing due is left.
+    `places`: the position of each key, which has None where the key has 0."""
 
     poll: PollResult
     position: Position | None
+    places: Mapping[MessageId, Position] = field(default_factory=dict)
 
 
 def first_free(
@@ -424,8 +426,37 @@ class GroupStore(Protocol):
         ...
 
 
+class Placement(Protocol):
+    """Where the messages of queues over several shards are."""
+
+    def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
+        """Of a queue over several shards: for each shard that has some of `ids`, the condition by which a vtgate sends
+        a statement on them there. None where that is not known of all of them. Asks nobody."""
+        ...
+
+    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
+        """The shards of those of `ids` that exist, where the queue is in several shards; else nothing. Raises
+        BackendError where one is not there and a shard does not answer."""
+        ...
+
+
+class InOneShard:
+    """Placement of a database without shards."""
+
+    def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
+        """See Placement."""
+        return None
+
+    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
+        """See Placement."""
+        return {}
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
+
+    placement: Placement
+    """Where messages of queues over several shards are."""
 
     @property
     def topics(self) -> TopicStore:
@@ -487,11 +518,6 @@ class MessageStore(Protocol):
 
     async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
         """The places on the queue's ring of those of `ids` that exist and have one; the queue has a ring."""
-        ...
-
-    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
-        """The shards of those of `ids` that exist, where the queue is in several shards; else nothing. Raises
-        BackendError where one is not found and a shard does not answer."""
         ...
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:

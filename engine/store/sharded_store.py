@@ -18,17 +18,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from engine.model.backoff import DoublingDelay
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import BackendError
 from engine.model.key_range import KeyRange
 from engine.model.keyspaces import at_shard
-from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import Condition, MessageId, QueueCatalog, QueueName, QueueSpec, SubscribeRequest
+from engine.model.queue import (
+    Condition,
+    MessageId,
+    QueueCatalog,
+    QueueSpec,
+    SubscribeRequest,
+)
 from engine.store.base import (
     Claim,
     CountStore,
@@ -38,51 +41,24 @@ from engine.store.base import (
     LeaseUnknown,
     Page,
     PartitionPurge,
+    Placement,
     PollAndClaim,
     PollResult,
-    Position,
     Release,
     ScanResult,
     first_free,
 )
 from engine.store.census import Census, RangeCount
+from engine.store.merged import merged_census, merged_claims, merged_polls, merged_range, merged_scans
+from engine.store.placement import ShardPlacement
+from engine.store.shard import Answers, Shard
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.sql_store import SqlMessageStore
-
-PLACES_MAX = 50_000
-"""Messages of a queue whose shard is remembered; the oldest are dropped. 5 MB."""
-
-_RETRY_NS = NS_PER_SECOND  # until the next poll while a shard is left out
-_FIRST_PING, _PINGS_SECONDS = 0.5, 10.0  # the pauses between pings of a shard that does not answer
 
 OpenShard = Callable[[str], SqlMessageStore]
 """Opens the store of a shard, by the name of engine.model.keyspaces.at_shard."""
 
 T = TypeVar("T")
-
-
-class Places:
-    """In which shard messages are, as far as it is known: of each queue the last PLACES_MAX."""
-
-    def __init__(self, most: int = PLACES_MAX) -> None:
-        self._most = most
-        self._places: dict[QueueName, dict[MessageId, str]] = {}
-
-    def learn(self, queue: QueueName, shard: str, ids: Iterable[MessageId]) -> None:
-        """These messages are in that shard."""
-        known = self._places.setdefault(queue, {})
-        known.update(dict.fromkeys(ids, shard))
-        for id_ in list(islice(known, max(0, len(known) - self._most))):
-            del known[id_]
-
-    def of(self, queue: QueueSpec, ids: Iterable[MessageId]) -> dict[MessageId, str]:
-        """Those that are known, in shards that there are."""
-        known = self._places.get(queue.name, {})
-        return {id_: shard for id_ in ids if (shard := known.get(id_)) in queue.shards}
-
-    def retain(self, queues: Collection[QueueName]) -> None:
-        """Forget all queues but these."""
-        self._places = {name: places for name, places in self._places.items() if name in queues}
 
 
 class ShardedStore:
@@ -92,7 +68,9 @@ class ShardedStore:
         self._whole, self._open = whole, open_shard
         self._logger = logger or logging.getLogger("queuegate.store")
         self._shards: dict[str, Shard] = {}
-        self._known = Places()
+        placement = ShardPlacement(self._ask_places)
+        self.placement: Placement = placement
+        self._known = placement.known
         self.topics, self.traces, self.zones = whole.topics, whole.traces, whole.zones
         self.last_receivers, self.schedules = whole.last_receivers, whole.schedules
         self.births, self.groups = whole.births, whole.groups
@@ -128,18 +106,6 @@ class ShardedStore:
         await self._whole.close()
 
     # --- the messages of a queue
-
-    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
-        """See MessageStore."""
-        found = self._known.of(queue, ids)
-        if missing := [id_ for id_ in ids if id_ not in found]:
-            answers = await self.each(queue, lambda store, _: store.slots(queue, missing))
-            for shard, slots in answers.results.items():
-                self._known.learn(queue.name, shard, slots)
-                found.update(dict.fromkeys(slots, shard))
-            if answers.failed is not None and len(found) < len(set(ids)):
-                raise answers.failed
-        return found
 
     def poll(self, queue: QueueSpec, limit: int) -> Coroutine[Any, Any, PollResult]:
         """See MessageStore."""
@@ -189,11 +155,15 @@ class ShardedStore:
             return await self._whole.claim(queue, ids, delays_ns, condition, sharing)
         # A part of the messages may be few enough for one receiver each, where all of them are not.
         part = sharing if len(ids) <= sharing.receivers else replace(sharing, receivers=0)
-        claims = await self._at_places(
-            queue, ids, lambda store, some: store.claim(queue, some, delays_ns, condition, part)
-        )
+
+        def claiming(store: SqlMessageStore, some: Sequence[MessageId]) -> Awaitable[Claim]:
+            return store.claim(queue, some, delays_ns, condition, part)
+
+        claims = await self._at_places(queue, ids, claiming)
         self._retain_unknown(queue, claims)
-        return merged_claims(ids, list(claims.some().results.values()))
+        for shard, claim in claims.some().results.items():
+            self._known.learn_keys(queue, shard, claim.messages)
+        return merged_claims(ids, list(claims.results.values()))
 
     async def poll_and_claim(
         self,
@@ -212,11 +182,19 @@ class ShardedStore:
         claim = await self.claim(queue, ids, delays_ns, None, sharing) if ids else None
         return PollAndClaim(poll, ids, claim)
 
-    def claim_added(
-        self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease
-    ) -> Coroutine[Any, Any, Claim | None]:
-        """See MessageStore; a queue of several shards takes none so."""
-        return self._whole.claim_added(queue, ids, foreseen)
+    async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
+        """See MessageStore. What a commit has just added is tried at every shard, which takes no longer than to ask."""
+        if not queue.shards:
+            return await self._whole.claim_added(queue, ids, foreseen)
+        claims = await self.each(queue, lambda store, _: store.claim_added(queue, ids, foreseen))
+        made = Answers({shard: one for shard, one in claims.results.items() if one is not None}, claims.errors)
+        self._retain_unknown(queue, made)
+        if not made.results:
+            claims.some()
+            return None
+        for shard, claim in made.results.items():
+            self._known.learn_keys(queue, shard, claim.messages)
+        return merged_claims(ids, list(made.results.values()))
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         """See MessageStore."""
@@ -276,10 +254,11 @@ class ShardedStore:
             return await self._whole.purge(queue, limit, purged)
         deleted, failed = 0, None
         for shard in queue.shards:
-            if (left := limit - deleted) > 0:
-                answer = await self.each(queue, lambda store, _, left=left: store.purge(queue, left), (shard,))
-                deleted += sum(answer.results.values())
-                failed = answer.failed or failed
+            if deleted >= limit:
+                break
+            answer = await self.each(queue, partial(_purge, queue=queue, limit=limit - deleted), (shard,))
+            deleted += sum(answer.results.values())
+            failed = answer.failed or failed
         if failed is not None and not deleted:
             raise failed
         return deleted
@@ -314,10 +293,13 @@ class ShardedStore:
         """Do work on these messages at the shards that have them. Those that no shard has are looked for in vain at the
         first, so that there always is an answer."""
         by_shard: dict[str, list[MessageId]] = {}
-        places = await self.places(queue, ids)
+        places = await self.placement.places(queue, ids)
         for id_ in ids:
             by_shard.setdefault(places.get(id_, queue.shards[0]), []).append(id_)
         return await self.each(queue, lambda store, shard: work(store, by_shard[shard]), by_shard)
+
+    async def _ask_places(self, queue: QueueSpec, ids: Sequence[MessageId]) -> Answers[Collection[MessageId]]:
+        return await self.each(queue, lambda store, _: store.slots(queue, ids))
 
     def _shard(self, keyspace: str, name: str) -> Shard:
         target = at_shard(keyspace, name)
@@ -340,100 +322,12 @@ class ShardedStore:
             shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
 
 
+def _purge(store: SqlMessageStore, _: str, *, queue: QueueSpec, limit: int) -> Awaitable[int]:
+    return store.purge(queue, limit)
+
+
 async def _release_unknown(store: SqlMessageStore, queue: QueueSpec, leases: Sequence[Release]) -> None:
     await store.release(queue, leases, counted=False)
-
-
-class Shard:
-    """One shard: its store, and whether it answers."""
-
-    def __init__(self, target: str, store: SqlMessageStore, logger: logging.Logger) -> None:
-        self.store = store
-        self._target, self._logger = target, logger
-        self._lost: BackendUnavailable | None = None
-        self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
-        self._pinging: asyncio.Task[None] | None = None
-
-    async def run(self, work: Callable[[SqlMessageStore], Awaitable[T]]) -> T:
-        """Do work there. Raises BackendUnavailable at once where it does not answer, and what the work raises."""
-        if self._lost is not None:
-            raise BackendUnavailable(self._lost.message, self._lost.errno, self._lost.sqlstate)
-        try:
-            return await work(self.store)
-        except BackendUnavailable as error:
-            self._lose(error)
-            raise
-
-    def before_use(self, work: Callable[[SqlMessageStore], Awaitable[object]]) -> None:
-        """Have this done there before anything else; after a failure that has lost it."""
-        self._due.append(work)
-
-    def _lose(self, error: BackendUnavailable) -> None:
-        if self._lost is None:
-            self._lost = error
-            self._logger.warning("the shard %s does not answer, and is left out: %s", self._target, error.message)
-            self._pinging = asyncio.create_task(self._until_it_answers())
-
-    async def _until_it_answers(self) -> None:
-        pauses = DoublingDelay(_FIRST_PING, _PINGS_SECONDS)
-        while True:
-            await asyncio.sleep(pauses.take())
-            try:
-                await self.store.ping()
-                while self._due:
-                    await self._due[0](self.store)
-                    del self._due[0]
-            except BackendError as error:
-                self._logger.debug("the shard %s: %s", self._target, error.message)
-                continue
-            self._lost = None
-            self._logger.warning("the shard %s answers again", self._target)
-            return
-
-    async def close(self) -> None:
-        """Give up waiting for it, and close its connections."""
-        if self._pinging is not None:
-            self._pinging.cancel()
-        await self.store.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[T]):
-    """What each shard has answered: results and errors by its name."""
-
-    results: Mapping[str, T]
-    errors: Mapping[str, BackendError]
-
-    @classmethod
-    def of(cls, shards: Iterable[str], done: Iterable[T | BaseException]) -> Answers[T]:
-        """From what was returned or raised. Raises what is no error of a database."""
-        results: dict[str, T] = {}
-        errors: dict[str, BackendError] = {}
-        for shard, one in zip(shards, done, strict=True):
-            if isinstance(one, BackendError):
-                errors[shard] = one
-            elif isinstance(one, BaseException):
-                raise one
-            else:
-                results[shard] = one
-        return cls(results, errors)
-
-    @property
-    def failed(self) -> BackendError | None:
-        """The first error."""
-        return next(iter(self.errors.values()), None)
-
-    def some(self) -> Answers[T]:
-        """The same. Raises the first error where no shard has done it."""
-        if self.failed is not None and not self.results:
-            raise self.failed
-        return self
-
-    def all(self) -> Mapping[str, T]:
-        """The results. Raises the first error where not every shard has done it."""
-        if self.failed is not None:
-            raise self.failed
-        return self.results
 
 
 class ShardedCounts:
@@ -463,80 +357,5 @@ class ShardedCounts:
             return await self._whole.ranges(queue, ranges)
         answers = await self._store.each(queue, lambda store, _: store.counts.ranges(queue, ranges))
         incomplete = answers.failed is not None
-        return [
-            merged_range(some, incomplete=incomplete) for some in zip(*answers.some().results.values(), strict=True)
-        ]
-
-
-# --- the parts put together; pure
-
-
-def merged_polls(polls: Sequence[PollResult], limit: int, *, incomplete: bool) -> PollResult:
-    """The poll of a queue from those of its shards; at least one. `incomplete`: some shards did not answer."""
-    keys = tuple(sorted(key for poll in polls for key in poll.keys))
-    now_ns = max(poll.now_ns for poll in polls)
-    next_due = [poll.next_due_ns for poll in polls if poll.next_due_ns is not None]
-    if incomplete:
-        next_due.append(now_ns + _RETRY_NS)
-    more = len(keys) > limit or any(poll.more for poll in polls)
-    return PollResult(now_ns, keys[:limit], min(next_due, default=None), more)
-
-
-def merged_scans(scans: Sequence[ScanResult], limit: int, *, incomplete: bool) -> ScanResult:
-    """One step of a scan from those of its shards, all from the same position on. It ends where the first of them does;
-    what others have found beyond that is found again by the next step."""
-    poll = merged_polls([scanned.poll for scanned in scans], sum(len(one.poll.keys) for one in scans) + 1,
-                        incomplete=incomplete)  # fmt: skip
-    end = min((scanned.position for scanned in scans if scanned.position is not None), key=_place, default=None)
-    keys = poll.keys if end is None else tuple(key for key in poll.keys if tuple(key) <= _place_of_key(end))
-    if len(keys) > limit:
-        keys = keys[:limit]
-        last = keys[-1]
-        end = Position(last.priority, last.due_ns, last.id)
-    return ScanResult(replace(poll, keys=keys, more=end is not None), end)
-
-
-def _place(position: Position) -> tuple[tuple[bool, int], tuple[bool, int], tuple[bool, Any]]:
-    """For comparing: what has no value comes first."""
-    priority, due_ns, id_ = position.priority, position.due_ns, position.id
-    return (priority is not None, priority or 0), (due_ns is not None, due_ns or 0), (id_ is not None, id_ or 0)
-
-
-def _place_of_key(position: Position) -> tuple[int, int, Any]:
-    """The last key that is before or at it. Where a value of 0 cannot be told from none, a key is found twice rather
-    than not at all."""
-    return position.priority or 0, position.due_ns or 0, 0 if position.id is None else position.id
-
-
-def merged_claims(ids: Sequence[MessageId], claims: Sequence[Claim]) -> Claim:
-    """One claim of these messages from those of its shards; at least one."""
-    order = {id_: place for place, id_ in enumerate(ids)}
-    messages = sorted((message for claim in claims for message in claim.messages), key=lambda one: order[one.id])
-    rejected = tuple(id_ for claim in claims for id_ in claim.rejected)
-    return Claim(max(claim.now_ns for claim in claims), tuple(messages), rejected=rejected)
-
-
-def merged_census(parts: Sequence[Census], *, incomplete: bool) -> Census:
-    """The census of a queue from those of its shards; at least one. `incomplete`: there are at least so many."""
-    return Census(
-        ready=sum(part.ready for part in parts),
-        scheduled=sum(part.scheduled for part in parts),
-        retrying=sum(part.retrying for part in parts),
-        in_flight=sum(part.in_flight for part in parts),
-        parked=sum(part.parked for part in parts),
-        acked=sum(part.acked for part in parts),
-        oldest_ready_age=max((age for part in parts if (age := part.oldest_ready_age) is not None), default=None),
-        bounded=incomplete or any(part.bounded for part in parts),
-    )
-
-
-def merged_range(parts: Sequence[RangeCount], *, incomplete: bool) -> RangeCount:
-    """As merged_census, of one range."""
-    return RangeCount(
-        parts[0].key_range,
-        ready=sum(part.ready for part in parts),
-        later=sum(part.later for part in parts),
-        in_flight=sum(part.in_flight for part in parts),
-        oldest_ready_age=max((age for part in parts if (age := part.oldest_ready_age) is not None), default=None),
-        bounded=incomplete or any(part.bounded for part in parts),
-    )
+        parts = zip(*answers.some().results.values(), strict=True)
+        return [merged_range(some, incomplete=incomplete) for some in parts]

@@ -32,9 +32,11 @@ from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
     Claim,
     ForeseenLease,
+    InOneShard,
     LeaseState,
     Page,
     PartitionPurge,
+    Placement,
     PollAndClaim,
     PollResult,
     Position,
@@ -96,6 +98,7 @@ class SqlMessageStore:
         self.births = BornRows(pool, self._prepared)
         self.counts = Counts(pool, dialect)
         self.groups = GroupTable(pool, dialect, define)
+        self.placement: Placement = InOneShard()
 
     @classmethod
     def for_mysql(
@@ -150,9 +153,6 @@ class SqlMessageStore:
     def retain(self, queues: Container[QueueName]) -> None:
         """Forget the statements of all queues but these."""
         self._prepared.retain(queues)
-
-    async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
-        return {}
 
     async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
         assert limit >= 1

@@ -15,8 +15,9 @@ from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.upstream_statements import UpstreamStatements
 from proxy.statements.executor import Executor
 from proxy.upstream.fast_path import FastPath
+from proxy.upstream.repeats import stands_alone
 from rewriter.grammar.quick_forms import VERBS
-from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.plan import NO_EFFECTS, Effects, Execute
 from rewriter.scan.scanner import StatementClass
 
 _QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
@@ -74,10 +75,20 @@ class FastCommands:
     def _quickly(self, text: bytes) -> FastPath | bytes:
         """What goes to the database in place of a statement on a queue, where that is known at once."""
         plan = self._executor.reader.quick(text)
+        if plan is not None and plan.at_shards is not None:
+            plan = self._routed(plan)
         if plan is None:
             return FastPath.REFUSE
         self.effects, self.sent_at = plan.effects, self._session.sending(plan.effects)
         return frame(self._executor.database.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
+
+    def _routed(self, plan: Execute) -> Execute | None:
+        """The same at the one shard that has its messages, where that is known, and it is a transaction by itself."""
+        session = self._session
+        if not session.settings.one_shard or not stands_alone(session.upstream.status):
+            return None
+        routes = self._executor.database.routes(plan)
+        return plan.routed(*routes.values()) if routes is not None and len(routes) == 1 else None
 
     def _leased(self, text: bytes, effects: Effects) -> FastPath | bytes | None:
         """What goes to the database in place of an INSERT of a message that a receiver waits for."""

@@ -7,7 +7,7 @@ engine before the client's next statement.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from engine.backend.servers import ALL_SHARDS
@@ -17,6 +17,7 @@ from engine.model.commit_report import Settlement
 from engine.model.errors import BackendError
 from engine.model.keyspaces import at_shard
 from engine.model.marked_name import renamed
+from engine.model.pins import Pins
 from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec, quoted
 from engine.model.trace_event import ENQUEUED
 from engine.traces import Traces
@@ -28,7 +29,7 @@ from proxy.session.session import ClientSession, Identity
 from proxy.session.transaction_scope import report_single
 from proxy.upstream.base import accepted, collected
 from proxy.upstream.large_command import LargeCommand
-from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
+from rewriter.plan import NO_EFFECTS, Effects, Execute, TransactionVerb
 from rewriter.plans.alter_queue import own_mark_sql
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
@@ -112,6 +113,13 @@ class DatabaseCommands:
                 await accepted(session.upstream, f"USE {quoted(own or keyspace)}")
                 if own is None:
                     session.set_database(keyspace)
+
+    def routes(self, plan: Execute) -> Mapping[str, str] | None:
+        """By which conditions a statement on messages of several shards finds these; None where it is not known."""
+        queue = None if plan.at_shards is None else self.engine.catalog.get(plan.at_shards)
+        if queue is None or plan.named is None or plan.pins is not Pins.VERB:
+            return None
+        return self.engine.queues.placement.routes(queue, plan.named)
 
     def may_span_shards(self, effects: Effects) -> bool:
         """Whether a statement adds to a queue of several shards, in a session whose transactions may span several."""

@@ -1,8 +1,9 @@
 """ShardedStatements: statements on queues over several shards of a Vitess, on a client's own connection.
 
 Messages. A vtgate sends an UPDATE that names messages by their ids alone to all shards, and a transaction would then be
-one over several. So a verb goes to the shards that have its messages, one after the other, each by ``USE `ks:-80` ``,
-in which a vtgate passes a text on as it is; within a transaction, to one shard at most.
+one over several. So a verb goes to the shards that have its messages, one after the other; within a transaction, to one
+at most. Where the sharding keys of its messages are known, a condition on them has vtgate find the shard; else it is
+sent after ``USE `ks:-80` ``, in which a vtgate passes a text on as it is.
 
 Tables. What a vtgate has to know of a table (its VSchema) is written before the table is made: by what its messages are
 placed, and where their ids come from. `ALTER VSCHEMA` may be refused to an account; then the error contains what an
@@ -57,8 +58,16 @@ class ShardedStatements:
         await judge_sharded(self._session, plan)
         done = 0
         try:
-            for shard in await self._shards(self._queue(plan.at_shards), plan):
-                done += await self._at(shard, plan)
+            queue = self._queue(plan.at_shards)
+            await self._database.in_one_shard()
+            routes = self._database.routes(plan)
+            if routes is None:
+                for shard in await self._shards(queue, plan):
+                    done += await self._at(shard, plan)
+            else:
+                await self._check_alone(tuple(routes))
+                for condition in routes.values():
+                    done += await self._repeated(plan.routed(condition))
         except BackendError as error:
             self._database.note(Outcome.of(error), plan.effects)
             if done:
@@ -85,12 +94,11 @@ class ShardedStatements:
         return queue
 
     async def _shards(self, queue: QueueSpec, plan: Execute) -> Sequence[str]:
-        await self._database.in_one_shard()
         named = plan.named
         if named is None:
             shards = queue.shards
         else:
-            places = await self._engine.places(queue, named)
+            places = await self._engine.queues.placement.places(queue, named)
             shards = tuple(shard for shard in queue.shards if shard in places.values())
         await self._check_alone(shards)
         return shards
@@ -107,7 +115,10 @@ class ShardedStatements:
     async def _at(self, shard: str, plan: Execute) -> int:
         assert plan.at_shards is not None
         async with self._database.at_shard(plan.at_shards.database, shard):
-            return await repeated(self._session.upstream.status, partial(self._changed, plan))
+            return await self._repeated(plan)
+
+    async def _repeated(self, plan: Execute) -> int:
+        return await repeated(self._session.upstream.status, partial(self._changed, plan))
 
     async def _changed(self, plan: Execute) -> int:
         result = await self._session.upstream.collect(self._session.pinned(plan.sql, plan.pins))

@@ -33,6 +33,7 @@ class _Template:
     effects: Effects
     reporter_offset: int
     pins: Pins
+    at_shards: QueueName | None
 
     def filled(self, numbers: str) -> Execute:
         """The statement with these ids, which commas separate."""
@@ -46,7 +47,11 @@ class _Template:
             tally=effects.tally,
         )
         return Execute(
-            f"{self.before}{numbers}{self.after}", filled, reporter_offset=self.reporter_offset, pins=self.pins
+            f"{self.before}{numbers}{self.after}",
+            filled,
+            reporter_offset=self.reporter_offset,
+            pins=self.pins,
+            at_shards=self.at_shards,
         )
 
 
@@ -91,6 +96,8 @@ def _around(plan: Plan | None) -> _Template | None:
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
     before, _, after = plan.sql.partition(_PLACE)
-    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.reporter_offset, plan.pins)
+    template = _Template(
+        before + _OPEN, _CLOSE + after, named[0][0], effects, plan.reporter_offset, plan.pins, plan.at_shards
+    )
     # If such a plan gets more fields one day, they are not left out here.
     return template if template.filled(str(_SAMPLE)) == plan else None

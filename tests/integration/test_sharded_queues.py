@@ -12,6 +12,8 @@ from pymysql.cursors import SSCursor
 from servers import DATABASE, SERVER, Gate, Sql, wait_until
 from vitess_server import SHARDED
 
+from queuegate_worker import Worker
+
 pytestmark = pytest.mark.skipif(SERVER != "vitess", reason="needs a Vitess: make test-vitess")
 
 LOW, HIGH = 6, 1
@@ -327,3 +329,29 @@ def test_many_sessions_at_once(gate, sql, q):
     for thread in threads:
         thread.join(120)
     assert len(acked) == len(set(acked)) == total
+
+
+def test_a_worker_whose_handler_writes_beside_its_message(gate, sql, q):
+    done = f"done_{q}"
+    sql(f"ALTER QUEUE {q} SET (max_attempts = 2, min_backoff = '10ms', max_backoff = '10ms')")
+    sql(f"CREATE TABLE {done} (k BIGINT NOT NULL, body VARCHAR(20) NOT NULL PRIMARY KEY)")
+    sql(f"ALTER VSCHEMA ON {SHARDED}.{done} ADD VINDEX binary_md5 (k) USING binary_md5")
+    wait_until(lambda: _accepts(sql, f"INSERT INTO {done} VALUES (0, 'first')"), what="vtgate to know the table")
+    for key in range(40):
+        sql(f"INSERT INTO {q} (k, body) VALUES (%s, %s)", key, f"m{key}")
+
+    def handle(message, transaction):
+        transaction.execute(f"INSERT INTO {done} (k, body) VALUES (%s, %s)", (message.k, message.body))
+        if message.k == 13 or (message.k == 14 and message.epoch == 1):
+            raise ValueError("not this one")
+
+    for options in ({"concurrency": 4}, {"concurrency": 2, "keys": "sticky"}):
+        with Worker(f"mysql://root@127.0.0.1:{gate.port}/{SHARDED}", q, **options).running(handle):
+            wait_until(lambda: set(states(sql, q).values()) == {"acked"}, what="all to be acked")
+            wait_until(lambda: f"{q}_dead" in sql.column("SHOW QUEUES"), what="the dead letter")
+        sql(f"INSERT INTO {q} (k, body) VALUES (41, 'later')")
+    assert sql.column(f"SELECT body FROM {q}_dead") == ["m13"]
+    expected = {"first", "later", *(f"m{key}" for key in range(40) if key != 13)}
+    assert expected - {"later"} <= set(sql.column(f"SELECT body FROM {done}")) <= expected
+    sql(f"DROP TABLE {done}")
+    sql(f"DROP QUEUE {q}_dead")

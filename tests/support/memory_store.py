@@ -41,6 +41,7 @@ from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside
 from engine.store.base import (
     Claim,
     ForeseenLease,
+    InOneShard,
     LeasedMessage,
     LeaseState,
     LeaseUnknown,
@@ -246,6 +247,7 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.births = MemoryBirths(self)
+        self.placement = InOneShard()
         self.counts = MemoryCounts(self)
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)

@@ -216,6 +216,10 @@ class ShardedBench(SqlBench):
         bench.spec = (await bench.store.load_catalog(QueueCatalog())).queues[QueueName("main", "q")]
         return bench
 
+    async def create(self, table: str) -> None:
+        for part in self._parts:
+            await part.create(table)
+
     async def add(self, *rows: Row) -> None:
         for row in rows:
             await self._parts[int(str(row.id)) % len(SHARDS)].add(row)

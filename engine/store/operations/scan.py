@@ -33,7 +33,7 @@ def scan(connection: StoreConnection, statements: ScanStatements, queue: QueueSp
     step = _Step(connection, statements, queue, page)
     position = step.run()
     keys = tuple(sorted(step.keys, key=lambda key: (key.priority, key.due_ns)))
-    return ScanResult(PollResult(step.now_ns, keys, step.next_due_ns, position is not None), position)
+    return ScanResult(PollResult(step.now_ns, keys, step.next_due_ns, position is not None), position, step.places)
 
 
 def fitting(
@@ -56,6 +56,7 @@ class _Step:
         self._kind = id_kind(self._id)
         self.now_ns = 0
         self.keys: list[MessageKey] = []
+        self.places: dict[MessageId, Position] = {}
         self.next_due_ns: int | None = None
 
     def run(self) -> Position | None:
@@ -117,8 +118,11 @@ class _Step:
     ) -> Position | None:
         """Add the matches; returns where the page ends, if before the end of the range."""
         room = self._page.limit - len(self.keys)
-        for id_, time_next in fitting[:room]:
-            self.keys.append(MessageKey(priority or 0, int(time_next or 0), self._id_of(id_)))
+        for row in fitting[:room]:
+            place = self._position(priority, row)
+            assert place.id is not None
+            self.keys.append(MessageKey(priority or 0, place.due_ns or 0, place.id))
+            self.places[place.id] = place
         if len(fitting) >= room:
             return self._position(priority, fitting[room - 1])
         return self._position(priority, ends[0]) if ends else None

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from memory_store import Row, make_spec
 from slowness import scaled
-from store_benches import MemoryBench, MySQLBench
+from store_benches import MemoryBench, MySQLBench, ShardedBench
 
 from engine.backend.mysql import MySQLPool
 from engine.model.key_range import read_key_range
@@ -24,6 +24,12 @@ from engine.store.statements.limits import part_row
 
 DELAYS = {0: 10 * SECOND}
 HOUR = 3600 * SECOND
+
+
+@pytest.fixture(autouse=True)
+def in_one_shard(request) -> None:
+    if "bench" in request.fixturenames and isinstance(request.getfixturevalue("bench"), ShardedBench):
+        pytest.skip("a queue over several shards has no limits")
 
 
 def limited(bench, **options):

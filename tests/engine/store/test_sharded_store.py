@@ -19,9 +19,10 @@ from store_benches import SHARDS, ShardedBench
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.keyspaces import at_shard
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import Condition, MessageKey
+from engine.model.queue import ColumnMeta, Condition, MessageKey
 from engine.store.base import LeaseUnknown, Page, PollResult, Position, ScanResult, release_of
-from engine.store.sharded_store import Places, merged_polls, merged_scans
+from engine.store.merged import merged_polls, merged_scans
+from engine.store.placement import Place, Places, routing_literal
 
 DELAYS = {0: 30 * SECOND}
 
@@ -70,7 +71,9 @@ def test_a_poll_is_put_together():
     assert part.next_due_ns == 1000 + SECOND, "it is polled again soon"
 
 
-ROWS = st.sets(st.tuples(st.integers(-1, 1), st.integers(0, 3), st.integers(1, 40)), max_size=40)
+ROWS = st.lists(
+    st.tuples(st.integers(-1, 1), st.integers(0, 3), st.integers(1, 40)), max_size=40, unique_by=lambda row: row[2]
+)
 
 
 @given(ROWS, st.integers(1, 5), st.integers(1, 7), st.integers(1, 4))
@@ -82,7 +85,7 @@ def test_a_scan_over_shards_finds_each_once_and_in_order(rows, limit, span, shar
         rest = [row for row in rows if after is None or row > (after.priority, after.due_ns, after.id)]
         taken = rest[: min(limit, span)]
         end = Position(*taken[-1]) if taken and len(taken) < len(rest) else None
-        return ScanResult(polled(taken, end is not None), end)
+        return ScanResult(polled(taken, end is not None), end, {row[2]: Position(*row) for row in taken})
 
     found: list[MessageKey] = []
     position = None
@@ -100,15 +103,60 @@ def test_places_are_bounded_and_forgotten_with_a_shard(bench):
     places, queue = Places(3), bench.spec
     places.learn(queue.name, "-80", (1, 2))
     places.learn(queue.name, "80-", (3, 4))
-    assert places.of(queue, (1, 2, 3, 4)) == {2: "-80", 3: "80-", 4: "80-"}
-    assert places.of(dataclasses.replace(queue, shards=("-80", "80-c0", "c0-")), (2, 3)) == {2: "-80"}
+    assert places.of(queue, (1, 2, 3, 4)) == {2: Place("-80"), 3: Place("80-"), 4: Place("80-")}
+    assert places.of(dataclasses.replace(queue, shards=("-80", "80-c0", "c0-")), (2, 3)) == {2: Place("-80")}
     places.retain(())
     assert places.of(queue, (2,)) == {}
 
 
+def key_of(name, type_, charset=63, flags=0):
+    return ColumnMeta(name, type_, charset, flags=flags)
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "shard", "literal"),
+    [
+        (b"6", key_of("k", 8), "-80", "6"),
+        (b"1", key_of("k", 8), "80-", "1"),
+        (b"-5", key_of("k", 8), "-", "-5"),
+        (b"6", key_of("k", 8), "80-", None),  # it was placed by another spelling
+        (b"customer-7", key_of("k", 253, 45), "-", "'customer-7'"),
+        ("Grüße".encode(), key_of("k", 253, 45), "-", None),  # stored in another encoding, perhaps
+        (b"it's", key_of("k", 253, 45), "-", None),
+        (b"abc", key_of("k", 253), "-", None),
+        (None, key_of("k", 8), "-", None),
+        (b"6", key_of("k", 8), "-800000", None),
+    ],
+)
+def test_a_key_is_named_only_where_vtgate_finds_the_message_by_it(value, column, shard, literal):
+    assert routing_literal(value, column, shard) == literal
+
+
+async def test_routes_to_what_was_claimed(bench):
+    columns = tuple(replaced_key(column) for column in bench.spec.columns)
+    options = dataclasses.replace(bench.spec.options, sharding_key="payload")
+    queue = dataclasses.replace(bench.spec, options=options, columns=columns)
+    one = next(text for text in "abcdefgh" if routing_literal(text.encode(), key_of("payload", 253, 45), "80-"))
+    two = next(text for text in "abcdefgh" if routing_literal(text.encode(), key_of("payload", 253, 45), "-80"))
+    await bench.add(Row(1, payload=one), Row(3, payload=one), Row(2, payload=two), Row(4, payload=one))
+    assert bench.store.placement.routes(queue, [1]) is None, "it was not claimed yet"
+    await bench.store.claim(queue, [1, 2, 3, 4], DELAYS)
+    assert bench.store.placement.routes(queue, [1, 3]) == {"80-": f"`payload` IN ('{one}')"}
+    assert bench.store.placement.routes(queue, [1, 2]) == {
+        "80-": f"`payload` IN ('{one}')",
+        "-80": f"`payload` IN ('{two}')",
+    }
+    assert bench.store.placement.routes(queue, [2, 4]) is None, "the key of one of them names another shard"
+    assert bench.store.placement.routes(queue, [1, 99]) is None
+
+
+def replaced_key(column):
+    return dataclasses.replace(column, charset=45) if column.name == "payload" else column
+
+
 async def test_places_are_asked_where_they_are_not_known(bench):
     await bench.add(Row(1), Row(2), Row(3))
-    assert await bench.store.places(bench.spec, [1, 2, 3, 99]) == {1: "80-", 2: "-80", 3: "80-"}
+    assert await bench.store.placement.places(bench.spec, [1, 2, 3, 99]) == {1: "80-", 2: "-80", 3: "80-"}
 
 
 async def test_a_lost_shard_holds_up_no_other(bench):
@@ -122,7 +170,7 @@ async def test_a_lost_shard_holds_up_no_other(bench):
     assert found.claim is None and cut.asked <= asked + 1, "only pings"
     assert (await bench.store.counts.census(bench.spec)).bounded
     with pytest.raises(BackendUnavailable):
-        await bench.store.places(bench.spec, [99])
+        await bench.store.placement.places(bench.spec, [99])
     cut.heal()
     await answers_again(bench)
     assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1, 3]
@@ -143,7 +191,7 @@ async def test_where_no_shard_answers_it_fails(bench):
 @pytest.mark.parametrize("both", [False, True])
 async def test_a_claim_of_unknown_outcome(bench, both):
     await bench.add(Row(1), Row(2))
-    assert await bench.store.places(bench.spec, [1, 2])
+    assert await bench.store.placement.places(bench.spec, [1, 2])
 
     def losing(store):
         async def claim(*arguments, **named):

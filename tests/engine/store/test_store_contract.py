@@ -155,7 +155,7 @@ async def test_a_claim_leases_and_returns_the_row_as_it_then_is(bench):
 async def test_a_claim_delays_by_the_epoch_before_it(bench):
     await bench.add(*(Row(epoch + 1, epoch=epoch) for epoch in range(4)), Row(9, epoch=None))
     claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 9], DELAYS)
-    delays = {m.id: (m.epoch, (m.lease_until_ns - claim.now_ns) // SECOND) for m in claim.messages}
+    delays = {m.id: (m.epoch, round((m.lease_until_ns - claim.now_ns) / SECOND)) for m in claim.messages}
     assert delays == {1: (1, 10), 2: (2, 20), 3: (3, 40), 4: (4, 40), 9: (1, 10)}
     for message in claim.messages:
         row = await bench.row(message.id)

@@ -14,6 +14,7 @@ from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Collected, Outcome
 from proxy.session.session import StatementSettings
+from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.receive import StreamStatement
 from rewriter.plan import Subscribe
 
@@ -54,7 +55,7 @@ def stream_statement(
     session: Any = SimpleNamespace(identity=identity, rights=None, upstream=upstream, settings=StatementSettings())
     engine: Any = SimpleNamespace(subscribe=subscribe)
     traits: Any = SimpleNamespace(accounts=False, check_stream=None)
-    return StreamStatement(session, engine, traits), asked
+    return StreamStatement(session, engine, traits, DatabaseCommands(session, engine, None)), asked
 
 
 @pytest.mark.parametrize("how", ["cursor", "send"])

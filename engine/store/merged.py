@@ -1,0 +1,80 @@
+"""What the shards of a queue have answered, put together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import MessageId
+from engine.store.base import Claim, PollResult, Position, ScanResult
+from engine.store.census import Census, RangeCount
+
+_RETRY_NS = NS_PER_SECOND  # until the next poll while a shard is left out
+
+
+def merged_polls(polls: Sequence[PollResult], limit: int, *, incomplete: bool) -> PollResult:
+    """The poll of a queue from those of its shards; at least one. `incomplete`: some shards did not answer."""
+    keys = tuple(sorted(key for poll in polls for key in poll.keys))
+    now_ns = max(poll.now_ns for poll in polls)
+    next_due = [poll.next_due_ns for poll in polls if poll.next_due_ns is not None]
+    if incomplete:
+        next_due.append(now_ns + _RETRY_NS)
+    more = len(keys) > limit or any(poll.more for poll in polls)
+    return PollResult(now_ns, keys[:limit], min(next_due, default=None), more)
+
+
+def merged_scans(scans: Sequence[ScanResult], limit: int, *, incomplete: bool) -> ScanResult:
+    """One step of a scan from those of its shards, all from the same position on. It ends where the first of them does;
+    what others have found beyond that is found again by the next step."""
+    poll = merged_polls([scanned.poll for scanned in scans], limit, incomplete=incomplete)
+    places = {id_: place for scanned in scans for id_, place in scanned.places.items()}
+    keys = sorted((key for scanned in scans for key in scanned.poll.keys), key=lambda key: _order(places[key.id]))
+    end = min((scanned.position for scanned in scans if scanned.position is not None), key=_order, default=None)
+    if end is not None:
+        keys = [key for key in keys if _order(places[key.id]) <= _order(end)]
+    if len(keys) > limit:
+        keys, end = keys[:limit], places[keys[limit - 1].id]
+    ordered = tuple(sorted(keys, key=lambda key: (key.priority, key.due_ns)))
+    return ScanResult(replace(poll, keys=ordered, more=end is not None), end, places)
+
+
+def _order(position: Position) -> tuple[tuple[bool, int], tuple[bool, int], tuple[bool, Any]]:
+    """For comparing: what has no value comes first."""
+    priority, due_ns, id_ = position.priority, position.due_ns, position.id
+    return (priority is not None, priority or 0), (due_ns is not None, due_ns or 0), (id_ is not None, id_ or 0)
+
+
+def merged_claims(ids: Sequence[MessageId], claims: Sequence[Claim]) -> Claim:
+    """One claim of these messages from those of its shards; at least one."""
+    order = {id_: place for place, id_ in enumerate(ids)}
+    messages = sorted((message for claim in claims for message in claim.messages), key=lambda one: order[one.id])
+    rejected = tuple(id_ for claim in claims for id_ in claim.rejected)
+    return Claim(max(claim.now_ns for claim in claims), tuple(messages), rejected=rejected)
+
+
+def merged_census(parts: Sequence[Census], *, incomplete: bool) -> Census:
+    """The census of a queue from those of its shards; at least one. `incomplete`: there are at least so many."""
+    return Census(
+        ready=sum(part.ready for part in parts),
+        scheduled=sum(part.scheduled for part in parts),
+        retrying=sum(part.retrying for part in parts),
+        in_flight=sum(part.in_flight for part in parts),
+        parked=sum(part.parked for part in parts),
+        acked=sum(part.acked for part in parts),
+        oldest_ready_age=max((age for part in parts if (age := part.oldest_ready_age) is not None), default=None),
+        bounded=incomplete or any(part.bounded for part in parts),
+    )
+
+
+def merged_range(parts: Sequence[RangeCount], *, incomplete: bool) -> RangeCount:
+    """As merged_census, of one range."""
+    return RangeCount(
+        parts[0].key_range,
+        ready=sum(part.ready for part in parts),
+        later=sum(part.later for part in parts),
+        in_flight=sum(part.in_flight for part in parts),
+        oldest_ready_age=max((age for part in parts if (age := part.oldest_ready_age) is not None), default=None),
+        bounded=incomplete or any(part.bounded for part in parts),
+    )

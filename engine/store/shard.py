@@ -1,0 +1,109 @@
+"""Shard: one shard of a Vitess, its store, and whether it answers; and Answers of several."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from engine.model.backoff import DoublingDelay
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.store.sql_store import SqlMessageStore
+
+_FIRST_PING, _PINGS_SECONDS = 0.5, 10.0  # the pauses between pings of a shard that does not answer
+
+T = TypeVar("T")
+
+
+class Shard:
+    """One shard: its store, and whether it answers."""
+
+    def __init__(self, target: str, store: SqlMessageStore, logger: logging.Logger) -> None:
+        self.store = store
+        self._target, self._logger = target, logger
+        self._lost: BackendUnavailable | None = None
+        self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
+        self._pinging: asyncio.Task[None] | None = None
+
+    async def run(self, work: Callable[[SqlMessageStore], Awaitable[T]]) -> T:
+        """Do work there. Raises BackendUnavailable at once where it does not answer, and what the work raises."""
+        if self._lost is not None:
+            raise BackendUnavailable(self._lost.message, self._lost.errno, self._lost.sqlstate)
+        try:
+            return await work(self.store)
+        except BackendUnavailable as error:
+            self._lose(error)
+            raise
+
+    def before_use(self, work: Callable[[SqlMessageStore], Awaitable[object]]) -> None:
+        """Have this done there before anything else; after a failure that has lost it."""
+        self._due.append(work)
+
+    def _lose(self, error: BackendUnavailable) -> None:
+        if self._lost is None:
+            self._lost = error
+            self._logger.warning("the shard %s does not answer, and is left out: %s", self._target, error.message)
+            self._pinging = asyncio.create_task(self._until_it_answers())
+
+    async def _until_it_answers(self) -> None:
+        pauses = DoublingDelay(_FIRST_PING, _PINGS_SECONDS)
+        while True:
+            await asyncio.sleep(pauses.take())
+            try:
+                await self.store.ping()
+                while self._due:
+                    await self._due[0](self.store)
+                    del self._due[0]
+            except BackendError as error:
+                self._logger.debug("the shard %s: %s", self._target, error.message)
+                continue
+            self._lost = None
+            self._logger.warning("the shard %s answers again", self._target)
+            return
+
+    async def close(self) -> None:
+        """Give up waiting for it, and close its connections."""
+        if self._pinging is not None:
+            self._pinging.cancel()
+        await self.store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What each shard has answered: results and errors by its name."""
+
+    results: Mapping[str, T]
+    errors: Mapping[str, BackendError]
+
+    @classmethod
+    def of(cls, shards: Iterable[str], done: Iterable[T | BaseException]) -> Answers[T]:
+        """From what was returned or raised. Raises what is no error of a database."""
+        results: dict[str, T] = {}
+        errors: dict[str, BackendError] = {}
+        for shard, one in zip(shards, done, strict=True):
+            if isinstance(one, BackendError):
+                errors[shard] = one
+            elif isinstance(one, BaseException):
+                raise one
+            else:
+                results[shard] = one
+        return cls(results, errors)
+
+    @property
+    def failed(self) -> BackendError | None:
+        """The first error."""
+        return next(iter(self.errors.values()), None)
+
+    def some(self) -> Answers[T]:
+        """The same. Raises the first error where no shard has done it."""
+        if self.failed is not None and not self.results:
+            raise self.failed
+        return self
+
+    def all(self) -> Mapping[str, T]:
+        """The results. Raises the first error where not every shard has done it."""
+        if self.failed is not None:
+            raise self.failed
+        return self.results
