@@ -452,11 +452,28 @@ class InOneShard:
         return {}
 
 
-class MessageStore(Protocol):
+IN_ONE_SHARD = InOneShard()
+
+
+class RejectedStore(Protocol):
+    """Messages that are set aside for a dead-letter queue."""
+
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        """Up to `limit` messages that are set aside for the dead-letter queue."""
+        ...
+
+    async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        """Move these messages into the dead-letter queue, except those that are locked or no longer rejected."""
+        ...
+
+
+class MessageStore(RejectedStore, Protocol):
     """The database as the engine sees it."""
 
-    placement: Placement
-    """Where messages of queues over several shards are."""
+    @property
+    def placement(self) -> Placement:
+        """Where messages of queues over several shards are."""
+        ...
 
     @property
     def topics(self) -> TopicStore:
@@ -590,14 +607,6 @@ class MessageStore(Protocol):
         decreases the epoch by one; otherwise messages without attempts left are set aside.
         `alone`: they are to be delivered alone; those that were delivered alone and not begun stay so.
         `gone`: the receiver that had them; its end is stored as a failed attempt of each."""
-        ...
-
-    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
-        """Up to `limit` messages that are set aside for the dead-letter queue."""
-        ...
-
-    async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
-        """Move these messages into the dead-letter queue, except those that are locked or no longer rejected."""
         ...
 
     async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:

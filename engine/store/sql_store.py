@@ -30,9 +30,9 @@ from engine.model.queue import (
 from engine.model.schedules import MakeInsert
 from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
+    IN_ONE_SHARD,
     Claim,
     ForeseenLease,
-    InOneShard,
     LeaseState,
     Page,
     PartitionPurge,
@@ -98,7 +98,6 @@ class SqlMessageStore:
         self.births = BornRows(pool, self._prepared)
         self.counts = Counts(pool, dialect)
         self.groups = GroupTable(pool, dialect, define)
-        self.placement: Placement = InOneShard()
 
     @classmethod
     def for_mysql(
@@ -129,6 +128,11 @@ class SqlMessageStore:
     ) -> SqlMessageStore:
         """The store on the embedded database. Its sessions understand MySQL's syntax, so they provide `define`."""
         return cls(pool, SQLITE, define or _undefined, conditions, insert=insert)
+
+    @property
+    def placement(self) -> Placement:
+        """See MessageStore."""
+        return IN_ONE_SHARD
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement in MySQL's syntax with the engine's own privileges; its rows. Raises BackendError."""
