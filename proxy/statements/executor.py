@@ -62,7 +62,6 @@ from rewriter.plan import (
     RunSchedule,
     SchedulePlan,
     SeekConsumerGroup,
-    ShardedTable,
     Show,
     ShowSystem,
     Subscribe,
@@ -187,14 +186,8 @@ class Executor:
         query = self.database.query(self.reader.encode(sql))
         outcome = await self.database.forward(query, plan.effects, more=more, repeatable=True)
         if outcome.ok and plan.vschema is not None and plan.vschema.drops:
-            await self._forget(plan.vschema)
+            await forget_table(plan.vschema, partial(run_on, self.session))
         return outcome
-
-    async def _forget(self, table: ShardedTable) -> None:
-        try:
-            await forget_table(table, partial(run_on, self.session))
-        except BackendError as error:
-            log.warning("the VSchema still has the dropped table %s: %s", table.name, error.message)
 
     async def carry_out(self, plan: Plan) -> Outcome:
         """Run a statement that changes messages, and answer nothing: it is one of several that the client sent as one.

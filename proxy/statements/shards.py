@@ -14,6 +14,7 @@ Source: https://vitess.io/docs/reference/features/vschema/
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,8 @@ from proxy.session.session import ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.upstream.repeats import repeated, stands_alone
 from rewriter.plan import Effects, Execute, ShardedTable
+
+log = logging.getLogger(__name__)
 
 VINDEX = "binary_md5"
 """The function of vtgate that is the hash of a queue's ring (engine.model.key_range)."""
@@ -195,9 +198,12 @@ async def prepare_table(table: ShardedTable, run: Run) -> None:
 
 
 async def forget_table(table: ShardedTable, run: Run) -> None:
-    """The table is dropped: have vtgate forget it. The sequence stays: no id comes twice. Raises BackendError."""
-    if await _vindexes(table.name, run):
-        await run(f"ALTER VSCHEMA DROP TABLE {table.name.sql}")
+    """The table is dropped: have vtgate forget it. The sequence stays, so no id comes twice."""
+    try:
+        if await _vindexes(table.name, run):
+            await run(f"ALTER VSCHEMA DROP TABLE {table.name.sql}")
+    except BackendError as error:
+        log.warning("the VSchema still has the dropped table %s: %s", table.name, error.message)
 
 
 async def _vindexes(name: QueueName, run: Run) -> list[tuple[str, str]]:

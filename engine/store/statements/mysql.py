@@ -13,7 +13,7 @@ from engine.backend.base import Answer, Statement, StoreConnection
 from engine.backend.servers import is_not_known_yet
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.keyspaces import Keyspaces
-from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, IndexInfo, QueueName
+from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
@@ -23,9 +23,11 @@ from engine.store.statements.dialect import Dialect
 log = logging.getLogger("queuegate.store")
 
 _NO_SUCH_TABLE = 1146
+_NO_SUCH_COLUMN = 1054
 _NOT_INSTANT = (1845, 1846)  # a full-text index, say: then it takes a copy of the rows, beside which others write
 _TOGETHER = 100  # statements in one packet
 _KNOWN_TRIES, _KNOWN_SECONDS = 100, 0.1  # until a vtgate knows a new table; a second is usual
+_COLUMN = re.compile(r"^ +`.*$", re.MULTILINE)  # in SHOW CREATE TABLE
 _NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
 _MARKED = (
@@ -88,7 +90,10 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
         if keyspaces:
             _wait_until_known(connection, [name for name, _, _ in tables if name not in known])
         definitions = _definitions(connection, [name for name, _, _ in tables])
-        read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
+        read = [
+            _read(connection, *table, text, known, waits=bool(keyspaces))
+            for table, text in zip(tables, definitions, strict=True)
+        ]
         read += unread
     finally:
         connection.execute(AS_BEFORE)
@@ -183,12 +188,14 @@ def _read(
     engine: str | None,
     definition: str | None,
     known: Mapping[QueueName, TableInfo],
+    *,
+    waits: bool,
 ) -> TableInfo | None:
     before = known.get(name)
     if before is not None and before.still_is(comment, definition):
         return before
     try:
-        columns = connection.describe(name.database, name.table)
+        columns = _described(connection, name, definition, waits=waits)
         peculiar = connection.query(PECULIAR_COLUMNS, (name.database, name.table))
         hidden = tuple(str(column) for column, _, invisible, _ in peculiar if int(invisible))
         columns += connection.describe(name.database, name.table, hidden) if hidden else ()
@@ -211,6 +218,24 @@ def _read(
         name, comment, columns, indexes, generated, engine=engine, narrow=narrow, definition=definition,
         invisible=frozenset(column.lower() for column in hidden),
     )  # fmt: skip
+
+
+def _described(
+    connection: StoreConnection, name: QueueName, definition: str | None, *, waits: bool
+) -> tuple[ColumnMeta, ...]:
+    """The columns of `SELECT *`. `waits`: for a vtgate, which knows a table that was made again, or altered, by its
+    columns of before for a while."""
+    shown = [line for line in _COLUMN.findall(definition or "") if "INVISIBLE" not in line]
+    for _ in range(_KNOWN_TRIES if waits else 0):
+        try:
+            columns = connection.describe(name.database, name.table)
+            if not shown or len(columns) == len(shown):
+                return columns
+        except BackendError as error:
+            if error.errno != _NO_SUCH_COLUMN:
+                raise
+        pause(_KNOWN_SECONDS)
+    return connection.describe(name.database, name.table)
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

@@ -36,6 +36,7 @@ class Vtgate:
     unknown: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     down: set[str] = field(default_factory=set)
+    stale: int = 0
 
     @property
     def keyspaces(self) -> Keyspaces:
@@ -62,12 +63,19 @@ class Vtgate:
         return 0
 
     def run(self, statements: Any, **_: Any) -> list[Answer]:
-        return [Answer([(b"t", b"CREATE TABLE t")], 0) for _ in statements]
+        columns = ",\n".join(f"  `{column.name}` bigint NOT NULL" for column in COLUMNS)
+        text = f"CREATE TABLE `t` (\n{columns},\n  PRIMARY KEY (`id`)\n)"
+        return [Answer([(b"t", text.encode())], 0) for _ in statements]
 
     def describe(self, database: str, table: str, names: Sequence[str] = ()) -> tuple[ColumnMeta, ...]:
         assert table in self.tables[database], "not the tablet's name"
         if self.unknown.get(table):
             raise BackendError(f"table {table} not found", 1105)
+        if self.stale:
+            self.stale -= 1
+            if self.stale % 2:
+                raise BackendError("Unknown column 'before' in 'field list'", 1054)
+            return COLUMNS[:-1]
         return COLUMNS
 
 
@@ -110,6 +118,14 @@ def test_a_new_table_is_waited_for(monkeypatch):
     vtgate.unknown["a"] = 1000  # it was known: something else is wrong, and nobody waits
     (a, fresh) = list_tables(vtgate, {table.name: table for table in (a, fresh)})
     assert len(slept) == 5
+
+
+def test_the_columns_of_a_table_that_was_made_again_are_waited_for(monkeypatch):
+    slept: list[float] = []
+    monkeypatch.setattr(mysql, "pause", slept.append)
+    vtgate = Vtgate({"main": 1}, {"main": ["a"]}, stale=4)
+    (a,) = list_tables(vtgate, {})
+    assert a.columns == COLUMNS and a.unreadable is None and len(slept) == 4
 
 
 def test_a_table_of_a_sharded_keyspace_needs_a_sharding_key():
