@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Message, MessageId
 from engine.model.states import is_lease_end
-from engine.store.base import LeaseState, Release, release_of, same_delivery
+from engine.store.base import UNKNOWN_STATE, LeaseState, Release, release_of, same_delivery
 
 H = TypeVar("H", bound=Hashable)
 
@@ -161,7 +161,7 @@ class InFlight(Generic[H]):
         returned: list[MessageId] = []
         for id_ in queried_ids:
             lease, state = self._leases.get(id_), lease_states.get(id_)
-            if lease is None or _is_unchanged(lease, state):
+            if lease is None or state is UNKNOWN_STATE or _is_unchanged(lease, state):
                 continue
             renewed = None if reported is None else reported.get(id_)
             if lease.release.token:  # reported or not: a lease that was given up has another token

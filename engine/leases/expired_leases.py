@@ -17,7 +17,7 @@ from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest, SubscriptionStatus
 from engine.model.states import is_lease_end
 from engine.model.trace_event import LEASE_ENDED
-from engine.store.base import LeaseState, Release, same_delivery
+from engine.store.base import UNKNOWN_STATE, LeaseState, Release, same_delivery
 from engine.store.last_receivers import LastReceivers, may_match
 from engine.traces import QueueTrace
 
@@ -130,7 +130,11 @@ class ExpiredLeases:
     def apply(self, queried_ids: Iterable[MessageId], lease_states: Mapping[MessageId, LeaseState]) -> None:
         """Apply the leases as read from the table. Renewed ones go on. One whose message was leased again, to a
         receiver of which nothing was reported here, has perhaps run out."""
+        unknown = {id_ for id_, state in lease_states.items() if state is UNKNOWN_STATE}
+        self.requeue(unknown)
         for id_ in queried_ids:
+            if id_ in unknown:
+                continue
             watched, state = self._watched.pop(id_, None), lease_states.get(id_)
             if watched is None or state is None:
                 continue

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from engine.clock import DatabaseTime
 from engine.model.queue import Message, MessageId, SubscribeRequest
 from engine.model.states import is_lease_end
-from engine.store.base import LeaseState
+from engine.store.base import UNKNOWN_STATE, LeaseState
 
 WATCHED_MAX = 100_000
 """Messages of a queue that are watched; further ones are not. 20 MB."""
@@ -73,6 +73,8 @@ class LeaseAlarms:
         """Apply the leases as read from the table. Returns the new alarms."""
         new: list[Delivery] = []
         for id_ in queried_ids:
+            if states.get(id_) is UNKNOWN_STATE:
+                continue
             delivery = self._watched.pop(id_, None)
             if delivery is not None and self._is_leased(delivery, states.get(id_)):
                 self._alarms[id_] = delivery

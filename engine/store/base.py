@@ -170,8 +170,10 @@ def same_delivery(lease: Release, state: LeaseState) -> bool:
 
 
 def lease_is_current(lease: Release, state: LeaseState) -> bool:
-    """Whether a row in this state still has that lease."""
+    """Whether a row in this state still has that lease; as far as it is known."""
     until_ns = state.time_next_ns
+    if state is UNKNOWN_STATE:
+        return True
     if until_ns is None or not same_delivery(lease, state):
         return False
     known = lease.token != NO_TOKEN or lease.lease_until_ns == RENEWED
@@ -200,6 +202,10 @@ class LeaseState(NamedTuple):
     epoch: int
     time_next_ns: int | None
     token: int = NO_TOKEN
+
+
+UNKNOWN_STATE = LeaseState(-1, None)
+"""Of a message in a shard that does not answer: whether its lease is still the same is not known yet."""
 
 
 class LeaseUnknown(BackendUnavailable):
@@ -591,7 +597,8 @@ class MessageStore(RejectedStore, Protocol):
         ...
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
-        """Those of `ids` that exist, are not acked and not set aside, with their state."""
+        """Those of `ids` that exist, are not acked and not set aside, with their state; UNKNOWN_STATE of those of which
+        it cannot be read now, while it can of others."""
         ...
 
     async def release(

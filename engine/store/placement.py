@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from itertools import islice
 from typing import NamedTuple
 
-from engine.model.errors import InvalidOption
+from engine.model.errors import BackendError, InvalidOption
 from engine.model.identity import is_integer
 from engine.model.key_range import read_key_range
 from engine.model.queue import ColumnMeta, Message, MessageId, QueueName, QueueSpec, TextValue, quoted
@@ -91,15 +91,24 @@ class ShardPlacement:
 
     async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
         """See Placement."""
-        places = {id_: place.shard for id_, place in self.known.of(queue, ids).items()}
-        if missing := [id_ for id_ in ids if id_ not in places]:
-            answers = await self._ask(queue, missing)
-            for shard, some in answers.results.items():
-                self.known.learn(queue.name, shard, some)
-                places.update(dict.fromkeys(some, shard))
-            if answers.failed is not None and len(places) < len(set(ids)):
-                raise answers.failed
+        places, failed = await self.find(queue, ids)
+        if failed is not None:
+            raise failed
         return places
+
+    async def find(
+        self, queue: QueueSpec, ids: Collection[MessageId]
+    ) -> tuple[dict[MessageId, str], BackendError | None]:
+        """The shards of those of `ids` that exist; and an error where some are not there, and a shard has not
+        answered."""
+        places = {id_: place.shard for id_, place in self.known.of(queue, ids).items()}
+        if not (missing := [id_ for id_ in ids if id_ not in places]):
+            return places, None
+        answers = await self._ask(queue, missing)
+        for shard, some in answers.results.items():
+            self.known.learn(queue.name, shard, some)
+            places.update(dict.fromkeys(some, shard))
+        return places, answers.failed if len(places) < len(set(ids)) else None
 
 
 _PLAIN_TEXT = re.compile(rb"[A-Za-z0-9_.:@/+-]{1,255}")

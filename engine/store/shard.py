@@ -27,6 +27,11 @@ class Shard:
         self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
         self._pinging: asyncio.Task[None] | None = None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it does not answer."""
+        return self._lost is not None
+
     async def run(self, work: Callable[[SqlMessageStore], Awaitable[T]]) -> T:
         """Do work there. Raises BackendUnavailable at once where it does not answer, and what the work raises."""
         if self._lost is not None:

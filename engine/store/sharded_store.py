@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.key_range import KeyRange
 from engine.model.keyspaces import at_shard
 from engine.model.queue import (
@@ -33,6 +33,7 @@ from engine.model.queue import (
     SubscribeRequest,
 )
 from engine.store.base import (
+    UNKNOWN_STATE,
     Claim,
     CountStore,
     ForeseenLease,
@@ -70,7 +71,7 @@ class ShardedStore:
         self._shards: dict[str, Shard] = {}
         placement = ShardPlacement(self._ask_places)
         self.placement: Placement = placement
-        self._known = placement.known
+        self._placement, self._known = placement, placement.known
         self.topics, self.traces, self.zones = whole.topics, whole.traces, whole.zones
         self.last_receivers, self.schedules = whole.last_receivers, whole.schedules
         self.births, self.groups = whole.births, whole.groups
@@ -107,11 +108,10 @@ class ShardedStore:
 
     # --- the messages of a queue
 
-    def poll(self, queue: QueueSpec, limit: int) -> Coroutine[Any, Any, PollResult]:
+    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
         """See MessageStore."""
-        return self._poll(queue, limit) if queue.shards else self._whole.poll(queue, limit)
-
-    async def _poll(self, queue: QueueSpec, limit: int) -> PollResult:
+        if not queue.shards:
+            return await self._whole.poll(queue, limit)
         polls = (await self.each(queue, lambda store, _: store.poll(queue, limit))).some()
         for shard, poll in polls.results.items():
             self._known.learn(queue.name, shard, (key.id for key in poll.keys))
@@ -139,8 +139,8 @@ class ShardedStore:
         """See MessageStore."""
         if not queue.shards:
             return await self._whole.fitting(queue, condition, ids)
-        answers = await self._at_places(queue, ids, lambda store, some: store.fitting(queue, condition, some))
-        return set().union(*answers.some().results.values())
+        at = await self._at_places(queue, ids, lambda store, some: store.fitting(queue, condition, some))
+        return set().union(*at.answers.some().results.values())
 
     async def claim(
         self,
@@ -159,11 +159,13 @@ class ShardedStore:
         def claiming(store: SqlMessageStore, some: Sequence[MessageId]) -> Awaitable[Claim]:
             return store.claim(queue, some, delays_ns, condition, part)
 
-        claims = await self._at_places(queue, ids, claiming)
-        self._retain_unknown(queue, claims)
-        for shard, claim in claims.some().results.items():
+        at = await self._at_places(queue, ids, claiming)
+        self._retain_unknown(queue, at.answers)
+        if not at.answers.results and at.error is not None:
+            raise at.error
+        for shard, claim in at.answers.results.items():
             self._known.learn_keys(queue, shard, claim.messages)
-        return merged_claims(ids, list(claims.results.values()))
+        return merged_claims(ids, list(at.answers.results.values()))
 
     async def poll_and_claim(
         self,
@@ -177,7 +179,7 @@ class ShardedStore:
         """See MessageStore."""
         if not queue.shards:
             return await self._whole.poll_and_claim(queue, limit, count, blocked, delays_ns, sharing)
-        poll = await self._poll(queue, limit)
+        poll = await self.poll(queue, limit)
         ids = first_free(poll, count, blocked, sharing)
         claim = await self.claim(queue, ids, delays_ns, None, sharing) if ids else None
         return PollAndClaim(poll, ids, claim)
@@ -200,8 +202,10 @@ class ShardedStore:
         """See MessageStore."""
         if not queue.shards:
             return await self._whole.unsettled(queue, ids)
-        answers = (await self._at_places(queue, ids, lambda store, some: store.unsettled(queue, some))).all()
-        return {id_: state for states in answers.values() for id_, state in states.items()}
+        at = await self._at_places(queue, ids, lambda store, some: store.unsettled(queue, some))
+        self._check(queue, at)
+        known = {id_: state for states in at.answers.results.values() for id_, state in states.items()}
+        return {**dict.fromkeys(at.unsure, UNKNOWN_STATE), **known}
 
     async def release(
         self,
@@ -212,7 +216,7 @@ class ShardedStore:
         alone: bool = False,
         gone: SubscribeRequest | None = None,
     ) -> int:
-        """See MessageStore. What is released at some of the shards stays so where another fails."""
+        """See MessageStore. Leases in a shard that does not answer are left, and counted as not released."""
         if not queue.shards:
             return await self._whole.release(queue, leases, counted=counted, alone=alone, gone=gone)
         by_id: dict[MessageId, list[Release]] = {}
@@ -223,7 +227,9 @@ class ShardedStore:
             some = [lease for id_ in ids for lease in by_id[id_]]
             return store.release(queue, some, counted=counted, alone=alone, gone=gone)
 
-        return sum((await self._at_places(queue, list(by_id), release)).all().values())
+        at = await self._at_places(queue, list(by_id), release)
+        self._check(queue, at)
+        return sum(at.answers.results.values())
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
         """See MessageStore."""
@@ -245,8 +251,8 @@ class ShardedStore:
                 " messages would be in the wrong shard",
                 1235,
             )
-        moved = await self._at_places(queue, ids, lambda store, some: store.move_to_dead_letters(queue, dead, some))
-        return sum(moved.some().results.values())
+        at = await self._at_places(queue, ids, lambda store, some: store.move_to_dead_letters(queue, dead, some))
+        return sum(at.answers.some().results.values())
 
     async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
         """See MessageStore."""
@@ -289,14 +295,28 @@ class ShardedStore:
         queue: QueueSpec,
         ids: Collection[MessageId],
         work: Callable[[SqlMessageStore, list[MessageId]], Awaitable[T]],
-    ) -> Answers[T]:
+    ) -> AtPlaces[T]:
         """Do work on these messages at the shards that have them. Those that no shard has are looked for in vain at the
         first, so that there always is an answer."""
         by_shard: dict[str, list[MessageId]] = {}
-        places = await self.placement.places(queue, ids)
+        unsure: list[MessageId] = []
+        places, failed = await self._placement.find(queue, ids)
         for id_ in ids:
-            by_shard.setdefault(places.get(id_, queue.shards[0]), []).append(id_)
-        return await self.each(queue, lambda store, shard: work(store, by_shard[shard]), by_shard)
+            if id_ not in places and failed is not None:
+                unsure.append(id_)
+            else:
+                by_shard.setdefault(places.get(id_, queue.shards[0]), []).append(id_)
+        answers = await self.each(queue, lambda store, shard: work(store, by_shard[shard]), by_shard)
+        unsure += [id_ for shard in answers.errors for id_ in by_shard[shard]]
+        return AtPlaces(answers, unsure, answers.failed or failed)
+
+    def _check(self, queue: QueueSpec, at: AtPlaces[T]) -> None:
+        """Raises the error of work unless it only is that some shards do not answer while others do."""
+        shards = [self._shard(queue.name.database, name) for name in queue.shards]
+        if at.error is not None and (
+            not isinstance(at.error, BackendUnavailable) or all(shard.is_lost for shard in shards)
+        ):
+            raise at.error
 
     async def _ask_places(self, queue: QueueSpec, ids: Sequence[MessageId]) -> Answers[Collection[MessageId]]:
         return await self.each(queue, lambda store, _: store.slots(queue, ids))
@@ -320,6 +340,16 @@ class ShardedStore:
         for name, error in unknown.items():
             shard = self._shard(queue.name.database, name)
             shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
+
+
+@dataclass(frozen=True, slots=True)
+class AtPlaces(Generic[T]):
+    """What was done on messages at their shards. `unsure`: those at shards that have not done it, or perhaps there.
+    `error`: why, of the first such shard."""
+
+    answers: Answers[T]
+    unsure: Sequence[MessageId]
+    error: BackendError | None
 
 
 def _purge(store: SqlMessageStore, _: str, *, queue: QueueSpec, limit: int) -> Awaitable[int]:

@@ -30,7 +30,7 @@ from engine.model.backoff import (
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
-from engine.store.base import LeaseState
+from engine.store.base import UNKNOWN_STATE, LeaseState
 
 durations = st.integers(min_value=10_000_000, max_value=3650 * 86400 * SECOND)
 jitters = st.floats(min_value=2 / 3, max_value=4 / 3, exclude_max=True)
@@ -227,6 +227,14 @@ def test_leases_compared_with_the_table():
     assert len(leases.expire(10.0)) == 1 and leases.ids() == [2]
     assert 14.9 < leases.next_deadline() < 15.1
     assert [release.lease_until_ns for release in leases.drop_holder("a")] == [found[2].time_next_ns]
+
+
+def test_a_lease_that_cannot_be_read_now_stays():
+    leases = InFlight()
+    for id_ in (1, 2):
+        leases.add("a", [(message(id_), 10.0)], 0.0)
+    assert leases.compare([1, 2], {1: UNKNOWN_STATE}) == ([2], [])
+    assert leases.ids() == [1] and len(leases.expire(10.0)) == 1
 
 
 def test_a_lease_of_another_at_the_same_epoch_is_not_given_back():

@@ -20,7 +20,16 @@ from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.keyspaces import at_shard
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Condition, MessageKey
-from engine.store.base import LeaseUnknown, Page, PollResult, Position, ScanResult, release_of
+from engine.store.base import (
+    UNKNOWN_STATE,
+    LeaseUnknown,
+    Page,
+    PollResult,
+    Position,
+    ScanResult,
+    lease_is_current,
+    release_of,
+)
 from engine.store.merged import merged_polls, merged_scans
 from engine.store.placement import Place, Places, routing_literal
 
@@ -174,6 +183,24 @@ async def test_a_lost_shard_holds_up_no_other(bench):
     cut.heal()
     await answers_again(bench)
     assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1, 3]
+
+
+async def test_leases_in_a_lost_shard_are_neither_settled_nor_released(bench):
+    await bench.add(Row(1), Row(2), Row(3))
+    store, queue = bench.store, bench.spec
+    claim = await store.claim(queue, [1, 2, 3], DELAYS)
+    leases = {message.id: release_of(message) for message in claim.messages}
+    cut = Cut(bench, "80-")
+    states = await store.unsettled(queue, [1, 2, 3])
+    assert states[1] is states[3] is UNKNOWN_STATE and states[2].epoch == 1
+    assert lease_is_current(leases[1], states[1]), "as far as is known"
+    assert await store.release(queue, [leases[1], leases[2]], counted=False) == 1
+    assert await store.unsettled(queue, [77]) == {77: UNKNOWN_STATE}, "it may be in the one that is lost"
+    assert (await bench.row(2)).epoch == 0 and (await bench.row(1)).epoch == 1
+    cut.heal()
+    await answers_again(bench)
+    assert await store.release(queue, [leases[1], leases[3]], counted=False) == 2
+    assert await store.unsettled(queue, [77]) == {}
 
 
 async def test_where_no_shard_answers_it_fails(bench):
