@@ -6,16 +6,33 @@ a group that is done) would be decided for each shard by itself, so it is refuse
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.model.identity import is_integer, numbers_itself
+from engine.model.key_range import VINDEX
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueSpec
 
 
-def unfit_for_shards(queue: QueueSpec) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Vindex:
+    """By what a vtgate places the rows of a table: its columns, as text, and the kind of the function."""
+
+    columns: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.columns})"
+
+
+def unfit_for_shards(queue: QueueSpec, vindex: Vindex | None) -> str | None:
     """Why the table of a sharded keyspace cannot be a queue; None where it can."""
     where, id_ = f"the keyspace '{queue.name.database}' has {len(queue.shards)} shards", queue.column("id")
     if not queue.has_ring:
         return f"{where}, and a queue in it needs a SHARDING KEY"
+    wanted = Vindex((queue.options.sharding_key or "").lower(), VINDEX)
+    if vindex != wanted:  # a verb would be sent to the shard that the key names, and not to that of the message
+        return f"{where}, and its rows are placed by {vindex or 'no vindex'}: a queue in it needs {wanted}"
     if id_ is None or not is_integer(id_):
         return f"{where}, and the id of a queue in it must be an integer"
     if numbers_itself(queue):

@@ -36,7 +36,7 @@ from engine.model.queue import (
     unfit_order_key,
 )
 from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
-from engine.model.sharded import no_topics_over_shards, unfit_for_shards
+from engine.model.sharded import Vindex, no_topics_over_shards, unfit_for_shards
 from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
 
@@ -53,7 +53,8 @@ class TableInfo:
     `unreadable`: nothing more, and this is the error. `engine`: its storage engine, where the database has several.
     `definition`: the text that all of it derives from, by which a later read detects that nothing has changed; None
     where it is not known. `unfit`: why this database cannot serve it, None where it can. `invisible`: the columns, in
-    lower case, that `SELECT *` leaves out; they are last."""
+    lower case, that `SELECT *` leaves out; they are last. `vindex`: by which a vtgate places its rows, in a
+    sharded keyspace; None where it has none."""
 
     name: QueueName
     comment: str
@@ -67,6 +68,7 @@ class TableInfo:
     definition: str | None = None
     unfit: str | None = None
     invisible: frozenset[str] = frozenset()
+    vindex: Vindex | None = None
 
     def still_is(self, comment: str, definition: str | None) -> bool:
         """Whether it was read from this very definition: then it need not be read again."""
@@ -116,7 +118,7 @@ def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
         table.narrow,
         shards,
     )
-    if shards and (reason := unfit_for_shards(queue)) is not None:
+    if shards and (reason := unfit_for_shards(queue, table.vindex)) is not None:
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     return queue
 

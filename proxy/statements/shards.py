@@ -22,7 +22,9 @@ from typing import Any
 
 from engine.engine import Engine
 from engine.model.errors import BackendError
+from engine.model.key_range import VINDEX
 from engine.model.queue import QueueName, QueueSpec, quoted
+from engine.model.sharded import Vindex
 from mysql_wire.outcome import Collected, Outcome
 from proxy.session.guard import judge_sharded
 from proxy.session.session import ClientSession
@@ -31,9 +33,6 @@ from proxy.upstream.repeats import repeated, stands_alone
 from rewriter.plan import Effects, Execute, ShardedTable
 
 log = logging.getLogger(__name__)
-
-VINDEX = "binary_md5"
-"""The function of vtgate that is the hash of a queue's ring (engine.model.key_range)."""
 
 _CACHED_IDS = 1000  # that a tablet reserves of a sequence at once
 _NOT_SUPPORTED = 1235
@@ -169,18 +168,17 @@ async def prepare_table(table: ShardedTable, run: Run) -> None:
     Raises:
         BackendError: it is refused; or vtgate places the rows of a table of that name by something else.
     """
-    known = await _vindexes(table.name, run)
-    if known and known != [(table.key.lower(), VINDEX)]:
-        shown = ", ".join(f"{kind}({column})" for column, kind in known)
+    known = await _vindex(table.name, run)
+    if known is not None and known != Vindex(table.key.lower(), VINDEX):
         raise BackendError(
-            f"the VSchema of the keyspace '{table.name.database}' has the vindex {shown} for a table"
+            f"the VSchema of the keyspace '{table.name.database}' has the vindex {known} for a table"
             f" '{table.name.table}', and this queue needs {VINDEX}({table.key}): ALTER VSCHEMA DROP TABLE"
             f" {table.name.sql}",
             _NOT_SUPPORTED,
         )
     if table.sequence is not None:
         await _make_sequence(table.sequence, run)
-    if known:
+    if known is not None:
         return
     statements = [f"ALTER VSCHEMA ON {table.name.sql} ADD VINDEX {VINDEX} ({quoted(table.key)}) USING {VINDEX}"]
     if table.sequence is not None:
@@ -200,21 +198,21 @@ async def prepare_table(table: ShardedTable, run: Run) -> None:
 async def forget_table(table: ShardedTable, run: Run) -> None:
     """The table is dropped: have vtgate forget it. The sequence stays, so no id comes twice."""
     try:
-        if await _vindexes(table.name, run):
+        if await _vindex(table.name, run) is not None:
             await run(f"ALTER VSCHEMA DROP TABLE {table.name.sql}")
     except BackendError as error:
         log.warning("the VSchema still has the dropped table %s: %s", table.name, error.message)
 
 
-async def _vindexes(name: QueueName, run: Run) -> list[tuple[str, str]]:
-    """The columns and kinds of what vtgate places a table's rows by; empty where it knows nothing of it."""
+async def _vindex(name: QueueName, run: Run) -> Vindex | None:
+    """By what vtgate places a table's rows; None where it knows nothing of it."""
     try:
         rows = await run(f"SHOW VSCHEMA VINDEXES ON {name.sql}")
     except BackendError as error:
         if error.errno != _NO_SUCH_TABLE:
             raise
-        return []
-    return [(str(columns).lower(), str(kind).lower()) for columns, _, kind, *_ in rows]
+        return None
+    return Vindex(str(rows[0][0]).lower(), str(rows[0][2]).lower()) if rows else None
 
 
 async def _make_sequence(name: QueueName, run: Run) -> None:

@@ -15,6 +15,7 @@ from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeou
 from engine.model.keyspaces import Keyspaces
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
+from engine.model.sharded import Vindex
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
 from engine.store.gate import Gate
@@ -94,6 +95,7 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
             _read(connection, *table, text, known, waits=bool(keyspaces))
             for table, text in zip(tables, definitions, strict=True)
         ]
+        read = [_placed(connection, table, keyspaces, known) for table in read]
         read += unread
     finally:
         connection.execute(AS_BEFORE)
@@ -218,6 +220,35 @@ def _read(
         name, comment, columns, indexes, generated, engine=engine, narrow=narrow, definition=definition,
         invisible=frozenset(column.lower() for column in hidden),
     )  # fmt: skip
+
+
+def _placed(
+    connection: StoreConnection,
+    table: TableInfo | None,
+    keyspaces: Keyspaces,
+    known: Mapping[QueueName, TableInfo],
+) -> TableInfo | None:
+    """The same with its vindex, in a sharded keyspace. That of a new table is waited for."""
+    if table is None or not keyspaces.shards_of(table.name.database):
+        return table
+    vindex = vindex_of(connection, table.name)
+    for _ in range(0 if table.name in known else _KNOWN_TRIES):
+        if vindex is not None:
+            break
+        pause(_KNOWN_SECONDS)
+        vindex = vindex_of(connection, table.name)
+    return table if vindex == table.vindex else replace(table, vindex=vindex)
+
+
+def vindex_of(connection: StoreConnection, name: QueueName) -> Vindex | None:
+    """The primary one of a table, of a vtgate. Raises BackendUnavailable."""
+    try:
+        rows = connection.query(f"SHOW VSCHEMA VINDEXES ON {name.sql}")
+    except BackendUnavailable:
+        raise
+    except BackendError:
+        return None
+    return Vindex(str(rows[0][0]).lower(), str(rows[0][2]).lower()) if rows else None
 
 
 def _described(

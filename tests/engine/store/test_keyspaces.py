@@ -16,8 +16,10 @@ from engine.backend.base import Answer
 from engine.backend.servers import keyspaces_of, unfit_database
 from engine.model.errors import BackendError, InvalidQueueTable
 from engine.model.keyspaces import Keyspaces
-from engine.model.queue import ColumnMeta, QueueCatalog, QueueName
-from engine.store.catalog import next_catalog, queue_spec
+from engine.model.options import QueueOptions, to_comment
+from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName
+from engine.model.sharded import Vindex
+from engine.store.catalog import TableInfo, next_catalog, queue_spec
 from engine.store.statements import mysql
 from engine.store.statements.mysql import list_tables
 
@@ -37,6 +39,7 @@ class Vtgate:
     asked: list[str] = field(default_factory=list)
     down: set[str] = field(default_factory=set)
     stale: int = 0
+    vindex: str = "binary_md5"
 
     @property
     def keyspaces(self) -> Keyspaces:
@@ -50,6 +53,8 @@ class Vtgate:
             if keyspace in self.down:
                 raise BackendError(f"target: {keyspace}.0.primary: no healthy tablet available", 1105)
             return [(f"vt_{keyspace}", table, COMMENT, "InnoDB") for table in self.tables[keyspace]]
+        if sql.startswith("SHOW VSCHEMA VINDEXES"):
+            return [("k", "by_k", self.vindex, "", "")] if self.vindex else []
         if "information_schema.STATISTICS" in sql:
             assert params[0] in self.tables
             return [("PRIMARY", 0, "id", None), ("q", 1, "time_acked", None)]
@@ -138,6 +143,45 @@ def test_a_table_of_a_sharded_keyspace_needs_a_sharding_key():
     assert next_catalog(catalog, tables, keyspaces=vtgate.keyspaces) is catalog
     with pytest.raises(InvalidQueueTable, match="2 shards"):
         queue_spec(tables[1], ("-80", "80-"))
+
+
+@pytest.mark.parametrize(
+    ("vindex", "fits"),
+    [
+        (Vindex("k", "binary_md5"), True),
+        (Vindex("k", "hash"), False),
+        (Vindex("n", "binary_md5"), False),
+        (None, False),
+    ],
+)
+def test_what_places_the_rows_has_to_be_the_ring(vindex, fits):
+    """Else a verb would go to the shard that the key names, and find no message there."""
+    slot = ColumnMeta("queuegate_slot", 2, 63, flags=0x20)
+    table = TableInfo(
+        QueueName("wide", "b"),
+        to_comment(QueueOptions(sharding_key="k")),
+        (*COLUMNS, ColumnMeta("k", 8, 63, flags=1), slot),
+        (IndexInfo(("id",), True, "PRIMARY"),),
+        frozenset((slot.name,)),
+        vindex=vindex,
+    )
+    if fits:
+        assert queue_spec(table, ("-80", "80-")).shards == ("-80", "80-")
+    else:
+        with pytest.raises(InvalidQueueTable, match=r"a queue in it needs binary_md5\(k\)"):
+            queue_spec(table, ("-80", "80-"))
+
+
+def test_the_vindex_of_a_new_table_is_waited_for(monkeypatch):
+    slept: list[float] = []
+    monkeypatch.setattr(mysql, "pause", slept.append)
+    vtgate = Vtgate({"main": 1, "wide": 2}, {"main": ["a"], "wide": ["b"]}, vindex="")
+    a, b = list_tables(vtgate, {})
+    assert b.vindex is None and len(slept) == 100
+    known = {table.name: table for table in (a, b)}
+    assert list_tables(vtgate, known)[1] is b and len(slept) == 100
+    vtgate.vindex = "binary_md5"
+    assert list_tables(vtgate, known)[1].vindex == Vindex("k", "binary_md5")
 
 
 def test_rows_of_shards():
