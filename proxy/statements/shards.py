@@ -201,7 +201,7 @@ async def forget_table(table: ShardedTable, run: Run) -> None:
         if await _vindex(table.name, run) is not None:
             await run(f"ALTER VSCHEMA DROP TABLE {table.name.sql}")
     except BackendError as error:
-        log.warning("the VSchema still has the dropped table %s: %s", table.name, error.message)
+        log.warning("the VSchema still has the dropped table %s: %s", table.name, error)
 
 
 async def _vindex(name: QueueName, run: Run) -> Vindex | None:
