@@ -258,8 +258,8 @@ class PlanBuilder:
         return plan
 
     def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
-        self._lookup.check_archive(options)
         if spec.options.topic is None:
+            self._lookup.check_archive(options)
             check_queue_options(options)
             return alter_plan(spec, options, self._defaults, self._lookup.find)
         check_group_options(options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from servers import wait_until
+from servers import SERVER, wait_until
 
 from engine.model.key_range import read_key_range
 
@@ -53,6 +53,8 @@ KEYS = {
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_the_database_places_a_message_where_vitess_would(sql, sharded, kind):
+    if SERVER == "vitess" and "VARYING" in kind:
+        pytest.skip("a vtgate does not read CHARACTER VARYING, and passes the statement on with the keyspace's name")
     q = sharded(f"k {kind} NOT NULL", key="k")
     for key in KEYS[kind]:
         sql(f"INSERT INTO {q} (k) VALUES (%s)", key)

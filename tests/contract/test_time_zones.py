@@ -34,6 +34,7 @@ def _fill(sql, table):
 def _in(sql, zone):
     try:
         sql(f"SET time_zone = '{zone}'")
+        sql.rows("SELECT TABLE_NAME FROM information_schema.TABLES LIMIT 1")  # a vtgate says it then
     except Exception as error:  # the server's tables of zones are empty
         assert error.args[0] == 1298
         pytest.skip(f"the server does not know {zone}")
