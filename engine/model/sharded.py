@@ -6,6 +6,7 @@ a group that is done) would be decided for each shard by itself, so it is refuse
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.model.identity import is_integer, numbers_itself
@@ -20,6 +21,11 @@ class Vindex:
 
     columns: str
     kind: str
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[object]]) -> Vindex | None:
+        """The primary one, from the rows of SHOW VSCHEMA VINDEXES; None where there is none."""
+        return cls(str(rows[0][0]).lower(), str(rows[0][2]).lower()) if rows else None
 
     def __str__(self) -> str:
         return f"{self.kind}({self.columns})"

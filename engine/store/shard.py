@@ -106,9 +106,3 @@ class Answers(Generic[T]):
         if self.failed is not None and not self.results:
             raise self.failed
         return self
-
-    def all(self) -> Mapping[str, T]:
-        """The results. Raises the first error where not every shard has done it."""
-        if self.failed is not None:
-            raise self.failed
-        return self.results

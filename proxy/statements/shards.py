@@ -212,7 +212,7 @@ async def _vindex(name: QueueName, run: Run) -> Vindex | None:
         if error.errno != _NO_SUCH_TABLE:
             raise
         return None
-    return Vindex(str(rows[0][0]).lower(), str(rows[0][2]).lower()) if rows else None
+    return Vindex.of(rows)
 
 
 async def _make_sequence(name: QueueName, run: Run) -> None:

@@ -248,7 +248,7 @@ def vindex_of(connection: StoreConnection, name: QueueName) -> Vindex | None:
         raise
     except BackendError:
         return None
-    return Vindex(str(rows[0][0]).lower(), str(rows[0][2]).lower()) if rows else None
+    return Vindex.of(rows)
 
 
 def _described(
