@@ -119,9 +119,8 @@ class MySQLStoreConnection:
         self._patience = patience or Patience()
         self._database, self._at_shard = url.database, at is not None
         try:
-            self._connection: Any = _connect(
-                replace(url, database=at or url.database)
-            )  # its result and socket are attributes that the stubs do not know
+            # Its result and socket are attributes that the stubs do not know.
+            self._connection: Any = _connect(replace(url, database=at or url.database))
         except (pymysql.err.Error, OSError, RuntimeError) as error:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
@@ -146,7 +145,7 @@ class MySQLStoreConnection:
         environment = self.environment = Environment.of(self.query(SERVER_VARIABLES))
         if (reason := environment.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
-        if (reason := unfit_database(self.keyspaces)) is not None and not self._at_shard:
+        if not self._at_shard and (reason := unfit_database(self.keyspaces)) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
         self._replicates = environment.replicates
         self._pin(

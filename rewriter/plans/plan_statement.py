@@ -353,10 +353,8 @@ class PlanBuilder:
             if_not_exists=statement.if_not_exists,
             numbered=vschema is None,
         )
-        plan, dead = (
-            Execute(sql, Effects(catalog=True), vschema=vschema),
-            foreign_dead_letter(queue, options, self._lookup.find),
-        )
+        plan = Execute(sql, Effects(catalog=True), vschema=vschema)
+        dead = foreign_dead_letter(queue, options, self._lookup.find)
         if dead is not None:
             return with_dead_letter_check(plan, queue, dead)
         # A new queue under the default name of another queue's dead-letter queue becomes that dead-letter queue.
