@@ -46,7 +46,7 @@ NEXT_TESTS ?= tests/contract
 test-mariadb-next: $(STAMP) mariadb toolchains ## the contract on MariaDB 11.8, whose defaults differ (NEXT_TESTS=tests/integration)
 	QUEUEGATE_TEST_SERVER=mariadb-next $(PYTEST) -n $(JOBS) $(NEXT_TESTS)
 
-VITESS_TESTS ?= tests/contract tests/integration/test_on_vitess.py tests/integration/test_sharded_queues.py tests/faults/test_sharded_ledger.py
+VITESS_TESTS ?= tests/contract tests/integration/test_on_vitess.py tests/integration/test_sharded_queues.py tests/faults/test_sharded_ledger.py tests/faults/test_reshard.py
 test-vitess: $(STAMP) mariadb toolchains mysql ## the contract on Vitess 24, in a keyspace of one shard; Go 1.26 builds it once, in some minutes (VITESS_TESTS=...)
 	QUEUEGATE_TEST_SERVER=vitess $(PYTEST) -n $(JOBS) $(VITESS_TESTS)
 

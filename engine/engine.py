@@ -180,6 +180,7 @@ class Engine:
             members=StickyMembers(options.name, self._neighbours),
             placement=store.placement,
         )
+        store.placement.on_missing = self.request_refresh
         self._running: _Running | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")

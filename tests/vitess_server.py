@@ -1,31 +1,20 @@
 """A private Vitess 24: vtcombo, which is vtgate, tablets and topology in one process, over a private MySQL.
 
-Go builds it from Vitess's own module, which its checksum database verifies; that takes some minutes, once. A vtcombo
-has all its tablets over one mysqld, so each shard has a database of its own.
+A vtcombo has all its tablets over one mysqld, so each shard has a database of its own.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import pymysql
 from mysql_server import VERSION as MYSQL_VERSION
 from mysql_server import MySql
-from servers import DATABASE, MariaDb, find_binary, free_port, wait_until
-from toolchains import cache, kept_as, missing
+from servers import DATABASE, MariaDb, free_port, wait_until
+from vitess_programs import started, unprivileged, vitess_program
 
-VERSION = "0.24.4"
-"""Vitess 24.0.4, as its Go module is numbered."""
-
-_BUILD_SECONDS = 2400  # eleven hundred packages
-_NOBODY = 65534  # vtcombo refuses to run as root
 _BINLOG = (
     "--log-bin=binlog", "--binlog-format=ROW", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
     "--log-replica-updates=ON",
@@ -34,29 +23,6 @@ _VINDEXES = {name: {"type": name} for name in ("hash", "xxhash", "binary_md5", "
 
 SHARDED = "test"
 """A keyspace of several shards, besides that of DATABASE, which has one."""
-
-
-def vtcombo() -> Path:
-    """The program. Missing: a skip at a desk, a failure in CI."""
-    kept = cache() / f"vtcombo-{VERSION}"
-    if kept.exists():
-        return kept
-    if find_binary("go") is None:
-        missing("Vitess is built by Go 1.26 or later, and there is none")
-    module = "vitess.io/vitess/go/cmd/vtcombo"
-    with tempfile.TemporaryDirectory(dir=cache()) as folder:
-        for command in (
-            ["go", "mod", "init", "vtcombo"],
-            ["go", "get", f"{module}@v{VERSION}"],
-            ["go", "build", "-o", "vtcombo", module],
-        ):
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False
-            )
-            if done.returncode:
-                missing(f"Vitess {VERSION} cannot be built ({' '.join(command)}): {done.stderr.strip()[-300:]}")
-        kept_as(Path(folder) / "vtcombo", kept)
-    return kept
 
 
 class Vitess(MariaDb):
@@ -68,7 +34,7 @@ class Vitess(MariaDb):
     """
 
     def __init__(self, options: Sequence[str] = (), *, shards: Sequence[str] = ("-80", "80-")) -> None:
-        program = vtcombo()
+        program = vitess_program("vtcombo")
         self._mysql = MySql([*_BINLOG, *options])
         super().__init__()
         self._program, self._shards = self.directory / "vtcombo", shards
@@ -101,16 +67,8 @@ class Vitess(MariaDb):
     def _start_vtcombo(self) -> None:
         root = self.directory / "vt"
         (root / "tmp").mkdir(parents=True, exist_ok=True)
-        account: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            account = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
-            for folder in (root, root / "tmp", self.directory / "vschema"):
-                os.chown(folder, _NOBODY, _NOBODY)
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [str(self._program), *self._options()], cwd=root, env={**os.environ, "VTDATAROOT": str(root)},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, **account,
-            )  # fmt: skip
+        unprivileged(root / "tmp", self.directory / "vschema")
+        self._process = started(self._program, self._options(), self.directory / "log", root=root)
 
     def _options(self) -> list[str]:
         users = ("app", "dba", "appdebug", "allprivs", "repl", "filtered")

@@ -29,7 +29,7 @@ from engine.backend.environment import SERVER_VARIABLES, Environment, StatementP
 from engine.backend.exchange import Exchange
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.servers import SHARDS, keyspaces_of, unfit_database
+from engine.backend.servers import SHARDS, is_without_primary, keyspaces_of, unfit_database
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -178,7 +178,8 @@ class MySQLStoreConnection:
         try:
             self.execute(pin.sql)
         except BackendError as error:
-            if pin.needed or isinstance(error, BackendUnavailable):
+            away = isinstance(error, BackendUnavailable) or is_without_primary(error.errno, error.message)
+            if pin.needed or away:
                 raise
 
     @property
@@ -318,7 +319,7 @@ class MySQLStoreConnection:
         except pymysql.err.Error as error:
             if isinstance(error.__context__, TimeoutError):
                 self._patience.ran_out()
-            raise _translated(error, self._connection.open) from error
+            raise _translated(error, connected=self._connection.open, at_shard=self._at_shard) from error
 
 
 class _MySQLExchange:
@@ -421,12 +422,14 @@ def _pieces(sql: str) -> tuple[str, ...]:
     return tuple(sql[start:end] for start, end in zip(starts, ends, strict=True))
 
 
-def _translated(error: pymysql.err.Error, connected: bool) -> BackendError:
+def _translated(error: pymysql.err.Error, *, connected: bool, at_shard: bool) -> BackendError:
     number, text = _number(error), _text(error)
     sqlstate = getattr(error, "sqlstate", None)
     lost = number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError)
     apart = number == _NO_SUCH_COMMAND and "WSREP" in text  # a Galera node that is not in the majority
-    if lost or apart or not connected:
+    # On a connection to the vtgate as a whole this says nothing of the other shards.
+    without_primary = at_shard and is_without_primary(number, text)
+    if lost or apart or without_primary or not connected:
         return BackendUnavailable(text, number, sqlstate or "08S01")
     if number == _LOCK_WAIT_TIMEOUT:
         return LockWaitTimeout(text)

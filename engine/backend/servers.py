@@ -58,8 +58,16 @@ SHARDS = "SHOW VITESS_SHARDS"
 ALL_SHARDS = "[-]"
 """Behind a keyspace in USE: the statements that follow go to all of its shards as they are."""
 
-NOT_KNOWN_YET = 1105
-"""The error of a table that was created a moment ago, and that vtgate does not know yet."""
+_UNKNOWN_ERROR = 1105
+"""The number of most errors of a vtgate."""
+
+_NO_PRIMARY = re.compile(
+    "no healthy tablet available|VT1400[23]|operation not allowed in state|tx engine can't accept new connections"
+    "|(?:wrong|invalid) tablet type|code = Unavailable|is being resharded|primary is (?:not )?serving"
+    "|primary buffer is full|buffer full|destination shard is missing|before failover finished"
+)
+"""Parts of what a vtgate says, by the number 1105, where a shard has no primary that serves. Source:
+go/vt/vtgate/tabletgateway.go, go/vt/vtgate/buffer/buffer.go and go/vt/vterrors/constants.go of Vitess."""
 
 
 def keyspaces_of(rows: Iterable[tuple[object, ...]], database: str | None) -> Keyspaces:
@@ -86,4 +94,9 @@ def unfit_database(keyspaces: Keyspaces) -> str | None:
 
 def is_not_known_yet(errno: int, message: str) -> bool:
     """Whether an error may be that of a table that vtgate will know in a moment."""
-    return errno == NOT_KNOWN_YET and message.rstrip().endswith("not found")
+    return errno == _UNKNOWN_ERROR and message.rstrip().endswith("not found")
+
+
+def is_without_primary(errno: int, message: str) -> bool:
+    """Whether an error of a vtgate is that a shard has no primary that serves, as while it changes or is moved."""
+    return errno == _UNKNOWN_ERROR and _NO_PRIMARY.search(message) is not None

@@ -220,10 +220,8 @@ class DeadLetterMover(Service):
         except EngineError as error:
             self._context.metrics.backend_errors += 1
             pause = self._pauses.take()
-            if not isinstance(
-                error, BackendUnavailable
-            ):  # logged by `engine.database_work`; there may be no such messages
-                text = "%s: rejected messages wait, set aside, for there is no moving them: %s"
+            if not isinstance(error, BackendUnavailable):  # which `engine.database_work` logs
+                text = "%s: cannot move rejected messages to the dead-letter queue, trying again: %s"
                 self._logger.error(text, self.queue.name, error)
             await self._pause(pause)
             self._requested.set()

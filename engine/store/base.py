@@ -7,7 +7,7 @@ made, release the leases that may exist (LeaseUnknown), and poll the table again
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
@@ -433,7 +433,10 @@ class GroupStore(Protocol):
 
 
 class Placement(Protocol):
-    """Where the messages of queues over several shards are."""
+    """Where the messages of queues over several shards are. `on_missing` is called while a shard does not answer: the
+    shards may be others by now, as the catalog has them."""
+
+    on_missing: Callable[[], None]
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """Of a queue over several shards: for each shard that has some of `ids`, the condition by which a vtgate sends
@@ -449,6 +452,9 @@ class Placement(Protocol):
 class InOneShard:
     """Placement of a database without shards."""
 
+    def __init__(self) -> None:
+        self.on_missing: Callable[[], None] = lambda: None
+
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """See Placement."""
         return None
@@ -456,9 +462,6 @@ class InOneShard:
     async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
         """See Placement."""
         return {}
-
-
-IN_ONE_SHARD = InOneShard()
 
 
 class RejectedStore(Protocol):

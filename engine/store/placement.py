@@ -74,6 +74,7 @@ class ShardPlacement:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.known = Places()
+        self.on_missing: Callable[[], None] = lambda: None
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """See Placement."""

@@ -12,17 +12,20 @@ from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.store.sql_store import SqlMessageStore
 
-_FIRST_PING, _PINGS_SECONDS = 0.5, 10.0  # the pauses between pings of a shard that does not answer
+_FIRST_PING, _PINGS_SECONDS = 0.25, 2.0  # the pauses between pings of a shard that does not answer
 
 T = TypeVar("T")
 
 
 class Shard:
-    """One shard: its store, and whether it answers."""
+    """One shard: its store, and whether it answers. `on_missing` is called when it does not, and then again and again
+    until it does."""
 
-    def __init__(self, target: str, store: SqlMessageStore, logger: logging.Logger) -> None:
+    def __init__(
+        self, target: str, store: SqlMessageStore, logger: logging.Logger, on_missing: Callable[[], None]
+    ) -> None:
         self.store = store
-        self._target, self._logger = target, logger
+        self._target, self._logger, self._on_missing = target, logger, on_missing
         self._lost: BackendUnavailable | None = None
         self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
         self._pinging: asyncio.Task[None] | None = None
@@ -51,6 +54,7 @@ class Shard:
             self._lost = error
             self._logger.warning("the shard %s does not answer, and is left out: %s", self._target, error.message)
             self._pinging = asyncio.create_task(self._until_it_answers())
+            self._on_missing()
 
     async def _until_it_answers(self) -> None:
         pauses = DoublingDelay(_FIRST_PING, _PINGS_SECONDS)
@@ -63,6 +67,7 @@ class Shard:
                     del self._due[0]
             except BackendError as error:
                 self._logger.debug("the shard %s: %s", self._target, error.message)
+                self._on_missing()
                 continue
             self._lost = None
             self._logger.warning("the shard %s answers again", self._target)

@@ -9,6 +9,7 @@ Rules
 - Where a message is, is remembered from the polls; what is not known is asked of all shards.
 - A shard that does not answer is left out, so that it holds up no other: its messages are neither polled nor claimed
   until it answers a ping. Only where no shard answers does an operation fail.
+- A shard that does not answer may be none any more: whoever has the catalog is told, and reads it again.
 - Leases of a claim whose outcome is unknown at one shard are released before that shard is used again, since the
   messages of the other shards are delivered meanwhile.
 """
@@ -82,7 +83,8 @@ class ShardedStore:
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         """See MessageStore."""
         catalog = await self._whole.load_catalog(previous)
-        if catalog is not previous:
+        # Work that has begun with the shards of before may have opened one of them again.
+        if catalog is not previous or any(shard.is_lost for shard in self._shards.values()):
             sharded = [queue for queue in catalog if queue.shards]
             wanted = {at_shard(queue.name.database, shard) for queue in sharded for shard in queue.shards}
             self._known.retain({queue.name for queue in sharded})
@@ -325,7 +327,7 @@ class ShardedStore:
         target = at_shard(keyspace, name)
         shard = self._shards.get(target)
         if shard is None:
-            shard = self._shards[target] = Shard(target, self._open(target), self._logger)
+            shard = self._shards[target] = Shard(target, self._open(target), self._logger, self._placement.on_missing)
         return shard
 
     def _retain_unknown(self, queue: QueueSpec, claims: Answers[Claim]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from engine.backend.base import Statement, StoreConnection, StorePool
@@ -30,9 +31,9 @@ from engine.model.queue import (
 from engine.model.schedules import MakeInsert
 from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
-    IN_ONE_SHARD,
     Claim,
     ForeseenLease,
+    InOneShard,
     LeaseState,
     Page,
     PartitionPurge,
@@ -129,10 +130,10 @@ class SqlMessageStore:
         """The store on the embedded database. Its sessions understand MySQL's syntax, so they provide `define`."""
         return cls(pool, SQLITE, define or _undefined, conditions, insert=insert)
 
-    @property
+    @cached_property
     def placement(self) -> Placement:
         """See MessageStore."""
-        return IN_ONE_SHARD
+        return InOneShard()
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement in MySQL's syntax with the engine's own privileges; its rows. Raises BackendError."""

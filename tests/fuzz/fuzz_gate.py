@@ -140,7 +140,7 @@ async def _read_inline(readers: ParserThreads, work: Callable[[], Any]) -> Any:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-_SET_ASIDE = re.compile(r"rejected messages wait, set aside|cannot be moved to \S+ and stays? set aside")
+_SET_ASIDE = re.compile(r"cannot move rejected messages|cannot be moved to \S+ and stays? set aside")
 
 
 class ErrorLog(logging.Handler):

@@ -337,7 +337,7 @@ def test_a_dead_letter_queue_in_a_comment_by_hand_takes_nothing(place: Place, na
         wait_until(lambda target=target: f"'{target}' was named in its comment by hand" in problem(), 60, "the problem")
         assert problem("SHOW QUEUE STATUS") == problem()
         assert guest.reject(mine, "forged") == number
-        waits = f"{OWNER}.{mine}: rejected messages wait, set aside"
+        waits = f"{OWNER}.{mine}: cannot move rejected messages"
         told = f"'{target}' was named in its comment"
         wait_until(
             lambda waits=waits, told=told: any(waits in x and told in x for x in place.gate.log.splitlines()), 60, "it"

@@ -39,9 +39,9 @@ from engine.model.queue import (
 )
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 from engine.store.base import (
-    IN_ONE_SHARD,
     Claim,
     ForeseenLease,
+    InOneShard,
     LeasedMessage,
     LeaseState,
     LeaseUnknown,
@@ -247,7 +247,7 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.births = MemoryBirths(self)
-        self.placement = IN_ONE_SHARD
+        self.placement = InOneShard()
         self.counts = MemoryCounts(self)
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backend.servers import unsupported
+from engine.backend.servers import is_without_primary, unsupported
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,18 @@ def test_servers_that_cannot_are_named_with_what_is_needed(version, kind):
     assert reason is not None
     assert reason.startswith(f"the server is {kind} {version}")
     assert "MySQL 8.0.13 or later, or MariaDB 10.6 or later" in reason
+
+
+@pytest.mark.parametrize(
+    ("errno", "message", "without"),
+    [
+        (1105, "target: t.-80.primary: no healthy tablet available for 'shard:\"-80\" tablet_type:PRIMARY'", True),
+        (1105, "target: t.-80.primary: rpc error: Code(17) desc = operation not allowed in state NOT_SERVING", True),
+        (1105, "target: t.-80.primary: vttablet: rpc error: code = Unavailable desc = error reading from server", True),
+        (1105, "failed to automatically buffer and retry failed request during failover: primary buffer is full", True),
+        (1105, "VT13001: [BUG] table q not found", False),
+        (1064, "You have an error in your SQL syntax near 'no healthy tablet available'", False),
+    ],
+)  # fmt: skip
+def test_a_shard_without_a_primary_is_known_by_what_the_vtgate_says(errno, message, without):
+    assert is_without_primary(errno, message) is without

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
+import store_benches
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_store import Row
@@ -19,7 +20,7 @@ from store_benches import SHARDS, ShardedBench
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.keyspaces import at_shard
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import ColumnMeta, Condition, MessageKey
+from engine.model.queue import ColumnMeta, Condition, MessageKey, QueueCatalog
 from engine.store.base import (
     UNKNOWN_STATE,
     LeaseUnknown,
@@ -176,6 +177,30 @@ async def test_a_lost_shard_holds_up_no_other(bench):
     cut.heal()
     await answers_again(bench)
     assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1, 3]
+
+
+async def test_the_shards_are_read_again_while_one_does_not_answer(bench):
+    told = []
+    bench.store.placement.on_missing = lambda: told.append(len(told))
+    cut = Cut(bench, "80-")
+    await bench.store.poll(bench.spec, 10)
+    assert len(told) == 1
+    await asyncio.to_thread(wait_until, lambda: len(told) >= 3, 20, "pings to be told of")
+    cut.heal()
+    await answers_again(bench)
+
+
+async def test_a_shard_that_is_no_more_is_given_up(bench, monkeypatch):
+    """By work that began before it was gone it is opened again; the next reading of the catalog ends that, too."""
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    monkeypatch.setattr(store_benches, "SHARDS", SHARDS[:1])
+    cut = Cut(bench, "80-")
+    fewer = await bench.store.load_catalog(QueueCatalog())
+    assert fewer.queues[bench.spec.name].shards == SHARDS[:1]
+    await bench.store.poll(catalog.queues[bench.spec.name], 10)
+    assert at_shard("main", "80-") in bench.store._shards and cut.asked
+    assert await bench.store.load_catalog(fewer) is fewer
+    assert at_shard("main", "80-") not in bench.store._shards
 
 
 async def test_leases_in_a_lost_shard_are_neither_settled_nor_released(bench):
