@@ -2,7 +2,7 @@
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
 has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, workers, jobs,
-vitess and scale. celery has the brokers of others beside both backends, console the queue with and without screens.
+vitess, scale and fleet. celery has the brokers of others beside both backends, console the queue with open screens.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from benchmarks.queues import vitess
 from benchmarks.report import (
     BEGIN,
     END,
+    FLEET_BEGIN,
+    FLEET_END,
     JOBS_BEGIN,
     JOBS_END,
     RIVALS_BEGIN,
@@ -45,14 +47,14 @@ from benchmarks.report import (
     WORKERS_END,
     Report,
 )
-from benchmarks.scale import plots
+from benchmarks.scale import fleet, plots
 from benchmarks.scale import run as scale
 from benchmarks.scale.amounts import QUICK as SCALE_QUICK
 from benchmarks.scale.amounts import Amounts as ScaleAmounts
 from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
-TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
+TOPICS, STEPS, RIVALS, SCALE, FLEET = "topics", "steps", "rivals", "scale", "fleet"
 CELERY, VITESS, CONSOLE, WORKERS, JOBS = "celery", "vitess", "console", "workers", "jobs"
 A = TypeVar("A", steps.Amounts, rivals.Amounts, workers.Amounts, jobs.Amounts, ScaleAmounts)
 SUBJECTS = {
@@ -117,6 +119,9 @@ def main() -> int:
     if SCALE in wanted:
         sizes = _scaled(options)
         _show(options, lambda: scale.measure(parts, sizes, _tell), SCALE_BEGIN, SCALE_END, plots.write)
+    if FLEET in wanted:
+        sizes = _scaled(options)
+        _show(options, lambda: fleet.measure(parts, sizes, _tell), FLEET_BEGIN, FLEET_END)
     return 0
 
 
@@ -230,12 +235,12 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, WORKERS, JOBS, VITESS, CELERY, CONSOLE, SCALE]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, WORKERS, JOBS, VITESS, CELERY, CONSOLE, SCALE, FLEET]
     parser.add_argument(
         "subject",
         nargs="*",
         help=f"what to measure: {', '.join(every)}"
-        " (default: all but topics, steps, rivals, workers, jobs, vitess, celery, console, scale)",
+        " (default: all but topics, steps, rivals, workers, jobs, vitess, celery, console, scale, fleet)",
     )
     parser.add_argument(
         "--json",
@@ -277,14 +282,14 @@ def _options() -> argparse.Namespace:
 
 
 def _add_reported(group: argparse._ArgumentGroup) -> None:
-    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS, *workers.PARTS, *scale.PARTS]
+    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS, *workers.PARTS, *scale.PARTS, *fleet.PARTS]
     group.add_argument("--quick", action="store_true", help="smaller numbers: a minute or two")
     group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
     group.add_argument(
         "--repeats",
         type=int,
         help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS}, {RIVALS} and {VITESS}"
-        f" {steps.Amounts().repeats}, of {SCALE} {ScaleAmounts().repeats})",
+        f" {steps.Amounts().repeats}, of {SCALE} and {FLEET} {ScaleAmounts().repeats})",
     )
     group.add_argument(
         "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",

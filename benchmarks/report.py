@@ -20,6 +20,7 @@ RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measu
 VITESS_BEGIN, VITESS_END = "<!-- vitess measured: begin -->", "<!-- vitess measured: end -->"
 WORKERS_BEGIN, WORKERS_END = "<!-- workers measured: begin -->", "<!-- workers measured: end -->"
 SCALE_BEGIN, SCALE_END = "<!-- scale measured: begin -->", "<!-- scale measured: end -->"
+FLEET_BEGIN, FLEET_END = "<!-- fleet measured: begin -->", "<!-- fleet measured: end -->"
 JOBS_BEGIN, JOBS_END = "<!-- jobs measured: begin -->", "<!-- jobs measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 

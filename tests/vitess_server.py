@@ -114,6 +114,12 @@ class Vitess(MariaDb):
             self.kill()
         self._mysql.stop()
 
+    @property
+    def process_ids(self) -> tuple[int, int]:
+        """Those of vtgate, tablets and topology, and of the MySQL below."""
+        assert self._process is not None
+        return self._process.pid, int((self._mysql.directory / "pid").read_text())
+
     def kill_mysql(self) -> None:
         """kill -9 of the server below."""
         self._mysql.kill()

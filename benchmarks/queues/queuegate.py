@@ -39,7 +39,7 @@ class GateQueue(StepQueue):
         come: SimpleQueue[int] = SimpleQueue()
         threading.Thread(target=self._receive, args=(rows, come, taken or WINDOW), daemon=True).start()
         while True:
-            yield acks.execute(f"ACK {self.table} {', '.join(map(str, _next(come, acked)))}")
+            yield acks.execute(f"ACK {self.table} {', '.join(map(str, next_ids(come, acked)))}")
 
     def _receive(self, rows: Any, come: SimpleQueue[int], window: int) -> None:
         rows.execute(f"SELECT id, payload FROM STREAM {self.table} WITH (prefetch = {window})")
@@ -53,7 +53,7 @@ class GateQueue(StepQueue):
         return StepQueue.statements(self) if self.database_port else None
 
 
-def _next(come: SimpleQueue[int], most: int) -> list[int]:
+def next_ids(come: SimpleQueue[int], most: int) -> list[int]:
     """What has come, at least one: others may have the rest of a backlog."""
     ids = [come.get()]
     with contextlib.suppress(Empty):

@@ -13,8 +13,9 @@ MARIADB, EMBEDDED = "queuegate, MariaDB", "queuegate, embedded"
 BY_HAND, POSTGRESQL = "MariaDB, SKIP LOCKED by hand", "PostgreSQL, as pgmq does it"
 RABBITMQ, REDIS = "RabbitMQ, pika", "Redis Streams, redis-py"
 MYSQL, MYSQL_BY_HAND = "queuegate, MySQL", "MySQL, SKIP LOCKED by hand"
-VITESS = {BATCH: 14_300, 10: 6_400}  # messages a second, by the batch that is acked (benchmarks.queues.vitess)
-_BY_HAND_BESIDE_VITESS = 23_000
+ON_VITESS, VITESS_OWN = "queuegate", "Vitess's own"
+BATCHES, SHARDS = (BATCH, 10, 1), (1, 2)
+"""Of benchmarks.queues.vitess: the messages of an ack, and the shards of a keyspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class _Line:
         return Target(f"{outcome.title}: {self.ours}, {self.column}", wanted, f"{ratio:.2f}", met)
 
 
+def vitess_drain(batch: int, shards: int) -> str:
+    """The name of this case."""
+    return f"vitess-{shards}-drain-{batch}"
+
+
+def vitess_lone(shards: int) -> str:
+    """The name of this case."""
+    return f"vitess-{shards}-lone"
+
+
 _ONE, _MANY = "rivals-enqueue-1", f"rivals-enqueue-{BATCH}"
 _DRAIN, _EACH, _LONE = f"rivals-drain-{BATCH}", "rivals-drain-1", "rivals-lone"
 _FLEET = "rivals-fleet"
@@ -53,6 +64,8 @@ _LINES = (
     _Line(_DRAIN, EMBEDDED, POSTGRESQL, 1.0),
     _Line(_EACH, EMBEDDED, REDIS, 1.0),
     _Line(_LONE, EMBEDDED, RABBITMQ, 1.0, "median ms", least=False),
+    *(_Line(vitess_drain(batch, shards), ON_VITESS, VITESS_OWN, 1.0) for shards in SHARDS for batch in BATCHES),
+    *(_Line(vitess_lone(shards), ON_VITESS, VITESS_OWN, 1.0, "p99 ms", least=False) for shards in SHARDS),
 )
 
 
@@ -62,19 +75,3 @@ def queue_targets(outcomes: Mapping[str, Outcome]) -> Iterator[Target]:
         outcome = outcomes.get(line.outcome)
         if outcome is not None and (target := line.judged(outcome)) is not None:
             yield target
-    yield from _vitess_targets(outcomes)
-
-
-def vitess_drain(batch: int) -> str:
-    """The name of this case."""
-    return f"vitess-drain-{batch}"
-
-
-def _vitess_targets(outcomes: Mapping[str, Outcome]) -> Iterator[Target]:
-    """As fast as Vitess, in proportion to SKIP LOCKED by hand on the same machine."""
-    for batch, theirs in VITESS.items():
-        outcome = outcomes.get(vitess_drain(batch))
-        if outcome is not None and (ratio := outcome.ratio(MYSQL, MYSQL_BY_HAND)) is not None:
-            bound = theirs / _BY_HAND_BESIDE_VITESS
-            wanted = f">= {bound:.2f} x {MYSQL_BY_HAND} (Vitess, elsewhere)"
-            yield Target(f"{outcome.title}: {MYSQL}, messages/s", wanted, f"{ratio:.2f}", ratio >= bound)

@@ -1,40 +1,63 @@
-"""`python -m benchmarks vitess`: the queue on MySQL beside SKIP LOCKED by hand, and Vitess's own figures.
+"""`python -m benchmarks vitess`: the queue on Vitess beside Vitess's own messages, and on MySQL beside SKIP LOCKED.
 
-Vitess is not here to be run. Its figures are those of version 22 over MySQL 8.0.31, over gRPC, on another machine with
-two cores, where SKIP LOCKED by hand came to 23,000 messages a second on MariaDB. So what is compared is the ratio to
-SKIP LOCKED by hand: Vitess's on that machine, ours on this one.
+The Vitess is a vtcombo of version 24 over MySQL 8.0.31: vtgate and all tablets in one process. Both queues are in the
+same keyspaces, of one shard and of two, and both are received from by the MySQL protocol.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 from benchmarks.harness import Outcome, Tell
 from benchmarks.measure import MEDIAN, load, machine, of_the_run
 from benchmarks.queues.run import MESSAGES, RATE, RECEIVERS, Amounts, Stage, ours
-from benchmarks.queues.targets import MYSQL, MYSQL_BY_HAND, VITESS, vitess_drain
+from benchmarks.queues.targets import BATCHES, MYSQL, MYSQL_BY_HAND, SHARDS, VITESS_OWN, vitess_drain, vitess_lone
+from benchmarks.queues.vitess_messaging import ours as ours_on_vitess
+from benchmarks.queues.vitess_messaging import theirs
 from benchmarks.report import Report
-from benchmarks.rivals import DIRECT, QUEUEGATE, arena
+from benchmarks.rivals import CLIENTS_MAX, DIRECT, QUEUEGATE, arena, start_gate
 from tests.mysql_server import MySql
+from tests.servers import DATABASE, private
+from tests.vitess_programs import VITESS
+from tests.vitess_server import SHARDED, Vitess
+
+_LONE = f"A lone message at {RATE}/s: from the call of the INSERT to the receiver; then its ack"
+_KEYSPACES = {1: DATABASE, 2: SHARDED}
 
 
 def measure(amounts: Amounts, tell: Tell) -> Report:
     """Both rivals in each case, in turn."""
     started, load_before = time.monotonic(), load()
+    found = list(_on_vitess(amounts, tell))
     with arena((DIRECT, QUEUEGATE), MySql) as place:
         stage = Stage(ours(place, MYSQL, MYSQL_BY_HAND), amounts, tell, MYSQL_BY_HAND)
-        found = [
-            *(_drained(stage, batch) for batch in VITESS),
-            stage.outcome(
-                "vitess-lone", f"A lone message at {RATE}/s: from the call of the INSERT to the receiver; then its ack",
-                MEDIAN, stage.lone,
-            ),
-        ]  # fmt: skip
-        facts = {**machine(), **place.versions}
+        found += [
+            *(_drained(stage, f"mysql-drain-{batch}", batch, "on MySQL") for batch in BATCHES),
+            stage.outcome("mysql-lone", f"{_LONE}; on MySQL", MEDIAN, stage.lone),
+        ]
+        facts = {**machine(), **place.versions, "Vitess": f"{VITESS}: a vtcombo over this MySQL"}
     return Report({**facts, **of_the_run(started, load_before, amounts.repeats)}, [], found)
 
 
-def _drained(stage: Stage, batch: int) -> Outcome:
-    messages = stage.amounts.drained
-    title = f"{RECEIVERS} receivers, a backlog of {messages:,}, acks of {batch}, on MySQL"
-    return stage.outcome(vitess_drain(batch), title, MESSAGES, lambda rival: stage.drained(rival, batch, messages))
+def _on_vitess(amounts: Amounts, tell: Tell) -> Iterator[Outcome]:
+    with private(Vitess([f"--max-connections={CLIENTS_MAX}"])) as server, contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="queuegate-bench-")))
+        gate = start_gate(server, folder, stack)
+        for shards in SHARDS:
+            keyspace = _KEYSPACES[shards]
+            rivals = [ours_on_vitess(keyspace, gate, server), theirs(keyspace, server)]
+            where = "on Vitess, one shard" if shards == 1 else f"on Vitess, {shards} shards"
+            cases = Stage(rivals, amounts, tell, VITESS_OWN)
+            for batch in BATCHES:
+                yield _drained(cases, vitess_drain(batch, shards), batch, where)
+            yield cases.outcome(vitess_lone(shards), f"{_LONE}; {where}", MEDIAN, cases.lone)
+
+
+def _drained(stage: Stage, name: str, batch: int, where: str) -> Outcome:
+    messages = stage.amounts.acked_each if batch == 1 else stage.amounts.drained
+    title = f"{RECEIVERS} receivers, a backlog of {messages:,}, acks of {batch}, {where}"
+    return stage.outcome(name, title, MESSAGES, lambda rival: stage.drained(rival, batch, messages))

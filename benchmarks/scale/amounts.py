@@ -28,6 +28,7 @@ class Amounts:
     waiting: tuple[int, ...] = (MILLION, 10 * MILLION)
     bodies: tuple[int, ...] = (1_000, 10_000, 100_000, MILLION, 10 * MILLION)
     proxies: tuple[int, ...] = (1, 2, 4)
+    fleet_queues: tuple[int, ...] = (200, 1_000)
     lone: int = 600
     rest_seconds: float = 5.0
     idle_seconds: float = 30.0
@@ -46,6 +47,7 @@ QUICK = Amounts(
     waiting=(100_000,),
     bodies=(1_000, MILLION),
     proxies=(1, 2),
+    fleet_queues=(50,),
     lone=50,
     rest_seconds=0.5,
     idle_seconds=0.5,

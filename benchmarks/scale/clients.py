@@ -44,12 +44,12 @@ class Crowd(ScaleQueue):
 
     def lone(self, group: str) -> Lone:
         rest = [self.others[n % len(self.others)] if self.others else self.table for n in range(self.receivers - 1)]
-        arriving = Arriving([self._opened(table) for table in (self.table, *rest)])
+        arriving = Arriving([self.opened(table) for table in (self.table, *rest)])
         acks = self.executor()
         return Lone(lambda: None, self.sender(), arriving.next_id, lambda id_: acks(f"ACK {self.table} {id_}"))
 
-    def _opened(self, table: str) -> socket.socket:
-        """A stream whose columns have been read. PyMySQL logs in, and leaves nothing behind but the socket."""
+    def opened(self, table: str) -> socket.socket:
+        """A stream of that queue, its columns read. PyMySQL logs in, and leaves nothing behind but the socket."""
         connection: Any = self.connect()
         sock: socket.socket = connection._sock
         connection._rfile.close()

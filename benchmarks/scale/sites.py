@@ -60,6 +60,12 @@ class Site:
         """Resident memory of all proxies. That of the database says little: it keeps what earlier cases needed."""
         return sum(resident_bytes(pid) for pid in self.proxy_pids) / 1e6
 
+    def connections(self) -> int:
+        """Those to the database, but for the one that asks."""
+        self.asking.execute("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+        ((_, count),) = self.asking.fetchall()
+        return int(count) - 1
+
     def at_rest(self, seconds: float) -> None:
         """Wait until nobody does anything any more, but not longer: with many queues there is always something."""
         settled([pid for pid in (*self.proxy_pids, self.server_pid) if pid is not None], timeout=seconds)

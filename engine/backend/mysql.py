@@ -262,9 +262,13 @@ class MySQLStoreConnection:
 
     def end_lost(self, other: PooledConnection) -> None:
         assert isinstance(other, MySQLStoreConnection)
-        with contextlib.suppress(BackendError):  # it may end in the same moment
+        try:
             if other._here[1] and self.query(_LIVES, other._here):
                 self.execute(f"KILL {other._here[0]}")
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            pass  # it may end in the same moment
 
     @property
     def place(self) -> str:
@@ -319,7 +323,7 @@ class MySQLStoreConnection:
         except pymysql.err.Error as error:
             if isinstance(error.__context__, TimeoutError):
                 self._patience.ran_out()
-            raise _translated(error, connected=self._connection.open, at_shard=self._at_shard) from error
+            raise _translated(error, self._connection.open, at_shard=self._at_shard) from error
 
 
 class _MySQLExchange:
@@ -422,7 +426,7 @@ def _pieces(sql: str) -> tuple[str, ...]:
     return tuple(sql[start:end] for start, end in zip(starts, ends, strict=True))
 
 
-def _translated(error: pymysql.err.Error, *, connected: bool, at_shard: bool) -> BackendError:
+def _translated(error: pymysql.err.Error, connected: bool, *, at_shard: bool = False) -> BackendError:
     number, text = _number(error), _text(error)
     sqlstate = getattr(error, "sqlstate", None)
     lost = number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError)

@@ -70,7 +70,8 @@ class PooledConnection(StoreConnection, Protocol):
     def rollback(self) -> None: ...
 
     def end_lost(self, other: PooledConnection) -> None:
-        """Let the server kill the connection that was `other`, which is closed here. Never raises."""
+        """Let the server kill the connection that was `other`, which is closed here. Raises BackendUnavailable where
+        this one is lost by now."""
         ...
 
     def ping(self) -> None:
@@ -247,9 +248,13 @@ class ThreadPool:
         connection = self._connect()
         with self._lock:
             self._open.add(connection)
-        while self._lost:
-            with contextlib.suppress(IndexError):  # another thread took the last
-                connection.end_lost(self._lost.popleft())
+        try:
+            while self._lost:
+                with contextlib.suppress(IndexError):  # another thread took the last
+                    connection.end_lost(self._lost.popleft())
+        except BackendUnavailable:
+            self._end(connection)
+            raise
         return connection
 
     def _answers(self, connection: PooledConnection) -> bool:

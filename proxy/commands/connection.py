@@ -125,6 +125,11 @@ class ClientConnection:
                 # A receiver that has stopped reading would keep its messages leased until its socket has room again.
                 loop.call_later(KILL_SECONDS, self.client.abort)
 
+    @property
+    def client_stays(self) -> bool:
+        """See RelayListener. Rights are checked by that connection during a stream, which does not need it."""
+        return self.session.subscription is not None
+
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The connection to the database is gone. A client idle is cut off, as the server itself would have done; a
         running statement is answered first, and a stream goes on, for it does not need that connection."""

@@ -83,7 +83,8 @@ class Losses:
     then, so that its answer reported it.
 
     With a hint the client's session outlives the connection, and must not be taken for lost. Without, the client's
-    connection is closed, and no packet has the reason.
+    connection is closed, and no packet has the reason; but not while it receives a stream, during which a statement of
+    the proxy was in progress.
     """
 
     hint: str
@@ -94,6 +95,12 @@ class Losses:
         if self.hint:
             return BackendLost(reason + self.hint if answering else reason)
         return SessionLost(reason)
+
+    @staticmethod
+    def close(client: ClientSocket, listener: RelayListener) -> None:
+        """Close the connection of a client without a hint, unless it stays."""
+        if not listener.client_stays:
+            client.close()
 
 
 class AnswerRelay:
@@ -358,7 +365,7 @@ class AnswerRelay:
             return
         if not self.losses.hint:
             self.output.forget()
-            self._client.close()
+            self.losses.close(self._client, self._listener)
         elif not self.output.collecting:
             seq = 1 if fast else self._client.seq
             self._client.seq = seq + 1 & 0xFF

@@ -25,6 +25,11 @@ FAST_COMMANDS = frozenset(command for command, shape in SHAPES.items() if shape 
 class RelayListener(Protocol):
     """What a relay asks and notifies: the connection of its client, or a layer between the two."""
 
+    @property
+    def client_stays(self) -> bool:
+        """Whether the client goes on where the connection to the server is lost, as one that receives a stream does."""
+        ...
+
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """Whether a command may take the fast path; `packet` is the whole packet that contains it. Bytes are the packet
         that is to be sent in its place, and its end must be reported. Must not raise."""
@@ -45,6 +50,8 @@ class RelayListener(Protocol):
 
 class NoListener:
     """A listener that does nothing: no fast path, no reports."""
+
+    client_stays = False
 
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener."""

@@ -210,6 +210,8 @@ class LazyConnection:
         """See RelayListener."""
         self._listener.relayed(command, outcome)
 
+    client_stays = True
+
     def on_closing_error(self, packet: bytes) -> None:
         """See RelayListener. The session outlives its connection."""
 

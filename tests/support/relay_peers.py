@@ -75,6 +75,8 @@ class Relay:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         self.losses.append(outcome)
 
+    client_stays = False
+
     def on_closing_error(self, packet: bytes) -> None:
         self.closing_errors.append(packet)
 

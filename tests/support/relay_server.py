@@ -145,4 +145,6 @@ class _Listener:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         self._stream.close()
 
+    client_stays = False
+
     def on_closing_error(self, packet: bytes) -> None: ...

@@ -37,6 +37,8 @@ class FakeConnection:
     def end_lost(self, other):
         assert other.closed
         self.server.ended.append(other)
+        if "end_lost" in self.server.failing:
+            raise self.server.failing["end_lost"]
 
     def close(self):
         self.closed = True
@@ -345,3 +347,12 @@ async def test_a_connection_that_was_lost_is_ended_at_the_server_by_the_next(poo
     await pool.write(lambda connection: None)
     await pool.write(lambda connection: None)
     assert server.ended == [server.connections[0]]
+
+
+async def test_a_new_connection_that_is_lost_at_once_is_not_used(pool, server):
+    with pytest.raises(BackendUnavailable):
+        await pool.write(fail(GONE))
+    server.failing["end_lost"] = BackendUnavailable("gone, too")
+    with pytest.raises(BackendUnavailable, match="gone, too"):
+        await pool.write(lambda connection: None)
+    assert [each.closed for each in server.connections] == [True, True] and server.connections[1].log == []

@@ -15,7 +15,7 @@ from mysql_wire.errors import ProxyError
 from mysql_wire.flags import DEPRECATE_EOF
 from mysql_wire.outcome import Collected, Outcome
 from mysql_wire.packets import PAYLOAD_MAX, frame
-from proxy.errors import BackendLost, StreamClosed
+from proxy.errors import BackendLost, SessionLost, StreamClosed
 from proxy.upstream import answer_output
 
 # --- commands
@@ -312,6 +312,19 @@ async def test_line_lost_while_collecting() -> None:
     outcome = await task
     assert isinstance(outcome, Outcome) and (outcome.errno, outcome.sqlstate) == (2013, "08S01")
     assert relay.client.take() == b"" and relay.client.closing
+
+
+async def test_line_lost_while_collecting_for_a_client_that_stays() -> None:
+    """The proxy's own statement during a stream: the stream goes on, and the next statement is refused as this one."""
+    relay = Relay()
+    relay.client_stays = True
+    task = await collecting(relay)
+    relay.link.connection_lost(None)
+    outcome = await task
+    assert isinstance(outcome, Outcome) and outcome.errno == 2013
+    with pytest.raises(SessionLost):
+        await relay.upstream.collect("SELECT 1")
+    assert relay.client.take() == b"" and not relay.client.closing
 
 
 async def test_server_that_says_why_it_closes_an_idle_line() -> None:
