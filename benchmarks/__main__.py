@@ -121,7 +121,7 @@ def main() -> int:
         _show(options, lambda: scale.measure(parts, sizes, _tell), SCALE_BEGIN, SCALE_END, plots.write)
     if FLEET in wanted:
         sizes = _scaled(options)
-        _show(options, lambda: fleet.measure(parts, sizes, _tell), FLEET_BEGIN, FLEET_END)
+        _show(options, lambda: scale.measure(parts, sizes, _tell, fleet.PARTS), FLEET_BEGIN, FLEET_END)
     return 0
 
 

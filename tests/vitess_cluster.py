@@ -18,17 +18,10 @@ from mysql_server import VERSION as MYSQL_VERSION
 from mysql_server import MySql
 from servers import DATABASE, MariaDb, free_port, wait_until
 from vitess_programs import etcd, started, vitess_program
-
-SHARDED = "test"
-"""A keyspace of several shards, besides that of DATABASE, which has one."""
+from vitess_server import BINLOG, SHARDED, VINDEXES, keyspaces_answer
 
 _CELL = "zone1"
-_BINLOG = (
-    "--log-bin=binlog", "--binlog-format=ROW", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
-    "--log-replica-updates=ON", "--skip-replica-start",
-)  # fmt: skip
 _USERS = ("app", "dba", "appdebug", "allprivs", "repl", "filtered")
-_VINDEXES = {name: {"type": name} for name in ("hash", "xxhash", "binary_md5", "numeric")}
 
 
 class VitessCluster(MariaDb):
@@ -74,7 +67,7 @@ class VitessCluster(MariaDb):
         self.add_shard(DATABASE, "0", replicas=0)
         for shard in self._shards:
             self.add_shard(SHARDED, shard, replicas=self._replicas)
-        for keyspace, vschema in ((DATABASE, {}), (SHARDED, {"sharded": True, "vindexes": _VINDEXES})):
+        for keyspace, vschema in ((DATABASE, {}), (SHARDED, {"sharded": True, "vindexes": VINDEXES})):
             self.control("ApplyVSchema", f"--vschema={json.dumps({**vschema, 'tables': {}})}", keyspace)
 
     def start(self) -> None:
@@ -195,14 +188,7 @@ class VitessCluster(MariaDb):
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, f"the vtgate ended; see {self.directory / 'log'}"
-        try:
-            with self.connect() as connection, connection.cursor() as cursor:
-                for keyspace in (DATABASE, SHARDED):
-                    cursor.execute(f"USE {keyspace}")
-                    cursor.execute("SHOW TABLES")
-        except pymysql.MySQLError:
-            return False
-        return True
+        return keyspaces_answer(self)
 
 
 class Tablet:
@@ -211,7 +197,7 @@ class Tablet:
     def __init__(self, uid: int, keyspace: str, shard: str, *, program: Path, options: Sequence[str]) -> None:
         self.alias = f"{_CELL}-{uid:010d}"
         self.keyspace, self.shard = keyspace, shard
-        self.mysql = MySql([*_BINLOG, f"--server-id={uid}"])
+        self.mysql = MySql([*BINLOG, "--skip-replica-start", f"--server-id={uid}"])
         self._uid, self._program, self._options = uid, program, options
         self._root = self.mysql.directory / "vt"
         self._process: subprocess.Popen[bytes] | None = None

@@ -15,11 +15,11 @@ from mysql_server import MySql
 from servers import DATABASE, MariaDb, free_port, wait_until
 from vitess_programs import started, unprivileged, vitess_program
 
-_BINLOG = (
+BINLOG = (
     "--log-bin=binlog", "--binlog-format=ROW", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
     "--log-replica-updates=ON",
 )  # fmt: skip
-_VINDEXES = {name: {"type": name} for name in ("hash", "xxhash", "binary_md5", "numeric")}
+VINDEXES = {name: {"type": name} for name in ("hash", "xxhash", "binary_md5", "numeric")}
 
 SHARDED = "test"
 """A keyspace of several shards, besides that of DATABASE, which has one."""
@@ -35,7 +35,7 @@ class Vitess(MariaDb):
 
     def __init__(self, options: Sequence[str] = (), *, shards: Sequence[str] = ("-80", "80-")) -> None:
         program = vitess_program("vtcombo")
-        self._mysql = MySql([*_BINLOG, *options])
+        self._mysql = MySql([*BINLOG, *options])
         super().__init__()
         self._program, self._shards = self.directory / "vtcombo", shards
         shutil.copy(program, self._program)  # the cache may be where nobody else may look
@@ -49,7 +49,7 @@ class Vitess(MariaDb):
             for name in ("_vt", f"vt_{DATABASE}", *map(_database, self._shards)):
                 connection.cursor().execute(f"CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4")
         schema = self.directory / "schema"
-        for keyspace, vschema in ((DATABASE, {}), (SHARDED, {"sharded": True, "vindexes": _VINDEXES})):
+        for keyspace, vschema in ((DATABASE, {}), (SHARDED, {"sharded": True, "vindexes": VINDEXES})):
             (schema / keyspace).mkdir(parents=True)
             (schema / keyspace / "vschema.json").write_text(json.dumps({**vschema, "tables": {}}))
         for folder in (self.directory, self._mysql.directory):
@@ -99,14 +99,7 @@ class Vitess(MariaDb):
         """Whether the keyspaces answer: a vtgate accepts connections before its tablets serve."""
         assert self._process is not None
         assert self._process.poll() is None, f"Vitess ended; see {self.directory / 'log'}"
-        try:
-            with self.connect() as connection, connection.cursor() as cursor:
-                for keyspace in (DATABASE, SHARDED):
-                    cursor.execute(f"USE {keyspace}")
-                    cursor.execute("SHOW TABLES")
-        except pymysql.MySQLError:
-            return False
-        return True
+        return keyspaces_answer(self)
 
     def stop(self) -> None:
         """End both in order; the data stays. A vtcombo that is asked to end drains for long, so it is killed."""
@@ -143,3 +136,15 @@ class Vitess(MariaDb):
 
 def _database(shard: str) -> str:
     return f"vt_{SHARDED}_{shard.replace('-', '_')}"
+
+
+def keyspaces_answer(server: MariaDb) -> bool:
+    """Whether both keyspaces answer at a vtgate."""
+    try:
+        with server.connect() as connection, connection.cursor() as cursor:
+            for keyspace in (DATABASE, SHARDED):
+                cursor.execute(f"USE {keyspace}")
+                cursor.execute("SHOW TABLES")
+    except pymysql.MySQLError:
+        return False
+    return True

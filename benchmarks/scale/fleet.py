@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.harness import Outcome, Tell
+from benchmarks.harness import Outcome
 from benchmarks.idle import allow_files
-from benchmarks.measure import load, machine, of_the_run
 from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.queues.base import BATCH
 from benchmarks.queues.run import PROCESSES, PRODUCERS, RECEIVERS, drain, enqueue
 from benchmarks.queues.vitess_messaging import OurQueue, ours
-from benchmarks.report import Report
 from benchmarks.rivals import CLIENTS_MAX, start_gate
 from benchmarks.scale import proxies
-from benchmarks.scale.amounts import Amounts, Columns, Course, in_turn, named
+from benchmarks.scale.amounts import Columns, Course, in_turn, named
 from benchmarks.scale.clients import Crowd, at
 from benchmarks.scale.crowds import create
 from benchmarks.scale.sites import Ground, Site, mariadb
@@ -74,15 +72,6 @@ PARTS: Mapping[str, Callable[[Course], Outcome]] = {
     QUEUES: queues,
     SHARDS: shards,
 }
-
-
-def measure(parts: Sequence[str], amounts: Amounts, tell: Tell) -> Report:
-    """The parts of these names, or all."""
-    started, load_before = time.monotonic(), load()
-    course = Course(amounts, tell)
-    outcomes = [run(course) for name, run in PARTS.items() if name in parts or not parts]
-    facts = {**machine(), **course.facts, **of_the_run(started, load_before, amounts.repeats)}
-    return Report(facts, course.left_out, outcomes)
 
 
 def _proxies(number: int) -> str:

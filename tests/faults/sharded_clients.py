@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pymysql
 from rolling_clients import LOST, Clients
 from servers import Gate, MariaDb, Sql, wait_until
+from vitess_server import SHARDED
 
 KEYS = 64
+
+
+def two_gates(server: MariaDb, folder: Path) -> list[Gate]:
+    """Two proxies, whose clients use the sharded keyspace."""
+    gates = []
+    for name in "ab":
+        (folder / name).mkdir()
+        gates.append(Gate(server.url(), folder / name, database=SHARDED, workers=1).start())
+    return gates
 
 
 def prepared(gate: Gate) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from rolling_clients import LOST, at_work
 from servers import SERVER, Gate, Sql, Stream, private, wait_until
-from sharded_clients import KEYS, Account, ShardedClients, prepared
+from sharded_clients import KEYS, Account, ShardedClients, prepared, two_gates
 from vitess_cluster import SHARDED, VitessCluster
 
 from queuegate_worker import Worker
@@ -101,10 +101,7 @@ def vitess(request):
 
 
 def test_primaries_and_shards_change_under_load(vitess, tmp_path):
-    gates = []
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        gates.append(Gate(vitess.url(), tmp_path / name, database=SHARDED, workers=1).start())
+    gates = two_gates(vitess, tmp_path)
     prepared(gates[0])
     account = Account(vitess, SHARDED)
     clients = Drill(gates)

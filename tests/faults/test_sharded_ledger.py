@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from rolling_clients import at_work
-from servers import SERVER, Gate, private, wait_until
-from sharded_clients import Account, ShardedClients, prepared
+from servers import SERVER, private, wait_until
+from sharded_clients import Account, ShardedClients, prepared, two_gates
 from vitess_server import SHARDED, Vitess
 
 pytestmark = [
@@ -24,10 +24,7 @@ def vitess():
 
 
 def test_nothing_is_lost_and_nothing_is_done_twice(vitess, tmp_path):
-    gates = []
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        gates.append(Gate(vitess.url(), tmp_path / name, database=SHARDED, workers=1).start())
+    gates = two_gates(vitess, tmp_path)
     prepared(gates[0])
     account = Account(vitess, SHARDED)
     clients = ShardedClients(gates, limit=MESSAGES)
