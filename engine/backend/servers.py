@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from engine.model.keyspaces import Keyspaces, keyspace_of
+from engine.model.sharded import having_shards
 
 # Which database servers are supported, by the version that they report. docs/servers.md has the table for users.
 
@@ -87,7 +88,7 @@ def unfit_database(keyspaces: Keyspaces) -> str | None:
     if own is None or not (shards := keyspaces.shards_of(own)):
         return None
     return (
-        f"the keyspace '{own}' has {len(shards)} shards, and the tables of the proxy's own need one that is not"
+        f"{having_shards(own, shards)}, and the tables of the proxy's own need one that is not"
         " sharded: name that in the URL; queues may be in all keyspaces"
     )
 

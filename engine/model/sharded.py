@@ -31,9 +31,14 @@ class Vindex:
         return f"{self.kind}({self.columns})"
 
 
+def having_shards(keyspace: str, shards: Sequence[str]) -> str:
+    """The beginning of what is wrong with a queue for this reason."""
+    return f"the keyspace '{keyspace}' has {len(shards)} shards"
+
+
 def unfit_for_shards(queue: QueueSpec, vindex: Vindex | None) -> str | None:
     """Why the table of a sharded keyspace cannot be a queue; None where it can."""
-    where, id_ = f"the keyspace '{queue.name.database}' has {len(queue.shards)} shards", queue.column("id")
+    where, id_ = having_shards(queue.name.database, queue.shards), queue.column("id")
     if not queue.has_ring:
         return f"{where}, and a queue in it needs a SHARDING KEY"
     wanted = Vindex((queue.options.sharding_key or "").lower(), VINDEX)

@@ -25,7 +25,7 @@ from engine.model.queue import (
     quoted,
     unfit_order_key,
 )
-from engine.model.sharded import unfit_options
+from engine.model.sharded import having_shards, unfit_options
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
@@ -94,7 +94,7 @@ def foreign_dead_letter(queue: QueueName, options: QueueOptions, find: FindQueue
 def _check_shards(spec: QueueSpec, options: QueueOptions) -> None:
     if not spec.shards:
         return
-    where = f"the keyspace '{spec.name.database}' has {len(spec.shards)} shards, and"
+    where = f"{having_shards(spec.name.database, spec.shards)}, and"
     if (options.sharding_key or "").lower() != (spec.options.sharding_key or "").lower():
         raise UnsupportedSql(f"{where} the sharding key of a queue in it stays: its messages are placed by it")
     if (reason := unfit_options(options)) is not None:

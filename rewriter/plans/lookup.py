@@ -9,7 +9,7 @@ from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, derived_name, quoted
 from engine.model.schedules import ScheduleName
-from engine.model.sharded import no_topics_over_shards, unfit_options
+from engine.model.sharded import having_shards, no_topics_over_shards, unfit_options
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.plan import PlanContext, ShardedTable
 from rewriter.plans.topics import group_of
@@ -86,7 +86,7 @@ class Lookup:
         keyspaces = self._catalog.keyspaces
         if not (shards := keyspaces.shards_of(queue.database)):
             return None
-        where = f"the keyspace '{queue.database}' has {len(shards)} shards, and"
+        where = f"{having_shards(queue.database, shards)}, and"
         if options.sharding_key is None:
             raise UnsupportedSql(f"{where} a queue in it needs a SHARDING KEY (column)")
         if (reason := unfit_options(options)) is not None:
