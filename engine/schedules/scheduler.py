@@ -194,12 +194,14 @@ class Scheduler(Service):
             await self._read(name, database)
             names = self._due(database, leads)
         for start in range(0, len(names), TOGETHER_MAX):
-            part = names[start : start + TOGETHER_MAX]
+            # Those of a table that is dropped meanwhile are forgotten, also where it is there again for the next part.
+            part = [each for each in names[start : start + TOGETHER_MAX] if each in database.schedules]
             if self._stopping.is_set():
                 return
-            if not self._free(database, part):
+            if part and not self._free(database, part):
                 break
-            await self._send(name, database, part)
+            if part:
+                await self._send(name, database, part)
         self._log_suppressed(name, database)
 
     def _free(self, database: _Database, part: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ from engine.schedules.scheduler import (
     BACKUP_SECONDS,
     MADE_UP_AT_ONCE,
     MADE_UP_PER_SECOND,
+    TOGETHER_MAX,
     Scheduler,
 )
 
@@ -375,3 +376,24 @@ async def test_all_that_was_missed_is_made_up_for_in_the_end():
         await pass_time(120)
     ticks = sorted(world.ticks)
     assert ticks == sorted([first + n * NS for n in range(len(ticks) // 5)] * 5) and len(ticks) >= 5 * 1000
+
+
+@in_virtual_time
+async def test_a_table_that_is_dropped_and_made_again_between_two_parts(caplog):
+    """The first part finds no table, and the second one a new table, without the schedules of before."""
+    world = World()
+    for number in range(TOGETHER_MAX + 5):
+        world.add(f"s{number}")
+    read = world.store.due
+
+    async def due(database, names):
+        if world.store.calls["due"] == 0:
+            world.store.calls["due"] += 1
+            world.store.rows.clear()
+            raise BackendError("Table 'main.queuegate_schedules' doesn't exist", 1146, "42S02")
+        return await read(database, names)
+
+    world.store.due = due
+    async with world:
+        await pass_time(3601)
+        assert world.store.calls["due"] == 1 and "failed by a defect" not in caplog.text
