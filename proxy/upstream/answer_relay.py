@@ -96,10 +96,9 @@ class Losses:
             return BackendLost(reason + self.hint if answering else reason)
         return SessionLost(reason)
 
-    @staticmethod
-    def close(client: ClientSocket, listener: RelayListener) -> None:
-        """Close the connection of a client without a hint, unless it stays."""
-        if not listener.client_stays:
+    def close(self, client: ClientSocket, listener: RelayListener) -> None:
+        """Close the connection of a client whose session is lost, unless it stays."""
+        if not self.hint and not listener.client_stays:
             client.close()
 
 
@@ -124,7 +123,7 @@ class AnswerRelay:
         self._report = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
         self._waiter: asyncio.Future[Outcome] | None = None
-        self._listener: RelayListener = NoListener()
+        self.listener: RelayListener = NoListener()
         client.source = backend
         backend.on_lost = self._lost
         backend.deliver_to(self._data)
@@ -136,7 +135,7 @@ class AnswerRelay:
     def attach(self, listener: RelayListener) -> None:
         """The listener decides whether a command takes the fast path, and receives its outcome and the connection's
         end."""
-        self._listener = listener
+        self.listener = listener
 
     @property
     def answering(self) -> bool:
@@ -195,7 +194,7 @@ class AnswerRelay:
         send = self._backend.writer
         if header != size or command not in FAST_COMMANDS or self.mode is not _IDLE or send is None:
             return False
-        verdict = self._listener.may_relay(command, data)
+        verdict = self.listener.may_relay(command, data)
         if verdict is FastPath.REFUSE:
             return False
         own = verdict if isinstance(verdict, bytes) else b""
@@ -238,7 +237,7 @@ class AnswerRelay:
 
     def _on_outcome_changed(self, outcome: Outcome, answer: bytes) -> None:
         self._last_outcome, self.status = outcome, outcome.status
-        self._listener.relayed(self._command, with_insert_id(outcome, answer) if self._report else outcome)
+        self.listener.relayed(self._command, with_insert_id(outcome, answer) if self._report else outcome)
 
     def _slow_data(self, chunk: bytes) -> None:
         if self.mode is Mode.ANSWERING:
@@ -292,7 +291,7 @@ class AnswerRelay:
     def _fast_done(self, outcome: Outcome) -> None:
         self.output.reset()
         self._last_outcome = None
-        self._listener.relayed(self._command, outcome)
+        self.listener.relayed(self._command, outcome)
         self._client.reset_seq()
         self._client.fast_done()
         self._resolve(outcome)
@@ -337,7 +336,7 @@ class AnswerRelay:
         reason = "the server spoke out of turn"
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
-            self._listener.on_closing_error(chunk)
+            self.listener.on_closing_error(chunk)
         self._backend.abort(reason)
 
     def _lost(self, reason: str) -> None:
@@ -346,7 +345,7 @@ class AnswerRelay:
         error = self.loss(reason)
         if self.mode is not Mode.IDLE and self.mode not in SENDING_ANY:
             self.fail(error)
-        self._listener.lost(Outcome.of(error, self.status), reset=self._backend.was_reset)
+        self.listener.lost(Outcome.of(error, self.status), reset=self._backend.was_reset)
 
     def loss(self, reason: str) -> BackendLost:
         """The error for a connection that is lost now."""
@@ -365,7 +364,7 @@ class AnswerRelay:
             return
         if not self.losses.hint:
             self.output.forget()
-            self.losses.close(self._client, self._listener)
+            self.losses.close(self._client, self.listener)
         elif not self.output.collecting:
             seq = 1 if fast else self._client.seq
             self._client.seq = seq + 1 & 0xFF

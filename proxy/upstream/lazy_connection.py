@@ -83,6 +83,8 @@ class StatementIds:
 class LazyConnection:
     """See the module. Towards the connection it is the listener that the client's connection is towards it."""
 
+    client_stays = True
+
     def __init__(self, client: ClientSocket, opener: UpstreamOpener, memory: SessionMemory) -> None:
         self.opener = opener
         self.memory = memory
@@ -209,8 +211,6 @@ class LazyConnection:
     def relayed(self, command: int, outcome: Outcome) -> None:
         """See RelayListener."""
         self._listener.relayed(command, outcome)
-
-    client_stays = True
 
     def on_closing_error(self, packet: bytes) -> None:
         """See RelayListener. The session outlives its connection."""

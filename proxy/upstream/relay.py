@@ -29,7 +29,7 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import BUFFERED_MAX_BYTES, AnswerOutput
 from proxy.upstream.answer_relay import AnswerRelay, Mode
 from proxy.upstream.base import encoded
-from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, NoListener, RelayListener
+from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, RelayListener
 from proxy.upstream.large_command import LargeCommand
 
 QUIT_SECONDS = 1.0  # time for the server to close, so that a rollback is over when `close` returns
@@ -56,7 +56,6 @@ class RelayUpstream:
         self._client = client
         self._capabilities = capabilities
         self._closed = False
-        self._listener: RelayListener = NoListener()
         self._relay = AnswerRelay(backend, client, capabilities=capabilities, status=status, loss_hint=loss_hint)
         self.try_fast = self._relay.try_fast
         """The client's fast path."""
@@ -66,7 +65,6 @@ class RelayUpstream:
 
     def attach(self, listener: RelayListener) -> None:
         """See AnswerRelay."""
-        self._listener = listener
         self._relay.attach(listener)
 
     @property
@@ -231,8 +229,7 @@ class RelayUpstream:
     def _check_ready(self) -> None:
         relay = self._relay
         if self._backend.closed:
-            if not relay.losses.hint:
-                relay.losses.close(self._client, self._listener)
+            relay.losses.close(self._client, relay.listener)
             raise relay.loss(self._backend.reason)
         assert relay.mode is Mode.IDLE, "a command is under way"
 

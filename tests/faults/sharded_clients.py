@@ -73,18 +73,18 @@ class ShardedClients(Clients):
             client.connection._force_close()
 
     def handle(self, client: Sql, id_: int, n: int, *, received: float) -> None:
+        self.settle(client, n, "ACK q %s", id_)
+
+    def settle(self, client: Sql, n: int, ack: str, *values: int) -> None:
+        """Ack a message together with its business row; neither where the ack comes too late."""
         client("BEGIN")
         client("UPDATE business SET done = done + 1 WHERE k = %s", n % KEYS)
-        if client("ACK q %s", id_):
+        if client(ack, *values):
             client("COMMIT")
-            self.count()
+            with self.lock:
+                self.handled += 1
         else:
             client("ROLLBACK")
-
-    def count(self) -> None:
-        """One more was handled."""
-        with self.lock:
-            self.handled += 1
 
 
 class Account:

@@ -50,7 +50,7 @@ class Drill(ShardedClients):
                     id_, n, token = rows[0]
                     self.delivered_as(n, token)
                     try:
-                        self.settle(client, id_, n, token)
+                        self.settle(client, n, "ACK q WHERE id = %s AND lease_token = %s", id_, token)
                     except LOST:  # the message comes again
                         client.connection._force_close()
                         self.stop.wait(0.1)
@@ -64,15 +64,6 @@ class Drill(ShardedClients):
             if (n, token) in self.deliveries:
                 self.repeated.append((n, token))
             self.deliveries.add((n, token))
-
-    def settle(self, client: Sql, id_: int, n: int, token: int) -> None:
-        client("BEGIN")
-        client("UPDATE business SET done = done + 1 WHERE k = %s", n % KEYS)
-        if client("ACK q WHERE id = %s AND lease_token = %s", id_, token):
-            client("COMMIT")
-            self.count()
-        else:
-            client("ROLLBACK")
 
     def work(self, message, transaction) -> None:
         """The worker's handler."""
