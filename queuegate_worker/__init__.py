@@ -7,18 +7,23 @@
 
     Worker("mysql://root@127.0.0.1:3307/main", "emails", concurrency=4).run(handle)
 
-A program creates a `worker`; `command` does the same from the command line. A `run` has threads. The `receiver` polls
-for as many messages as there are `free_slots`. Each `slot` calls the handler (`handlers`) in a `transaction` and
-settles the messages by the `outcomes`; an `acker` does that for many. All have `shared` parts. The `heartbeat` renews
-the leases of the messages in flight. `statements` creates the SQL; a `connection` sends it to an `address` (which may
-come from `option_files`), and reconnects with a `backoff`. A `message` is the handler's argument, `errors` are what it
-may raise, `hooks` are for metrics and traces. `mysql_client` is what it shares with the other clients.
+A program sends messages by the classes of `sending`, and runs functions as `tasks`; `testing` is for its tests.
+
+A program creates a `worker`; `command` does the same from the command line, in `processes` of its own if asked to. A
+`run` has threads. The `receiver` polls for as many messages as there are `free_slots`. Each `slot` calls the handler
+(`handlers`) in a `transaction` and settles the messages by the `outcomes`; an `acker` does that for many. All have
+`shared` parts. The `heartbeat` renews the leases of the messages in flight. `statements` creates the SQL; a
+`connection` sends it to an `address` (which may come from `option_files`), and reconnects with a `backoff`. A `message`
+is the handler's argument, `errors` are what it may raise, `hooks` are for metrics and traces. `mysql_client` is what it
+shares with the other clients.
 """
 
 from queuegate_worker.address import Address
 from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, WorkerError
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.message import Message
+from queuegate_worker.sending.queue import Queue
+from queuegate_worker.tasks.task import Task, TaskContext, task
 from queuegate_worker.transaction import AsyncTransaction, Transaction
 from queuegate_worker.worker import Worker, run_together
 
@@ -28,11 +33,15 @@ __all__ = [
     "Hooks",
     "LeaseLost",
     "Message",
+    "Queue",
     "Reject",
     "Release",
     "Retry",
+    "Task",
+    "TaskContext",
     "Transaction",
     "Worker",
     "WorkerError",
     "run_together",
+    "task",
 ]

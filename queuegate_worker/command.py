@@ -13,35 +13,56 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.option_files import SSL_MODES, address_of_options, has_connection_options, port_of
+from queuegate_worker.processes.child import Parent, StateHooks
+from queuegate_worker.processes.health import PATH, parse_listen, served
+from queuegate_worker.processes.reload import watched
+from queuegate_worker.processes.supervisor import Supervisor, Wanted
 from queuegate_worker.statements import KEYS, SHARED_KEYS
+from queuegate_worker.tasks.task import tasks_in
+from queuegate_worker.tasks.work import TaskWork, create, queues_of
 from queuegate_worker.worker import Worker
 
+logger = logging.getLogger("queuegate_worker")
+
+_PROCESSES_MAX = 256
+_NO_SUCH_QUEUE = "ERROR 1146"
 _DISTRIBUTIONS = ("queuegate-worker", "queuegate")  # the worker is in both
 
 _EPILOG = """\
-HANDLER is module:function, found from the current folder. The function takes the message, or the message and the
-transaction. The URL has the form mysql://USER:PASSWORD@HOST:PORT/DATABASE. Give it, or at least the password, in the
-environment (QUEUEGATE_URL, MYSQL_PWD), for other users of the machine may see a command line. Without a URL the options
-of the mysql client say where to connect; they may stand in ~/.my.cnf, in the groups [client] and [queuegate].
+HANDLER is module:function, found from the current folder: the function takes the message, or the message and the
+transaction. Or it is a module with functions that are tasks (@task). The URL has the form
+mysql://USER:PASSWORD@HOST:PORT/DATABASE. Give it, or at least the password, in the environment (QUEUEGATE_URL,
+MYSQL_PWD), for other users of the machine may see a command line. Without a URL the options of the mysql client say
+where to connect; they may stand in ~/.my.cnf, in the groups [client] and [queuegate].
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("handler", metavar="HANDLER", help="what handles a message, such as app.tasks:handle")
-    parser.add_argument("--queue", required=True, metavar="QUEUE", help="`queue` or `database.queue`")
+    parser.add_argument(
+        "handler", metavar="HANDLER", help="a function (app.tasks:handle), or a module of tasks (app.tasks)"
+    )
+    parser.add_argument(
+        "--queue", metavar="QUEUE", help="`queue` or `database.queue`; of tasks also several, by commas (default: all)"
+    )
+    parser.add_argument("--create", action="store_true", help="make what the tasks need in the database, and end")
     parser.add_argument("--url", metavar="URL", help="the proxy and the account (default: QUEUEGATE_URL)")
     _add_connecting(parser)
     parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="handlers at a time (default: 1)")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--health", metavar="HOST:PORT", help="serve /healthz: 200 while every process receives")
+    parser.add_argument("--autoreload", action="store_true", help="restart when a Python file here changes")
     parser.add_argument("--batch", type=int, metavar="N", help="give the handler lists of up to N messages")
     parser.add_argument(
         "--ack-wait",
@@ -170,7 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_options(parser)
     words = sys.argv[1:] if arguments is None else list(arguments)
     # As in the mysql client: `-p` without an attached value prompts; the next word is not the password.
-    return run(parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in words]))
+    options = parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in words])
+    options.words = words
+    return run(options)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -178,21 +201,12 @@ def run(options: argparse.Namespace) -> int:
     _log(options)
     sys.path.insert(0, str(Path.cwd()))
     try:
-        handle = import_object(options.handler)
-        hooks = import_object(options.hooks)() if options.hooks else Hooks()
-        worker = Worker(
-            connection_target(options, os.environ, Path.home()),
-            options.queue,
-            concurrency=options.concurrency,
-            batch=options.batch,
-            ack_wait=options.ack_wait,
-            lease=options.lease,
-            consumer=options.consumer,
-            grace=options.grace,
-            hooks=hooks,
-            key_range=options.key_range,
-            keys=options.keys,
-        )
+        if not 1 <= options.processes <= _PROCESSES_MAX:
+            raise WorkerError(f"--processes is {options.processes}; it is a number from 1 to {_PROCESSES_MAX}")
+        parent = Parent.of_environment(os.environ)
+        if parent is None and _is_supervised(options):
+            return _supervise(options)
+        return _work(options, parent)
     except WorkerError as error:
         sys.stderr.write(f"queuegate-work: {error}\n")
         return 2
@@ -201,14 +215,107 @@ def run(options: argparse.Namespace) -> int:
             raise
         sys.stderr.write(f"queuegate-work: {error.filename}: {error.strerror}\n")
         return 1
+
+
+def _is_supervised(options: argparse.Namespace) -> bool:
+    """Whether the handlers run in processes of their own: always for tasks, whose time limits may end a process."""
+    if options.create:
+        return False
+    of_tasks = ":" not in options.handler
+    return bool(of_tasks or options.processes > 1 or options.health or options.autoreload)
+
+
+def _supervise(options: argparse.Namespace) -> int:
+    """Run the same command in child processes. Raises WorkerError, OSError."""
+    listen = parse_listen(options.health) if options.health else None
+    if options.ask_password:
+        raise WorkerError("-p asks for a password, which several processes cannot: give it in MYSQL_PWD or ~/.my.cnf")
+    wanted = Wanted(
+        [sys.executable, "-m", "queuegate_worker", *options.words],
+        os.environ,
+        options.processes,
+        options.grace,
+        drain=options.drain,
+        reload=options.autoreload,
+    )
+    supervisor = Supervisor(wanted)
+    with ExitStack() as around:
+        if listen is not None:
+            port = around.enter_context(_health_page(listen, supervisor))
+            logger.info("health page on http://%s:%d%s", listen[0], port, PATH)
+        if options.autoreload:
+            around.enter_context(watched(Path.cwd(), supervisor.program_changed))
+        return supervisor.run()
+
+
+def _health_page(listen: tuple[str, int], supervisor: Supervisor) -> AbstractContextManager[int]:
     try:
-        worker.run(handle, drain=options.drain)
+        return served(listen, supervisor.report)
+    except OSError as error:
+        raise WorkerError(f"--health {listen[0]}:{listen[1]}: {error.strerror}") from None
+
+
+def _work(options: argparse.Namespace, parent: Parent | None) -> int:
+    """Work in this process. Raises WorkerError for a mistake in the command line, OSError."""
+    target = connection_target(options, os.environ, Path.home())
+    hooks = import_object(options.hooks)() if options.hooks else Hooks()
+
+    def new_worker(queue: str) -> Worker:
+        return Worker(
+            target,
+            queue,
+            concurrency=options.concurrency,
+            batch=options.batch,
+            ack_wait=options.ack_wait,
+            lease=options.lease,
+            consumer=options.consumer,
+            grace=options.grace,
+            hooks=hooks if parent is None else StateHooks(parent, queue, hooks),
+            key_range=options.key_range,
+            keys=options.keys,
+        )
+
+    if ":" not in options.handler:
+        module = import_module(options.handler)
+        tasks = tasks_in(module)
+        if options.create:
+            return _ended(lambda: create(target, tasks.values(), sys.stdout.write))
+        if options.batch is not None:
+            raise WorkerError("a task takes one message: leave out --batch")
+        work = TaskWork(target, tasks, queues_of(options.queue, tasks), new_worker, parent)
+        return _ended(lambda: work.run(drain=options.drain), "; --create makes it")
+    if options.create:
+        raise WorkerError("--create makes the queues of tasks: give the module of the tasks, such as app.tasks")
+    if not options.queue or "," in options.queue:
+        raise WorkerError("a handler has one queue: give --queue")
+    worker, handle = new_worker(options.queue), import_object(options.handler)
+    if parent is not None:
+        parent.on_gone(worker.stop)
+    return _ended(lambda: worker.run(handle, drain=options.drain))
+
+
+def _ended(work: Callable[[], int | None], no_queue: str = "") -> int:
+    """The exit code of a worker that has run. `no_queue`: what to do where the queue is missing."""
+    try:
+        return work() or 0
     except WorkerError as error:
-        sys.stderr.write(f"queuegate-work: {error}\n")
+        hint = no_queue if _NO_SUCH_QUEUE in str(error) else ""
+        sys.stderr.write(f"queuegate-work: {error}{hint}\n")
         return 1
     except KeyboardInterrupt:
         return 130  # a second Ctrl-C
-    return 0
+
+
+def import_module(name: str) -> ModuleType:
+    """Imports a module. Raises WorkerError; an error inside the module is shown as it is."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise WorkerError(f"there is no module {error.name!r}, looked for from {Path.cwd()}") from None
+    except (TypeError, ValueError):  # the name is empty, or begins with a point
+        raise WorkerError(f"{name!r} is no name of a module") from None
 
 
 def import_object(name: str) -> Callable[..., Any]:
@@ -217,12 +324,7 @@ def import_object(name: str) -> Callable[..., Any]:
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         raise WorkerError(f"{name!r} is no name of a function; it is module:function, such as app.tasks:handle")
-    try:
-        value: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise WorkerError(f"there is no module {error.name!r}, looked for from {Path.cwd()}") from None
+    value: Any = import_module(module_name)
     for part in path.split("."):
         if not hasattr(value, part):
             raise WorkerError(f"the module {module_name!r} has no {path!r}")

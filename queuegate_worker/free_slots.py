@@ -28,7 +28,7 @@ class FreeSlots:
             return self._is_idle()
 
     def _is_idle(self) -> bool:
-        return self._free == self._slots and not self._deferred
+        return self._free >= self._slots and not self._deferred
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until all slots are free, and all is acked; whether that happened in time."""
@@ -60,6 +60,12 @@ class FreeSlots:
         """A slot becomes free."""
         with self._changed:
             self._free += 1
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Do not wait for a busy slot any more."""
+        with self._changed:
+            self._slots -= 1
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -18,6 +18,9 @@ class Hooks:
     An exception in a hook is logged, and changes nothing. `seconds` is how long the handler ran.
     """
 
+    def receiving(self) -> None:
+        """The worker is connected and receives: at its start, and again after `reconnecting`."""
+
     def received(self, messages: Sequence[Message]) -> None:
         """Messages were received and go to handlers now."""
 

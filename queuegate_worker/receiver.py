@@ -124,6 +124,7 @@ class Receiver:
         self._failing = False
         self._backoff.succeeded()
         logger.info("receiving again")
+        notify(self._shared.hooks.receiving)
         self._on_reconnect()
 
     def _message(self, row: Row, began: float) -> Message:

@@ -24,7 +24,8 @@ from queuegate_worker.errors import WorkerError
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import Caller, Handler, InThread, OnLoop
 from queuegate_worker.heartbeat import Heartbeat, InFlight
-from queuegate_worker.hooks import Hooks
+from queuegate_worker.hooks import Hooks, notify
+from queuegate_worker.message import Message
 from queuegate_worker.receiver import WAIT_SECONDS, Batch, Receiver, columns_to_select, connect_attempts
 from queuegate_worker.settler import Settler
 from queuegate_worker.shared import Shared
@@ -82,6 +83,11 @@ class Run:
     def stop(self) -> None:
         """Ask for the end; returns at once. Safe in a signal handler, and in a handler of messages."""
         self._stop_reasons.put(None)
+
+    def abandon(self, message: Message) -> None:
+        """Neither renew this message's lease nor wait for its handler at the end. Thread-safe."""
+        self._in_flight.remove([message])
+        self._free_slots.abandon()
 
     def on_end(self, callback: Callable[[], object]) -> None:
         """Have `callback` called in the control thread when the run has ended. To be registered before `start`."""
@@ -151,6 +157,7 @@ class Run:
         receiving = self._thread(lambda: self._receive(receiver, connection), "receiver")
         receiving.start()
         logger.info("receiving from %s at %s", statements.queue, self._plan.place)
+        notify(self._plan.hooks.receiving)
         self._stopping.wait()
         receiver.stop()
         self._end_poll(receiver)

@@ -33,15 +33,21 @@ def quoted(name: str) -> str:
 
     Raises WorkerError.
     """
+    return ".".join(map(back_quoted, name_parts(name)))
+
+
+def name_parts(name: str) -> list[str]:
+    """The database, if it is named, and the queue. Raises WorkerError."""
     parts = re.findall(r"`((?:[^`]|``)+)`(?:\.|$)|([^`.]+)(?:\.|$)", name)
     plain = [back.replace("``", "`") if back else bare for back, bare in parts]
     rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
     if not 1 <= len(plain) <= 2 or rebuilt != name:
         raise WorkerError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`")
-    return ".".join(_back_quoted(part) for part in plain)
+    return plain
 
 
-def _back_quoted(name: str) -> str:
+def back_quoted(name: str) -> str:
+    """One name for SQL with placeholders."""
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
@@ -92,7 +98,7 @@ class Statements:
             values.append(duration(self.ack_wait))
         of_ring, ring_values = self._of_ring()
         options, values = [*options, *of_ring], [*values, *ring_values]
-        named = ", ".join(_back_quoted(name) for name in columns)
+        named = ", ".join(back_quoted(name) for name in columns)
         waiting = ["WAIT %s", duration(wait_seconds)] if wait_seconds else ["NOWAIT"]
         within = f"LIMIT %s {waiting[0]} WITH ({', '.join(options)})"
         return f"SELECT {named} FROM STREAM {quoted(self.queue)} {within}", (limit, *waiting[1:], *values)

@@ -64,6 +64,11 @@ class Transaction:
         self._may_have_ended = True
         return self._connection.driver_connection
 
+    @property
+    def connection_id(self) -> int | None:
+        """The id of its connection, for KILL by another one; None if the transaction has not begun."""
+        return self._connection.id if self._begun and self._connection.open else None
+
     def nack(self, message: Message, reason: str, *, delay: float | None = None) -> None:
         """This message of a batch failed; the others are acked anyway. Raises LeaseLost."""
         self._settle(

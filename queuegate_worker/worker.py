@@ -17,6 +17,7 @@ from queuegate_worker.connection import connection_factory
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.handlers import handler_of
 from queuegate_worker.hooks import Hooks
+from queuegate_worker.message import Message
 from queuegate_worker.run import Plan, Run
 from queuegate_worker.statements import KEYS, SHARED_KEYS, Statements, quoted
 
@@ -126,6 +127,11 @@ class Worker:
         """Receive nothing more, let handlers end within the grace time, and have `run` return. Thread-safe."""
         if self._current is not None:
             self._current.stop()
+
+    def abandon(self, message: Message) -> None:
+        """Do not wait for the handler of this message at the end: it does not end. Thread-safe."""
+        if self._current is not None:
+            self._current.abandon(message)
 
     def _new_run(
         self, handle: Callable[..., Any], *, drain: bool, loop: asyncio.AbstractEventLoop | None = None

@@ -41,6 +41,8 @@ ELSEWHERE = {
     "spark-jobs.md": "tests/spark/test_jobs_commands.py",
     "spark.md": "tests/spark",
     "sql.md": "tests/rewriter/test_sql_reference.py",
+    "tasks.md": "tests/integration/test_task_pages.py",
+    "test-your-tasks.md": "tests/integration/test_task_pages.py",
     "tools.md": "tests/tools",
     "topics.md": "tests/contract/test_topics.py",
     "unique-messages.md": "tests/contract/test_unique.py",

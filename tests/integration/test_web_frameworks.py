@@ -73,6 +73,33 @@ except ValueError as error:
 """
 
 
+FLASK = """
+{page}
+
+with app.test_client() as client:
+    print(client.post("/orders?customer=ann").json)
+    print(client.post("/orders").status_code)
+"""
+STARLETTE = """
+{page}
+
+import pymysql
+import time
+
+async def main():
+    async with lifespan(app):
+        with pymysql.connect(host="127.0.0.1", port={port}, user="root", database="{database}", autocommit=True) as db:
+            cursor = db.cursor()
+            cursor.execute("INSERT INTO mails (recipient) VALUES ('ann')")
+            deadline = time.monotonic() + 60
+            while not cursor.execute("SELECT recipient FROM sent") and time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+            print(cursor.fetchall())
+
+asyncio.run(main())
+"""
+
+
 @pytest.fixture
 def gate(new_gate):
     return new_gate().start()
@@ -114,9 +141,27 @@ def test_django(gate, client):
 
 
 def test_fastapi(gate, client):
-    (page,) = blocks("FastAPI")
+    (page,) = blocks("FastAPI()")
     status, refused = run(gate, FASTAPI, page)
     assert status == "(200, b'{\"order\":1}')"
     assert refused == "an order of nothing"
     assert client.rows("SELECT id, customer, amount FROM orders") == [(1, "ann", 90)]
     assert client.rows("SELECT recipient, body FROM mails") == [("ann", "Order 1")]
+
+
+def test_flask(gate, client):
+    (page,) = blocks("from flask")
+    assert run(gate, FLASK, page) == ["{'order': 1}", "400"]
+    assert client.rows("SELECT id, customer FROM orders") == [(1, "ann")]
+    assert client.rows("SELECT recipient, body FROM mails") == [("ann", "Order 1")]
+
+
+def test_a_worker_in_the_lifespan_of_starlette(gate, client):
+    (page,) = blocks("lifespan=lifespan")
+    assert run(gate, STARLETTE, page) == ["(('ann',),)"]
+
+
+def test_a_model_of_sqlalchemy_on_a_queue(gate, client):
+    (page,) = blocks("DeclarativeBase")
+    assert run(gate, "{page}", page) == []
+    assert client.rows("SELECT recipient, body FROM STREAM mails LIMIT 1") == [("dora@example.com", "Order 4")]

@@ -35,7 +35,7 @@ MAKERS = {
     "rewriter/plans/queue_table.py": {"comment_literal"},
     "embedded/compile/compilation.py": {"quote", "sql_literal"},
     "embedded/compile/values/types.py": {"_arguments"},
-    "queuegate_worker/statements.py": {"_back_quoted"},
+    "queuegate_worker/statements.py": {"back_quoted"},
 }
 """The functions that make a quoted piece; what they do is tested by the hostile names."""
 

@@ -1,0 +1,113 @@
+"""A proxy for tests: a process with the embedded backend in a folder of its own, which is deleted afterwards."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+import pymysql
+
+from queuegate_worker.errors import WorkerError
+from queuegate_worker.statements import back_quoted
+
+_LISTENING = re.compile(rb"listening on 127\.0\.0\.1:(\d+)")
+_START_SECONDS = 60.0
+_END_SECONDS = 10.0
+_DATABASE = "main"
+
+
+class Server:
+    """A running proxy, until the end of its block. It needs the distribution queuegate in the same environment.
+
+        with Server() as server:
+            Worker(server.url, "orders").run(book, drain=True)
+
+    Raises WorkerError if it cannot start, with what it says.
+    """
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    def __enter__(self) -> Server:
+        if find_spec("queuegate") is None:
+            raise WorkerError("the server is not installed here: pip install queuegate")
+        self._folder = tempfile.mkdtemp(prefix="queuegate-")
+        backend = f"sqlite:///{Path(self._folder, 'queue.db')}"
+        command = [sys.executable, "-m", "queuegate", "serve", "--listen", "127.0.0.1:0", "--backend", backend]
+        self._process = subprocess.Popen(
+            command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            self._port = self._wait_for_port(self._process)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._process = self._folder = None
+
+    @property
+    def address(self) -> Mapping[str, Any]:
+        """Arguments of `pymysql.connect`, and of Worker."""
+        return {"host": "127.0.0.1", "port": self._port, "user": "root", "database": _DATABASE}
+
+    @property
+    def url(self) -> str:
+        """For Worker and QUEUEGATE_URL; with `mysql+pymysql` in place of `mysql` for SQLAlchemy."""
+        return f"mysql://root@127.0.0.1:{self._port}/{_DATABASE}"
+
+    def connect(self) -> pymysql.Connection[Any]:
+        """A connection of PyMySQL that commits each statement."""
+        return pymysql.connect(autocommit=True, **self.address)
+
+    def clear(self) -> None:
+        """Drop all queues, topics, tables and views, as a test wants them that comes next."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET @queuegate_allow_drop_table = 1")
+            cursor.execute(
+                "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = DATABASE()"
+            )
+            for name, kind in cursor.fetchall():
+                what = "VIEW" if kind == "VIEW" else "TABLE"
+                cursor.execute(f"DROP {what} IF EXISTS {back_quoted(name)}", ())
+
+    def _wait_for_port(self, process: subprocess.Popen[bytes]) -> int:
+        """Read the log up to the line with the port; a thread reads on, so that the server is never held up."""
+        assert process.stderr is not None
+        log: list[bytes] = []
+        deadline = threading.Timer(_START_SECONDS, process.kill)
+        deadline.start()
+        try:
+            for line in process.stderr:
+                log.append(line)
+                if match := _LISTENING.search(line):
+                    threading.Thread(target=_read_on, args=(process.stderr,), daemon=True).start()
+                    return int(match[1])
+        finally:
+            deadline.cancel()
+        raise WorkerError("the server did not start:\n" + b"".join(log[-20:]).decode(errors="replace"))
+
+
+def _read_on(log: IO[bytes]) -> None:
+    for _ in log:
+        pass

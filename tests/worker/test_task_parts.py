@@ -1,0 +1,301 @@
+"""Tasks without a server: the decorator, arguments, what a message calls, statements, and time limits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from queuegate_worker import Message, Reject, Release, Retry, TaskContext, WorkerError, task
+from queuegate_worker.tasks import task as task_module
+from queuegate_worker.tasks.arguments import Call, as_text, from_text
+from queuegate_worker.tasks.handler import TaskHandler, TimeLimitExceeded, UnknownTask
+from queuegate_worker.tasks.layout import create_queue, results_table, schedule_name, statements, store_result
+from queuegate_worker.tasks.task import tasks_in
+from queuegate_worker.tasks.time_limits import TimeLimits
+from queuegate_worker.tasks.work import queues_of
+from queuegate_worker.testing.outbox import Statements
+
+
+@pytest.fixture(autouse=True)
+def no_tasks(monkeypatch):
+    """Tasks of one test are not those of another."""
+    monkeypatch.setattr(task_module, "_tasks", {})
+
+
+class NoLimits:
+    def watch(self, *_):
+        return nullcontext()
+
+
+def handled(*tasks, args="{}", name=None, epoch=1):
+    handler = TaskHandler({each.name: each for each in tasks}, NoLimits())
+    message = Message("tasks", 7, epoch, {"task": name or tasks[0].name, "args": args})
+    transaction = Statements()
+    handler(message, transaction)
+    return transaction.executed
+
+
+def call(*args, **kwargs):
+    return as_text(Call(args, kwargs))
+
+
+def test_a_task_is_still_a_function():
+    @task
+    def add(a, b=2):
+        return a + b
+
+    assert add(1) == 3 and add.queue == "tasks" and add.name == f"{__name__}.{add.function.__qualname__}"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"timeout": 0}, "timeout"), ({"timeout": "30s"}, "timeout"), ({"timeout": True}, "timeout"),
+        ({"max_attempts": 0}, "max_attempts"), ({"max_attempts": 2.5}, "max_attempts"), ({"queue": "a.b.c"}, "no name"),
+        ({"unique": "order"}, "no argument 'order'"), ({"cron": "* * * * *", "every": "1m"}, "cron or every"),
+        ({"time_zone": "Europe/Berlin"}, "cron or every"), ({"every": "1m", "time_zone": "UTC"}, "no time zone"),
+        ({"name": "x" * 256}, "255"), ({"retries": 3}, "no option 'retries'"), ({"keep_result": -1}, "keep_result"),
+    ],
+)  # fmt: skip
+def test_options_that_are_refused(options, problem):
+    with pytest.raises(WorkerError, match=problem):
+        task(**options)(lambda: None)
+
+
+def test_a_periodic_task_has_no_arguments():
+    with pytest.raises(WorkerError, match="arguments"):
+
+        @task(every="1m")
+        def report(day):
+            """Needs a day."""
+
+
+def test_two_tasks_of_one_name_are_refused(tmp_path):
+    task(name="mail")(lambda: None)
+    task(name="mail")(lambda: None)  # the module was loaded again
+    names = {}
+    exec(compile("def other(): pass", str(tmp_path / "other.py"), "exec"), names)
+    with pytest.raises(WorkerError, match="two tasks of the name mail"):
+        task(name="mail")(names["other"])
+
+
+def test_arguments_are_checked_where_they_are_sent():
+    @task
+    def welcome(customer, *, colour="red"):
+        """Greets."""
+
+    for args, kwargs in (((), {}), ((1, 2), {}), ((1,), {"size": 3})):
+        with pytest.raises(WorkerError, match=r"the task's arguments are \(customer, \*, colour='red'\)"):
+            welcome.send(*args, **kwargs)
+    with pytest.raises(WorkerError, match="JSON"):
+        welcome.send(object())
+    with pytest.raises(WorkerError, match="priority"):
+        welcome.using(priority=101)
+    with pytest.raises(WorkerError, match="not both"):
+        welcome.using(delay=1, at=timedelta(1))  # type: ignore[arg-type]
+
+
+@dataclass
+class Order:
+    customer: int
+    amounts: list[int]
+
+
+def test_arguments_get_the_types_of_their_annotations():
+    seen = []
+
+    @task
+    def book(order: Order, days: list[timedelta], note: str, plain: dict):
+        seen.append((order, days, note, plain))
+
+    handled(book, args=call(Order(7, [1, 2]), [60, 120], note="x", plain={"a": 1}))
+    assert seen == [(Order(7, [1, 2]), [timedelta(minutes=1), timedelta(minutes=2)], "x", {"a": 1})]
+    for wrong in (call({"customer": "s3cret", "amounts": []}, [], "x", {}), call(1, 2), call()):
+        with pytest.raises(Reject, match="do not fit") as rejected:
+            handled(book, args=wrong)
+        assert "s3cret" not in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "{", "[]", "7", '{"args": {}, "kwargs": {}}', '{"args": []}', "[" * 100_000]
+)
+def test_arguments_that_are_not_json_become_a_dead_letter(text):
+    with pytest.raises(Reject):
+        from_text(text)
+
+
+def test_a_message_of_an_unknown_task_comes_again():
+    ours = task(lambda: None)
+    with pytest.raises(UnknownTask, match="no task 'other'"):
+        handled(ours, name="other")
+    with pytest.raises(Reject, match="columns task and args"):
+        TaskHandler({}, NoLimits())(Message("q", 1, 1, {"payload": "x"}), Statements())
+
+
+def test_after_its_last_attempt_a_task_is_a_dead_letter():
+    @task(max_attempts=2)
+    def fails():
+        raise ValueError("no")
+
+    @task(max_attempts=1)
+    def waits():
+        raise Retry("later", delay=5)
+
+    @task(max_attempts=1)
+    def gives_back():
+        raise Release
+
+    with pytest.raises(ValueError, match="no"):
+        handled(fails, args=call())
+    with pytest.raises(Reject, match="ValueError: no"):
+        handled(fails, args=call(), epoch=2)
+    with pytest.raises(Reject, match="later"):
+        handled(waits, args=call())
+    with pytest.raises(Release):
+        handled(gives_back, args=call())
+
+
+def test_coroutines_run_and_are_cancelled_at_their_limit():
+    seen = []
+
+    @task(takes_context=True)
+    async def writes(context, number):
+        await asyncio.sleep(0)
+        seen.append((context.attempt, await context.transaction.execute("INSERT", (number,))))
+
+    assert handled(writes, args=call(5)) == [("INSERT", (5,))] and seen == [(1, 1)]
+
+    @task(timeout=0.01)
+    async def hangs():
+        await asyncio.Event().wait()
+
+    @task(timeout=60)
+    async def times_out():
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeLimitExceeded, match=r"over its time limit of 0.01 s"):
+        handled(hangs, args=call())
+    with pytest.raises(TimeoutError, match="of its own"):
+        handled(times_out, args=call())
+
+
+def test_a_result_is_stored_in_the_transaction_of_the_ack():
+    @task(keep_result=timedelta(hours=1), name="sum")
+    def add(a, b):
+        return {"sum": a + b}
+
+    ((sql, values),) = handled(add, args=call(1, 2))
+    assert sql.startswith("REPLACE INTO `tasks_results` ") and values == ("7", "sum", '{"sum":3}', 3600)
+
+    @task(keep_result=60)
+    def answers():
+        return object()
+
+    with pytest.raises(WorkerError, match="the task's result"):
+        handled(answers, args=call())
+
+
+def test_the_context_comes_first():
+    seen = []
+
+    @task(takes_context=True)
+    def show(context: TaskContext, word):
+        seen.append((context.message.id, word))
+
+    handled(show, args=call("x"))
+    assert seen == [(7, "x")]
+    with pytest.raises(WorkerError, match="takes no arguments"):
+        task(takes_context=True)(lambda: None)
+
+
+def test_equal_arguments_have_one_key():
+    @task(unique=("customer",))
+    def refresh(customer, reason="x"):
+        """Refreshes."""
+
+    def key(*args, **kwargs):
+        return refresh.parameters.key(refresh.name, Call(args, kwargs), refresh.unique)
+
+    assert key(7) == key(customer=7) == key(7, "other") != key(8)
+    assert key({"a": 1, "b": 2}) == key({"b": 2, "a": 1})
+    assert len(key(7)) == 64
+
+
+def test_what_the_tasks_need_in_the_database():
+    first = task(queue="shop.mails", max_attempts=3)(lambda: None)
+    nightly = task(queue="shop.mails", name="nightly", cron="0 2 * * *", time_zone="Europe/Berlin", unique=True)(
+        lambda: None
+    )
+    often = task(name="often", every="15m", keep_result=60)(lambda: None)
+    texts = [(sql.split("(")[0].strip(), values[:2]) for sql, values in statements([first, nightly, often])]
+    assert texts == [
+        ("CREATE QUEUE IF NOT EXISTS `shop`.`mails`", (5,)),
+        (
+            "CREATE SCHEDULE IF NOT EXISTS `shop`.`nightly` ON `shop`.`mails` CRON %s TIME ZONE %s",
+            ("0 2 * * *", "Europe/Berlin"),
+        ),
+        ("ALTER SCHEDULE `shop`.`nightly` SET", ("0 2 * * *", "Europe/Berlin")),
+        ("CREATE QUEUE IF NOT EXISTS `tasks`", (5,)),
+        ("CREATE TABLE IF NOT EXISTS `tasks_results`", ()),
+        ("CREATE SCHEDULE IF NOT EXISTS `often` ON `tasks` EVERY %s", ("15m", "often")),
+        ("ALTER SCHEDULE `often` SET", ("15m",)),
+    ]  # fmt: skip
+    assert create_queue("q", 3)[1] == (3,) and results_table("a.`b.c`") == "`a`.`b.c_results`"
+    assert store_result(often, "tasks", 1, "{}")[1][-1] == 60
+    with pytest.raises(WorkerError, match="64 characters"):
+        schedule_name(task(name="x" * 65, every="1m")(lambda: None))
+    with pytest.raises(WorkerError, match="64 characters"):
+        results_table("x" * 60)
+
+
+def test_the_tasks_and_queues_of_a_command():
+    module = ModuleType("app.tasks")
+    here = task(queue="b")(lambda: None)
+    module.here = here
+    elsewhere = task(name="elsewhere", queue="a")(lambda: None)
+    assert tasks_in(module) == {here.name: here}
+    assert set(tasks_in(ModuleType("app.empty"))) == {here.name, elsewhere.name}
+    both = {each.name: each for each in (here, elsewhere)}
+    assert queues_of(None, both) == ["a", "b"] and queues_of(" b , c", both) == ["b", "c"]
+    for option in ("a,,b", "a,a", " "):
+        with pytest.raises(WorkerError, match="--queue"):
+            queues_of(option, both)
+    task_module._tasks.clear()
+    with pytest.raises(WorkerError, match=r"app\.empty has no tasks"):
+        tasks_in(ModuleType("app.empty"))
+
+
+class Clock:
+    """A clock that stands still until it is moved, and wakes who waits for it."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_time_limits_end_what_is_over_and_nothing_else():
+    clock, over, published = Clock(), [], []
+    ended = threading.Event()
+
+    def overrun(attempt):
+        over.append(attempt.message.id)
+        ended.set()
+
+    limits = TimeLimits(overrun, published.append, clock)
+    short, long, free = (
+        SimpleNamespace(name=n, timeout=t) for n, t in (("short", 0.0), ("long", 50.0), ("free", None))
+    )
+    with limits.watch(long, Message("q", 1, 1), None, 0.0), limits.watch(free, Message("q", 2, 1), None, 0.0):
+        assert published == [150.0]
+        with limits.watch(short, Message("q", 3, 1), None, 0.0):
+            assert ended.wait(30)
+        assert over == [3] and published[-1] == 150.0
+    assert published[-1] is None
