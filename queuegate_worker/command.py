@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -241,18 +241,14 @@ def _supervise(options: argparse.Namespace) -> int:
     supervisor = Supervisor(wanted)
     with ExitStack() as around:
         if listen is not None:
-            port = around.enter_context(_health_page(listen, supervisor))
-            logger.info("health page on http://%s:%d%s", listen[0], port, PATH)
+            try:
+                port = around.enter_context(served(listen, supervisor.report))
+            except OSError as error:
+                raise WorkerError(f"--health {options.health}: {error.strerror}") from None
+            logger.info("health page on port %d: %s", port, PATH)
         if options.autoreload:
             around.enter_context(watched(Path.cwd(), supervisor.program_changed))
         return supervisor.run()
-
-
-def _health_page(listen: tuple[str, int], supervisor: Supervisor) -> AbstractContextManager[int]:
-    try:
-        return served(listen, supervisor.report)
-    except OSError as error:
-        raise WorkerError(f"--health {listen[0]}:{listen[1]}: {error.strerror}") from None
 
 
 def _work(options: argparse.Namespace, parent: Parent | None) -> int:

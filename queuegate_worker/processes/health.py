@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 def served(listen: tuple[str, int], report: Callable[[], dict[str, Any]]) -> Iterator[int]:
     """Serve the page while the block runs; its port. `report` has a key `healthy`. Raises OSError if the address cannot
     be used."""
-    server = _Server(listen, _handler(report))
+    server = (_Server6 if ":" in listen[0] else _Server)(listen, _handler(report))
     thread = threading.Thread(target=server.serve_forever, name="queuegate-health", daemon=True)
     thread.start()
     try:
@@ -43,6 +44,10 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no error of the worker."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 def _handler(report: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler]:

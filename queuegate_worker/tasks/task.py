@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -202,7 +204,7 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         raise WorkerError(f"a task has no option {unknown[0]!r}")
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise WorkerError(f"{function!r} is no function")
-    name = options.get("name") or f"{function.__module__}.{function.__qualname__}"
+    name = options.get("name") or f"{_module_name(function)}.{function.__qualname__}"
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")
     takes_context = bool(options.get("takes_context"))
@@ -218,6 +220,17 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         keep_result=_seconds("keep_result", options.get("keep_result")),
         schedule=_schedule(result, rules),
     )
+
+
+def _module_name(function: Callable[..., Any]) -> str:
+    """The module as a worker imports it, also where it is the program that runs."""
+    if function.__module__ != "__main__":
+        return function.__module__
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:  # python -m app.tasks
+        return str(spec.name).removesuffix(".__main__")
+    return "__main__" if file is None else Path(file).stem
 
 
 def _queue_name(name: str) -> str:

@@ -220,11 +220,11 @@ def test_a_changed_program_is_loaded_again(work, sql, db):
     [
         (["--processes", "0"], 2, "--processes is 0"), (["--health", "9001"], 2, "HOST:PORT"),
         (["--batch", "5"], 2, "one message"), (["--queue", "a,,b"], 2, "--queue"), (["-p"], 2, "MYSQL_PWD"),
-        (["--queue", "missing"], 1, "no such queue"),
+        (["--queue", "missing"], 1, "--create makes it"), (["--health", "127.0.0.1:PORT"], 2, "Address already in use"),
     ],
 )  # fmt: skip
-def test_mistakes_end_the_command_with_a_reason(work, options, code, problem):
-    ended = work.run(*options)
+def test_mistakes_end_the_command_with_a_reason(work, gate, options, code, problem):
+    ended = work.run(*(option.replace("PORT", str(gate.port)) for option in options))
     assert ended.returncode == code and problem in ended.stderr, ended.stderr
 
 

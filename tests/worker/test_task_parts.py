@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from servers import ROOT
 
 from queuegate_worker import Message, Reject, Release, Retry, TaskContext, WorkerError, task
 from queuegate_worker.tasks import task as task_module
@@ -83,6 +87,16 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
     exec(compile("def other(): pass", str(tmp_path / "other.py"), "exec"), names)
     with pytest.raises(WorkerError, match="two tasks of the name mail"):
         task(name="mail")(names["other"])
+
+
+@pytest.mark.parametrize("command", [["jobs.py"], ["-m", "jobs"]])
+def test_a_task_of_the_program_itself_has_the_name_that_workers_know(tmp_path, command):
+    (tmp_path / "jobs.py").write_text("from queuegate_worker import task\n@task\ndef mail(): pass\nprint(mail.name)\n")
+    where = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, env=where, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "jobs.mail\n"
 
 
 def test_arguments_are_checked_where_they_are_sent():
