@@ -68,7 +68,9 @@ class Births:
         takes = queue.takes_added and queue.has_tokens and not (options.paused or options.attempts_max == 1)
         # What is computed may depend on the lease, and a unique key on that.
         fixed = {"state", SLOT_COLUMN} if queue.has_ring else {"state"}
-        computed = queue.generated - fixed or any(index.unique and "" in index.columns for index in queue.indexes)
+        computed = queue.generated - queue.lease_independent - fixed or any(
+            index.unique and "" in index.columns for index in queue.indexes
+        )
         self.possible = takes and numbers_itself(queue) and condition is None and not computed
 
     def __bool__(self) -> bool:

@@ -198,6 +198,8 @@ class QueueSpec:
     """Those of ERROR_COLUMNS and ATTEMPTS_COLUMN that cannot store all of Unicode: lower-case name, character set."""
     shards: tuple[str, ...] = ()
     """Those of its keyspace, where that has several: each has a part of its messages."""
+    lease_independent: frozenset[str] = frozenset()
+    """Those of `generated` that are known not to depend on the lease."""
 
     @property
     def takes_directly(self) -> bool:

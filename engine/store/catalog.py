@@ -6,7 +6,7 @@ rejected with a reason that names what is missing, and is not served.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.model.errors import InvalidQueueTable
@@ -14,6 +14,7 @@ from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, integer_bounds, is_integer
 from engine.model.key_range import SLOT_COLUMN
 from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.marked_name import copied_from
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
@@ -39,6 +40,9 @@ from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
 from engine.model.sharded import Vindex, no_topics_over_shards, unfit_for_shards
 from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
+
+LEASE_COLUMNS = ("epoch", "time_next", TOKEN_COLUMN)
+"""What the INSERT of a message sets that is leased by it (engine.delivery.births)."""
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _TIMES = ("time_next", "time_acked")
@@ -117,10 +121,26 @@ def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
         table.generated,
         table.narrow,
         shards,
+        lease_independent(table.definition, table.generated),
     )
     if shards and (reason := unfit_for_shards(queue, table.vindex)) is not None:
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     return queue
+
+
+def lease_independent(definition: str | None, generated: Collection[str]) -> frozenset[str]:
+    """The generated columns whose values do not depend on the lease, as far as SHOW CREATE TABLE shows it: their
+    expressions name no column of the lease, and no other generated column."""
+    lines = [] if definition is None else definition.lower().splitlines()
+    of_lease = [f"`{name}`" for name in (*LEASE_COLUMNS, *generated)]
+
+    def is_independent(name: str) -> bool:
+        own = [line for line in lines if line.lstrip().startswith(f"`{name}` ")]
+        _, generates, expression = own[0].partition(" generated always as ") if len(own) == 1 else ("", "", "")
+        # With an odd number of quotes a text goes on in the next line, and the expression with it.
+        return bool(generates) and expression.count("'") % 2 == 0 and not any(each in expression for each in of_lease)
+
+    return frozenset(filter(is_independent, generated))
 
 
 def _unfit(table: TableInfo) -> str | None:
