@@ -65,6 +65,22 @@ def test_links_lead_somewhere(document):
         assert not target or target.startswith("http") or (document.parent / target).exists(), link
 
 
+def test_rates_are_those_of_the_benchmarks():
+    """The sizing page and the README have the benchmarks' figures, of two digits."""
+    measured = (ROOT / "docs/benchmarks.md").read_text()
+    row = re.search(r"^\| queuegate's worker, MariaDB +\|(.*)\|$", measured, re.MULTILINE)
+    assert row is not None
+    drained, _, enqueued, *_ = (cell.strip().replace(",", "") for cell in row[1].split("|"))
+    sizing, readme = (ROOT / "docs/sizing.md").read_text(), (ROOT / "README.md").read_text()
+    for figure, of_sizing, of_readme in (
+        (drained, "a backlog drained by one worker with four slots", "a backlog drained"),
+        (enqueued, "one producer, a job a call", "one producer, a job a call"),
+    ):
+        rounded = f"{round(int(figure), 2 - len(figure)):,}"
+        assert f"| {of_sizing} | {rounded} |" in sizing
+        assert f"| {of_readme} | {rounded}/s |" in readme
+
+
 def test_screenshots_are_small_and_shown():
     """`make screenshots` makes them; each is below 120 kB, so that a page with several loads at once."""
     pictures = sorted((ROOT / "docs/images").iterdir())

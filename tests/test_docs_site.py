@@ -4,7 +4,6 @@ ease, and leads readers to what they look for.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import os
@@ -15,8 +14,8 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+import built_site
 import pytest
 import toolchains
 import yaml
@@ -42,16 +41,6 @@ def loaded(name: str) -> ModuleType:
 
 READABILITY = loaded("readability")
 ORDER = list(READABILITY.pages(NAVIGATION))
-
-
-def needed(name: str) -> Any:
-    """A module of the site's builder or search. Missing: a skip at a desk, a failure in CI."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        if os.environ.get("CI", "").lower() == "true":
-            raise
-        pytest.skip(f"{name} is not installed (make docs installs mkdocs); the site is NOT tested")
 
 
 @over(PAGES)
@@ -111,17 +100,7 @@ def test_a_picture_is_used_and_can_be_read_aloud(picture):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
-    needed("mkdocs")
-    needed("material")
-    folder = tmp_path_factory.mktemp("site") / "site"
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=200,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "WARNING" not in done.stderr
-    return folder
+    return built_site.build(tmp_path_factory.mktemp("site") / "site")
 
 
 class Resources(HTMLParser):
@@ -190,8 +169,7 @@ def test_what_is_meant_for_the_tests_is_not_shown(site):
 
 
 def test_a_dead_link_a_missing_anchor_and_a_page_without_a_place_end_the_build(tmp_path):
-    needed("mkdocs")
-    needed("material")
+    built_site.needed()
     docs = tmp_path / "docs"
     docs.mkdir()
     settings = (ROOT / "mkdocs.yml").read_text().partition("\nhooks:")[0]
@@ -233,6 +211,18 @@ TASKS = [
     ("what happens when the proxy dies", "high-availability.md", "FROM queuegate_proxies"),
     ("which rights does an account need", "security.md", "GRANT SELECT, UPDATE ON orders"),
     ("what to watch", "production-checklist.md", "FROM queuegate.queues WHERE dead > 0"),
+    ("exactly once", "guide-outbox.md", "ACK transfers WHERE id = 1 AND epoch = 1"),
+    ("message lost after crash", "troubleshooting.md", "TRACE MESSAGE 1 ON bills"),
+    ("priority", "ordering-and-limits.md", "INSERT INTO letters (recipient, priority)"),
+    ("delay a message", "guide-later.md", "DELAY '2h'"),
+    ("how many messages per second", "sizing.md", "CREATE QUEUE pings"),
+    ("upgrade without downtime", "upgrades.md", "CREATE QUEUE q"),
+    ("dead letter", "guide-retries.md", "REDRIVE mails_dead"),
+    ("retry", "guide-retries.md", "NACK mails 3 REASON"),
+    ("cron", "schedules.md", "CRON '0 2 * * *'"),
+    ("same job twice", "unique-messages.md", "UNIQUE KEY once"),
+    ("messages come twice", "troubleshooting.md", "FROM orders WHERE epoch > 1"),
+    ("tutorial", "tutorial.md", "CREATE QUEUE parcels"),
 ]
 """What a reader types, the page that he needs, and the example on it."""
 

@@ -12,11 +12,14 @@ block, which the site does not show, says what is unusual about it: `<!-- test: 
 `<!-- setup: SQL -->` (or `setup server:`, `setup embedded:`) is SQL that the page needs and does not show. What a block
 prints stands below it in a block of text, where `...` stands for anything within a line and a run of blanks or dashes
 for any other.
+
+Of tabs (`=== "Python"`), which have the same in several languages, the first is a step of the page; `tabs` has all.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +30,7 @@ _STEP = re.compile(
     r"(?:\n\n^```text\n(?P<printed>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
+_TAB = re.compile(r'^=== "(?P<label>[^"\n]+)"\n(?P<content>(?:\n|    [^\n]*\n)+)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,35 @@ def steps(page: Path) -> list[Step]:
         Step("sql", match["setup"], place=match["where"])
         if match["setup"] is not None
         else step(match["language"], match["text"], match["printed"], match["words"] or "")
-        for match in _STEP.finditer(page.read_text())
+        for match in _STEP.finditer(with_first_tabs(page.read_text()))
         if match["language"] != "text"
     ]
+
+
+def with_first_tabs(text: str) -> str:
+    """A page in which each group of tabs is what its first tab has."""
+    parts, after, in_group = [], 0, False
+    for tab in _TAB.finditer(text):
+        in_group = in_group and tab.start() == after
+        parts += [text[after : tab.start()], "" if in_group else textwrap.dedent(tab["content"])]
+        after, in_group = tab.end(), True
+    return "".join([*parts, text[after:]])
+
+
+def tabs(page: Path) -> dict[str, Step]:
+    """What each tab of a page has, by its label; a page has one group of them at most."""
+    found = {
+        tab["label"]: step(*_only_block(textwrap.dedent(tab["content"])), None, "")
+        for tab in _TAB.finditer(page.read_text())
+    }
+    assert len(found) == len(_TAB.findall(page.read_text())), "two tabs of one name"
+    return found
+
+
+def _only_block(text: str) -> tuple[str, str]:
+    """The language and the text of the block that a tab consists of."""
+    ((language, block),) = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return language, block
 
 
 def step(language: str, text: str, printed: str | None, words: str) -> Step:

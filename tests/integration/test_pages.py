@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from page_steps import ROOT, Step, fits, steps
-from servers import Gate, Sql, wait_until
+from servers import Gate, Sql, free_port, wait_until
 from sessions import PORT, client_binary
 from slowness import scaled
 
@@ -57,7 +57,8 @@ INTERNALS = {"archive.md", "testing.md"}
 """What an archiving job sends, which tests/spark runs, and how to run the tests."""
 WITH_BLOCKS = [page for page in sorted(DOCS.glob("*.md")) if steps(page)]
 RUN_HERE = [page for page in WITH_BLOCKS if page.name not in ELSEWHERE and page.name not in INTERNALS]
-BETWEEN_CHECKS = 0.1
+SECOND_PORT = 3308
+"""Of a second proxy, in the pages."""
 
 
 def test_every_page_with_blocks_is_run_somewhere():
@@ -78,7 +79,7 @@ class Reader:
     """Who pastes the blocks of a page into a terminal, a program or a configuration."""
 
     def __init__(self, gate: Gate, folder: Path) -> None:
-        self.gate, self.folder = gate, folder
+        self.gate, self.folder, self.second_port = gate, folder, free_port()
         self.running: list[subprocess.Popen[bytes]] = []
         binary = client_binary("mariadb") or client_binary("mysql")
         assert binary is not None
@@ -94,6 +95,8 @@ class Reader:
             "PYTHONPATH": str(ROOT),
             "HOME": str(folder),
         }
+        if not gate.embedded:
+            self.environment["QUEUEGATE_BACKEND"] = gate.backend  # of a second proxy that a page starts
 
     def _command(self, name: str, text: str) -> None:
         file = self.commands / name
@@ -102,9 +105,9 @@ class Reader:
 
     def here(self, text: str) -> str:
         """The text with the port and the database of this test."""
-        text = text.replace(str(PORT), str(self.gate.port)).replace(
-            f"{self.gate.port}/main", f"{self.gate.port}/{self.gate.database}"
-        )
+        ports = {str(PORT): str(self.gate.port), str(SECOND_PORT): str(self.second_port)}
+        text = re.sub("|".join(ports), lambda port: ports[port[0]], text)
+        text = text.replace(f"{self.gate.port}/main", f"{self.gate.port}/{self.gate.database}")
         text = text.replace('database="main"', f'database="{self.gate.database}"')
         return re.sub(r"(-u\w+(?: -p\w+)?(?: -t)?) main\b", rf"\1 {self.gate.database}", text)
 

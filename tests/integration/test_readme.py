@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 from servers import ROOT, Sql
-from sessions import client_binary, first, run_client
+from sessions import client_binary, first, run_client, sessions
+
+from queuegate.command_line import parser
 
 DOCUMENT = ROOT / "README.md"
 README = DOCUMENT.read_text()
@@ -54,6 +57,18 @@ def test_the_opening_commands_are_there():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make (\w+)`", README) + targets:
         assert target == "help" or re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_commands_without_a_copy_of_the_source_are_those_of_the_package():
+    (block,) = (each.text for each in sessions(DOCUMENT) if each.text.startswith("uvx "))
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    run, install = block.splitlines()
+    words = run.partition("#")[0].split()[1:]
+    assert install.split()[:3] == ["pip", "install", package["name"]]
+    assert words[0] in package["scripts"], "uvx runs the command that is called like the package"
+    served = parser().parse_args(words[1:])
+    assert (served.command, served.console) == ("serve", "127.0.0.1:8307")
+    assert run.partition("#")[0].removeprefix("uvx ").strip() in install
 
 
 def test_every_link_leads_somewhere():

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import toolchains
+from page_programs import Build, Ready, go, java, node, php
 from servers import ROOT, Gate, Sql, wait_until
 from sessions import first
 from slowness import scaled
@@ -23,53 +21,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 LINES_MAX = 60  # what a team can own, without blank lines and imports
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A program that is built: its command and environment, the exit code of an end by SIGTERM."""
-
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    ended: int = 0
-
-
-def node(text: str, folder: Path, gate: Gate) -> Ready:
-    (folder / "worker.js").write_text(text)
-    made = toolchains.node(folder)
-    url = f"mysql://root@127.0.0.1:{gate.port}/{gate.database}"
-    return Ready((made.command[0], str(folder / "worker.js")), {**made.environment, "QUEUEGATE_URL": url})
-
-
-def go(text: str, folder: Path, gate: Gate) -> Ready:
-    compiler = toolchains.tool("go", "golang-go")
-    (folder / "main.go").write_text(text)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(toolchains.PROGRAMS / "go" / name, folder)
-    settings = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    toolchains._fetch([compiler, "mod", "download"], folder, settings)
-    toolchains._run([compiler, "build", "-o", "worker", "."], "it does not compile", 400, folder, settings)
-    return Ready((str(folder / "worker"),), {"QUEUEGATE_URL": f"root@tcp(127.0.0.1:{gate.port})/{gate.database}"})
-
-
-def java(text: str, folder: Path, gate: Gate) -> Ready:
-    compiler, machine = (toolchains.tool(name, "default-jdk-headless") for name in ("javac", "java"))
-    (folder / "Worker.java").write_text(text)
-    path = os.pathsep.join([str(folder), *map(str, toolchains.jdbc_drivers())])
-    toolchains._run([compiler, "-cp", path, "-d", str(folder), str(folder / "Worker.java")], "it does not compile", 400)
-    url = f"jdbc:mysql://127.0.0.1:{gate.port}/{gate.database}?user=root"
-    return Ready((machine, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", path, "Worker"), {"QUEUEGATE_URL": url}, 143)
-
-
-def php(text: str, folder: Path, gate: Gate) -> Ready:
-    (folder / "worker.php").write_text(text)
-    url = f"mysql:host=127.0.0.1;port={gate.port};dbname={gate.database};charset=utf8mb4"
-    machine = toolchains.php(folder).command[0]
-    modules = subprocess.run([machine, "-m"], capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    if "pcntl" not in modules:
-        toolchains.missing("PHP has no pcntl (Debian: php-cli)")
-    return Ready((machine, str(folder / "worker.php")), {"QUEUEGATE_URL": url})
-
-
-PAGES: dict[str, tuple[str, Callable[[str, Path, Gate], Ready]]] = {
+PAGES: dict[str, tuple[str, Build]] = {
     "node": ("js", node),
     "go": ("go", go),
     "java": ("java", java),

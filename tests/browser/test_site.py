@@ -1,0 +1,59 @@
+"""The documentation's pages in a browser: nothing is wider than its column, on a usual screen and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import built_site
+import pytest
+
+pytestmark = pytest.mark.long
+
+TOO_WIDE = """
+    () => [...document.querySelectorAll("pre > code")]
+        .filter((code) => code.scrollWidth > code.clientWidth)
+        .map((code) => `${code.scrollWidth} of ${code.clientWidth} pixels: ${code.innerText.slice(0, 80)}`)
+"""
+OF_THE_PAGE = "() => document.documentElement.scrollWidth - window.innerWidth"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    site = built_site.build(tmp_path_factory.mktemp("site") / "site")
+    found = sorted(page for page in site.rglob("*.html") if page.name != "404.html")
+    assert len(found) > 60
+    return found
+
+
+@pytest.fixture
+def window(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    yield context.new_page()
+    context.close()
+
+
+def test_code_fits_its_column(window, pages):
+    """At 1280 pixels no block of code has to be scrolled sideways."""
+    wide = {}
+    for page in pages:
+        window.goto(page.as_uri(), wait_until="domcontentloaded")
+        if found := window.evaluate(TOO_WIDE):
+            wide[page.name] = found
+    assert wide == {}
+
+
+def test_a_phone_does_not_scroll_a_page_sideways(window, pages):
+    window.set_viewport_size({"width": 390, "height": 800})
+    wide = {}
+    for page in pages:
+        window.goto(page.as_uri(), wait_until="domcontentloaded")
+        if (pixels := window.evaluate(OF_THE_PAGE)) > 0:
+            wide[page.name] = pixels
+    assert wide == {}
+
+
+def test_a_block_that_is_too_wide_is_noticed(window):
+    window.set_content("<pre style='width: 100px'><code style='display: block; overflow: auto'>" + "x" * 99)
+    assert len(window.evaluate(TOO_WIDE)) == 1
