@@ -220,7 +220,12 @@ TASKS = [
     ("dead letter", "guide-retries.md", "REDRIVE mails_dead"),
     ("retry", "guide-retries.md", "NACK mails 3 REASON"),
     ("cron", "schedules.md", "CRON '0 2 * * *'"),
-    ("same job twice", "unique-messages.md", "UNIQUE KEY once"),
+    ("duplicate jobs", "unique-messages.md", "UNIQUE KEY once"),
+    ("deduplicate", "unique-messages.md", "UNIQUE KEY once"),
+    ("poison message", "guide-retries.md", "REJECT mails 2 REASON"),
+    ("pause a queue", "ordering-and-limits.md", "ALTER QUEUE letters PAUSE"),
+    ("throughput", "sizing.md", "CREATE QUEUE pings"),
+    ("performance", "sizing.md", "CREATE QUEUE pings"),
     ("messages come twice", "troubleshooting.md", "FROM orders WHERE epoch > 1"),
     ("tutorial", "tutorial.md", "CREATE QUEUE parcels"),
 ]
