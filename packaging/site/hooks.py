@@ -28,8 +28,9 @@ _AUDIENCES = {
     "benchmarks/README.md": "whoever wants to measure for himself.",
     "config.yaml": "operators.",
 }
-_BOOSTS = {"Start": 2, "Guides": 3, "Operate": 2, "Internals": 0.2}
-"""How much more a page of this part counts in the search: most readers have a task, few change queuegate itself."""
+_BOOSTS = {"Start": 2, "Concepts": 2, "Guides": 3, "Data": 1, "Operate": 2, "Internals": 0.2}
+"""How much more a page of this part, or of this group of one, counts in the search: most readers have a task, some use
+Spark, few change queuegate itself."""
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]+`")
@@ -46,13 +47,18 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """A page as the site has it."""
     made = page.file.src_uri in PAGES.values()
-    page.meta["search"] = {"boost": _BOOSTS.get(part_of(page), 1)}
+    page.meta["search"] = {"boost": boost(groups_of(page))}
     return outside_code(markdown, lambda text: shown(text, "" if made else page.file.src_uri))
 
 
-def part_of(page: Any) -> str:
-    """The part of the navigation that the page is in."""
-    return "" if page.parent is None else str(page.ancestors[-1].title)
+def groups_of(page: Any) -> list[str]:
+    """The groups of the navigation that the page is in, the smallest first, its part last."""
+    return [str(group.title) for group in page.ancestors]
+
+
+def boost(groups: list[str]) -> float:
+    """That of the smallest group that has one."""
+    return next((_BOOSTS[group] for group in groups if group in _BOOSTS), 1)
 
 
 def page_of(source: str, text: str) -> str:
