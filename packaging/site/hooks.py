@@ -1,7 +1,7 @@
 """What mkdocs does besides, for the documentation site: pages of files that lie elsewhere in the repository, links to
 them, and what a page says to the tests, which no reader needs to see.
 
-mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml names this file).
+mkdocs calls `on_files`, `on_page_markdown` and `on_post_build` (mkdocs.yml names this file).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     made = page.file.src_uri in PAGES.values()
     page.meta["search"] = {"boost": boost(groups_of(page))}
     return outside_code(markdown, lambda text: shown(text, "" if made else page.file.src_uri))
+
+
+@event_priority(-100)
+def on_post_build(config: Any) -> None:
+    """The index of the search once more, as a script: a page that is opened as a file may read no other file."""
+    folder = Path(config.site_dir, "search")
+    (folder / "search_index.js").write_text(f"var __index = {(folder / 'search_index.json').read_text()}")
 
 
 def groups_of(page: Any) -> list[str]:

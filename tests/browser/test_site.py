@@ -1,7 +1,13 @@
-"""The documentation's pages in a browser: nothing is wider than its column, on a usual screen and on a phone."""
+"""The documentation's pages in a browser: nothing is wider than its column, on a usual screen and on a phone, and their
+search and tabs work, from a server and as files.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import http.server
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +58,42 @@ def test_a_phone_does_not_scroll_a_page_sideways(window, pages):
         if (pixels := window.evaluate(OF_THE_PAGE)) > 0:
             wide[page.name] = pixels
     assert wide == {}
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["from a server", "as files"])
+def test_the_search_and_the_tabs_work(window, pages, served):
+    """Also as `make docs` shows the site: a file that is opened."""
+    site = next(page.parent for page in pages if page.name == "tutorial.html")
+    wrong = []
+    window.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    window.on("pageerror", lambda error: wrong.append(str(error)))
+    with contextlib.ExitStack() as ending:
+        base = ending.enter_context(served_from(site)) if served else site.as_uri()
+        window.goto(f"{base}/tutorial.html")
+        window.locator(".tabbed-labels label", has_text="Go").click()
+        window.get_by_text("func placeOrder").wait_for()
+        window.locator("[data-md-component=search-query]").fill("exactly once")
+        first = window.locator(".md-search-result__article h1").first
+        first.wait_for(state="attached")
+        assert first.inner_text() == "Ack in your own transaction"
+    assert wrong == []
+
+
+@contextlib.contextmanager
+def served_from(site: Path) -> Iterator[str]:
+    """The site's address, on a server of its own."""
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join(30)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Not into the test's output."""
 
 
 def test_a_block_that_is_too_wide_is_noticed(window):
