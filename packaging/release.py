@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DISTRIBUTIONS = (".", "packaging/queuegate-spark", "packaging/queuegate-worker", "packaging/queuegate-celery")
+DISTRIBUTIONS = (".", *(f"packaging/queuegate-{name}" for name in ("spark", "worker", "celery", "django")))
 SUMS = "SHA256SUMS"
 NAMESPACE = "queuegate-release"  # of ssh-keygen -Y: a signature for something else is not taken for one of a release
 
@@ -56,7 +56,7 @@ with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         server.terminate()
         server.communicate(timeout=60)
 assert server.returncode == 0, server.returncode
-import queuegate_worker.command, queuegate_celery, spark_connector
+import queuegate_worker.command, queuegate_celery, queuegate_django.options, spark_connector
 """
 
 

@@ -15,7 +15,7 @@ from typing import assert_never
 
 from queuegate_worker.hooks import Hooks, notify
 from queuegate_worker.message import Message
-from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded
+from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded, outcome_by_handler
 from queuegate_worker.settler import Settler, or_left_to_leases
 from queuegate_worker.shared import Shared
 
@@ -72,7 +72,7 @@ class Acker:
 
     def _ack(self, group: Sequence[Handled]) -> None:
         messages = [message for handled in group for message in handled.messages]
-        left = [message for message in messages if not message.lease.acked_by_handler]
+        left = [message for message in messages if message.lease.settled_by_handler is None]
         try:
             outcomes = or_left_to_leases(lambda: self._settler.ack_all(left), messages, self._shared.fail)
         finally:
@@ -83,7 +83,8 @@ class Acker:
         acked = iter(outcomes)
         for handled in group:
             for message in handled.messages:
-                outcome = Succeeded() if message.lease.acked_by_handler else next(acked)
+                settled = message.lease.settled_by_handler
+                outcome = next(acked) if settled is None else outcome_by_handler(settled)
                 report(self._shared.hooks, message, outcome, handled.seconds)
 
 

@@ -22,12 +22,20 @@ class Cursor(Protocol):
         """Run a statement."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a handler has done with its message by a cursor of its own: `verb` is ACK, NACK or REJECT."""
+
+    verb: str
+    reason: str = ""
+
+
 class Lease:
     """The state of one delivery, shared by worker and heartbeat. Its methods may be called from any thread."""
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since  # when it was last confirmed, by the monotonic clock
-        self.acked_by_handler = False
+        self.settled_by_handler: Settled | None = None
         self.settling = False  # its row is locked by the handler's transaction: a renewal would wait for that
         self._lock = threading.Lock()
         self._lost = False
@@ -102,8 +110,24 @@ class Message:
 
     def ack(self, cursor: Cursor) -> None:
         """Ack it with a cursor of your own, in your own transaction; the worker then sends no ack. Raises LeaseLost."""
+        self._settle(cursor, Settled("ACK"))
+
+    def nack(self, cursor: Cursor, reason: str) -> None:
+        """As `ack`, but it failed: it comes again after the queue's backoff. Return from the handler after it."""
+        self._settle(cursor, Settled("NACK", reason))
+
+    def reject(self, cursor: Cursor, reason: str) -> None:
+        """As `ack`, but it can never be handled: it goes to the dead letters. Return from the handler after it."""
+        self._settle(cursor, Settled("REJECT", reason))
+
+    def _settle(self, cursor: Cursor, settled: Settled) -> None:
         self.lease.settling = True
-        cursor.execute(self.ack_statement, (self.id, self.delivery[1]))
+        values: tuple[Any, ...] = (self.id, self.delivery[1])
+        statement = self.ack_statement
+        if settled.verb != "ACK":
+            statement = f"{settled.verb}{statement.removeprefix('ACK')} REASON %s"
+            values = (*values, settled.reason)
+        cursor.execute(statement, values)
         if cursor.rowcount != 1:
             raise LeaseLost(f"message {self.id!r} of {self.queue} is no longer held by this worker: roll back")
-        self.lease.acked_by_handler = True
+        self.lease.settled_by_handler = settled

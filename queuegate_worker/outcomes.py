@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, reason_of
+from queuegate_worker.message import Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,14 @@ def outcome_of(error: BaseException) -> Outcome:
             return Lost()
         case _:
             return Failed(error)
+
+
+def outcome_by_handler(settled: Settled) -> Outcome:
+    """The outcome for a message that its handler has settled itself."""
+    match settled.verb:
+        case "ACK":
+            return Succeeded()
+        case "REJECT":
+            return Rejected(settled.reason)
+        case _:
+            return Failed(Retry(settled.reason))

@@ -88,7 +88,7 @@ class Transaction:
         self._check()
         for message in messages:
             message.lease.settling = True
-        left = [m for m in messages if self.settled(m) is None and not m.lease.acked_by_handler]
+        left = [m for m in messages if self.settled(m) is None and m.lease.settled_by_handler is None]
         self._change(self._statements.ack(left), len(left))
 
     def _settle(self, message: Message, statements: Iterator[Statement], outcome: Outcome) -> None:

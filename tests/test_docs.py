@@ -94,7 +94,7 @@ def test_screenshots_are_small_and_shown():
 def test_named_files_exist(document):
     """A path in back quotes that begins with one of our folders is a path that is there."""
     for path in re.findall(
-        r"`((?:queuegate|console|proxy|embedded|rewriter|mysql_wire|engine|mysql_client|queuegate_worker|queuegate_celery|tests|benchmarks|examples|docs)/[\w./]+)`",
+        r"`((?:queuegate|console|proxy|embedded|rewriter|mysql_wire|engine|mysql_client|queuegate_worker|queuegate_celery|queuegate_django|tests|benchmarks|examples|docs)/[\w./]+)`",
         document.read_text(),
     ):
         assert (ROOT / path).exists() or path == "queuegate/_server", path  # which a wheel has

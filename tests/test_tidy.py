@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The server's from the top down, then what it shares with its clients, then these, over SQL alone.
 PACKAGES = (
     *("queuegate", "console", "proxy", "embedded", "rewriter", "mysql_wire", "engine", "mysql_client"),
-    *("spark_connector", "queuegate_worker", "queuegate_celery"),
+    *("spark_connector", "queuegate_worker", "queuegate_celery", "queuegate_django"),
 )
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -49,6 +49,8 @@ FLOORS = {
     " address backoff errors mysql_client",
     "queuegate_celery": "transport channel link renewal settlement exchanges queues sources unsettled connection errors"
     " settings messages transactions sql mysql_client",
+    "queuegate_django": "management admin apps worker_run execution backend results queues models migrations options"
+    " tasks_api",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {
@@ -82,6 +84,7 @@ BETWEEN = {
     "spark_connector": (),
     "queuegate_worker": (),
     "queuegate_celery": (),
+    "queuegate_django": ("queuegate_worker",),
 }
 OF_THE_EMBEDDED_DATABASE = (
     *("proxy.upstream.embedded", "proxy.upstream.embedded_answers", "proxy.upstream.embedded_statements"),
@@ -111,6 +114,7 @@ ONLY_IN = {
     "pydantic": ("proxy.config", "proxy.config_shown", "proxy.config_values", "proxy.config_mistakes"),
     "pyspark": ("spark_connector",),
     "kombu": ("queuegate_celery",),
+    "django": ("queuegate_django",),
     "starlette": ("console",),
     "uvicorn": ("console.server", "console.bounded_http"),
     "jinja2": ("console",),

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "command-line.md": "tests/queuegate/test_command_line.py",
     "console.md": "tests/console",
     "dead-letters.md": "tests/contract/test_dead_letters.py",
+    "django.md": "tests/django/test_django_page.py",
     "event-groups.md": "tests/contract/test_event_groups.py",
     "filters.md": "tests/contract/test_filters.py",
     "guide-topics.md": "tests/integration/test_guide_topics.py",

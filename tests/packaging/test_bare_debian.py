@@ -95,7 +95,7 @@ def test_all_wheels_install_and_work(debian, python):
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels]
         subprocess.run(command, cwd=folder, check=True, timeout=100)
     inside = [f"/var/tmp/wheels/{wheel.name}" for wheel in sorted(wheels.iterdir())]
-    assert len(inside) == 4
+    assert len(inside) == 5
     debian.run("python3", "-m", "venv", "/srv/venv")
     debian.run(
         "/srv/venv/bin/pip", "install", "--quiet", *inside, "kombu", "numpy", "pyarrow"

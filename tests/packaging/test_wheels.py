@@ -22,6 +22,7 @@ DISTRIBUTIONS = {
     "queuegate_spark": ROOT / "packaging/queuegate-spark",
     "queuegate_worker": ROOT / "packaging/queuegate-worker",
     "queuegate_celery": ROOT / "packaging/queuegate-celery",
+    "queuegate_django": ROOT / "packaging/queuegate-django",
 }
 SITE = sysconfig.get_paths()["purelib"]
 
@@ -76,6 +77,7 @@ def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
     assert names(wheels["queuegate_spark"]) == {"spark_connector", "pyspark_queuegate.py"}
     assert names(wheels["queuegate_worker"]) == {"queuegate_worker"}
     assert names(wheels["queuegate_celery"]) == {"queuegate_celery"}
+    assert names(wheels["queuegate_django"]) == {"queuegate_django"}
     assert not [
         name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name
     ]
@@ -98,6 +100,9 @@ def test_every_module_is_in_a_wheel(wheels):
     celery = set(zipfile.ZipFile(wheels["queuegate_celery"]).namelist())
     for path in (ROOT / "queuegate_celery").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in celery
+    django = set(zipfile.ZipFile(wheels["queuegate_django"]).namelist())
+    for path in (ROOT / "queuegate_django").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in django
     for path in (ROOT / "mysql_client").iterdir():  # a link in the folders of its users
         if path.suffix == ".py":
             assert f"spark_connector/mysql_client/{path.name}" in connector & server

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     path
-    for folder in ("engine", "rewriter", "proxy", "queuegate_worker", "queuegate_celery")
+    for folder in ("engine", "rewriter", "proxy", "queuegate_worker", "queuegate_celery", "queuegate_django")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 SQL = re.compile(

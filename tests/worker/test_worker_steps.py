@@ -76,6 +76,27 @@ def test_without_a_transaction_the_ack_comes_after_the_handler():
     assert bench.told.said == [("succeeded", 7)]
 
 
+class CursorOfTheHandler:
+    rowcount = 1
+
+    def execute(self, query, args=None):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("settle", "outcome"),
+    [
+        (lambda message, cursor: message.ack(cursor), "succeeded"),
+        (lambda message, cursor: message.nack(cursor, "busy"), "failed"),
+        (lambda message, cursor: message.reject(cursor, "bad"), "rejected"),
+    ],
+)
+def test_what_the_handler_settles_itself_is_reported_and_not_sent_again(settle, outcome):
+    bench = Bench(FakeProxy(), lambda message: settle(message, CursorOfTheHandler()))
+    assert bench.work() == []
+    assert bench.told.said == [(outcome, 7)]
+
+
 def test_a_failure_is_rolled_back_and_nacked():
     bench = Bench(FakeProxy(INSERT=ValueError("no")), insert)
     assert bench.work()[2:] == ["ROLLBACK", "NACK `q` WHERE id = 7 AND epoch = 1 REASON 'ValueError: no'"]

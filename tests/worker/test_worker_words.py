@@ -216,3 +216,7 @@ def test_a_message_acks_its_own_delivery_by_its_token():
     assert cursor.sent == ("ACK q", (7, 77))
     Message("q", 7, 2, ack_statement="ACK q").ack(cursor)
     assert cursor.sent == ("ACK q", (7, 2))
+    Message("q", 7, 2, ack_statement="ACK q").nack(cursor, "busy")
+    assert cursor.sent == ("NACK q REASON %s", (7, 2, "busy"))
+    Message("q", 7, 2, ack_statement="ACK q", lease_token=77).reject(cursor, "bad")
+    assert cursor.sent == ("REJECT q REASON %s", (7, 77, "bad"))

@@ -1,0 +1,83 @@
+"""`manage.py queuegate_worker`: runs tasks until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import logging
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.module_loading import import_string
+
+from queuegate_django.backend import QueuegateBackend
+from queuegate_django.queues import MISSING
+from queuegate_django.tasks_api import LOGGER, task_backends
+from queuegate_django.worker_run import Settings, run
+from queuegate_worker import Hooks, WorkerError
+
+_LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG, logging.DEBUG)
+"""By the verbosity."""
+
+_handler = logging.StreamHandler()
+_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+
+class Command(BaseCommand):
+    """See the module."""
+
+    help = "Runs the tasks of queuegate's queues until SIGTERM or SIGINT."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Its options."""
+        parser.add_argument(
+            "--queue", action="append", help="a queue; may be repeated (default: QUEUES of the backend)"
+        )
+        parser.add_argument("--concurrency", type=int, default=1, help="tasks of each queue at a time (default: 1)")
+        parser.add_argument("--backend", default="default", help="the backend's name in TASKS (default: default)")
+        parser.add_argument("--drain", action="store_true", help="end when no task is due")
+        parser.add_argument(
+            "--grace", type=float, default=25.0, help="seconds for running tasks at the end (default: 25)"
+        )
+        parser.add_argument("--worker-id", help="this worker's name in results (default: host:pid)")
+        parser.add_argument("--hooks", help="a subclass of queuegate_worker.Hooks, as module.Class")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run it. Raises CommandError."""
+        backend = backend_of(options["backend"])
+        self._log(options["verbosity"])
+        hooks = import_string(options["hooks"])() if options["hooks"] else Hooks()
+        for name in options["queue"] or ():
+            if backend.queues and name not in backend.queues:
+                raise CommandError(f"{name!r} is not in QUEUES of TASKS[{backend.alias!r}]")
+        of_worker = Settings(
+            queue_names=options["queue"] or backend.queue_names,
+            concurrency=options["concurrency"],
+            worker_id=options["worker_id"],
+            grace=options["grace"],
+            drain=options["drain"],
+            hooks=hooks,
+        )
+        try:
+            run(backend, of_worker)
+        except (WorkerError, ValueError) as error:
+            hint = f"; {MISSING}" if "ERROR 1146" in str(error) else ""
+            raise CommandError(f"{error}{hint}") from None
+
+    def _log(self, verbosity: int) -> None:
+        """Log to standard error what is logged nowhere. Django's own handlers log nothing of the kind without DEBUG."""
+        silent = not settings.LOGGING and not settings.DEBUG
+        for name in (LOGGER, "queuegate_worker"):
+            logger = logging.getLogger(name)
+            if logger.level == logging.NOTSET:
+                logger.setLevel(_LEVELS[verbosity])
+            if (silent or not logger.hasHandlers()) and _handler not in logger.handlers:
+                logger.addHandler(_handler)
+
+
+def backend_of(alias: str) -> QueuegateBackend:
+    """A backend of queuegate, by its name in TASKS. Raises CommandError."""
+    backend = task_backends[alias]
+    if not isinstance(backend, QueuegateBackend):
+        raise CommandError(f"TASKS[{alias!r}] is no backend of queuegate; --backend names another one")
+    return backend

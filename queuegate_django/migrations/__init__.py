@@ -1,0 +1,1 @@
+"""The table of results, step by step."""

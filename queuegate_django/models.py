@@ -1,0 +1,48 @@
+"""The table of results: one row for each task that has ended, written in the transaction that acks its message.
+
+A row has all that a TaskResult says, because the message itself is purged. Where an attempt failed and another follows,
+the row says `READY` and has the errors so far.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from queuegate_django.tasks_api import TaskResultStatus
+
+
+class StoredResult(models.Model):
+    """See the module. `id` is the task's random id, without the name of its queue."""
+
+    id = models.CharField(_("id"), primary_key=True, max_length=32)
+    backend = models.CharField(_("backend"), max_length=64)
+    queue = models.CharField(_("queue"), max_length=64)
+    task = models.CharField(_("task"), max_length=255)
+    args = models.JSONField(_("arguments"))
+    priority = models.SmallIntegerField(_("priority"))
+    run_after = models.DateTimeField(_("run after"), null=True)
+    status = models.CharField(_("status"), max_length=10, choices=TaskResultStatus.choices)
+    return_value = models.JSONField(_("return value"), null=True)
+    errors = models.JSONField(_("errors"))
+    worker_ids = models.JSONField(_("workers"))
+    enqueued_at = models.DateTimeField(_("enqueued at"))
+    started_at = models.DateTimeField(_("started at"))
+    last_attempted_at = models.DateTimeField(_("last attempted at"))
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+    written_at = models.DateTimeField(_("written at"))
+
+    class Meta:
+        """Newest first, as one looks for what has just happened."""
+
+        db_table = "queuegate_task_results"
+        ordering = ("-written_at",)
+        indexes = (
+            models.Index(fields=("written_at",), name="queuegate_results_written"),
+            models.Index(fields=("status", "queue"), name="queuegate_results_status"),
+        )
+        verbose_name = _("task result")
+        verbose_name_plural = _("task results")
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.status} ({self.queue}:{self.id})"

@@ -1,0 +1,182 @@
+"""The SQL that is sent about queues: create them, insert tasks, read the row of one task, put dead letters back.
+
+All of it goes over Django's own connection, so it is part of the transaction that is open there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from django.db import DatabaseError, connections
+
+from queuegate_django.options import DEAD, Options
+from queuegate_worker.statements import quoted
+
+_STREAMED = ("id", "task_id", "task", "args", "run_after", "enqueued_at", "traceparent", "priority", "failed_attempts")
+"""What a worker receives besides the attempt's number: all that it needs to run a task without a query."""
+
+_COLUMNS = (
+    "task_id CHAR(32) NOT NULL",
+    "task VARCHAR(255) NOT NULL",
+    "args JSON NOT NULL",
+    "run_after DATETIME(6)",
+    "enqueued_at DATETIME(6) NOT NULL",
+    "traceparent VARCHAR(55)",
+    "priority TINYINT NOT NULL DEFAULT 0",
+    "UNIQUE KEY task_id (task_id)",
+)
+"""`task_id` is the random part of a result's id: `id` may be used again after a queue was dropped. Times are UTC."""
+
+TASK_CHARACTERS = 255
+"""The longest import path of a task."""
+
+_READ = ("task", "args", "priority", "run_after", "enqueued_at", "failed_attempts", "last_error")
+_STATE = (
+    "CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN time_next = 9223372036854775806 THEN 'rejected'"
+    " WHEN time_next %% 1000 IN (1, 3) AND time_next > UNIX_TIMESTAMP(NOW(6)) * 1000000000 THEN 'in flight'"
+    " ELSE 'waiting' END"
+)
+"""The state of a message, by docs/message_lifecycle.md: of a lease, `time_next` ends in 001 or 003."""
+
+_NO_SUCH_COLUMN, _SYNTAX, _NO_SUCH_TABLE, _NO_QUEUE = 1054, 1064, 1146, 1347
+_ROWS_MAX = 500  # tasks in one INSERT
+MISSING = "run `manage.py migrate`, or `manage.py queuegate_tasks --create`"
+"""What to do if a queue is not there."""
+
+
+class NoQueuegate(Exception):
+    """The database does not know the statements of queues; the text says what to do."""
+
+    def __init__(self, database: str) -> None:
+        super().__init__(
+            f"the database {database!r} is not queuegate: DATABASES[{database!r}] has to name the host and port of a"
+            " proxy, such as 127.0.0.1 and 3307"
+        )
+
+
+class NotAQueue(Exception):
+    """A table has the queue's name."""
+
+
+def number_of(error: BaseException) -> int:
+    """MySQL's number of an error; -1 where it has none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else -1
+
+
+def check_proxy(database: str) -> None:
+    """Raises NoQueuegate."""
+    with connections[database].cursor() as cursor:
+        try:
+            cursor.execute("SHOW QUEUES")
+        except DatabaseError as error:
+            raise _translated(error, database) from error
+
+
+def create_statement(options: Options, queue_name: str) -> tuple[str, list[str | int]]:
+    """The statement that creates a queue, and its values."""
+    with_options = {**options.queue_options, "message_cols": "|".join(_STREAMED)}
+    settings = ", ".join(f"{name} = %s" for name in with_options)
+    name = quoted(options.table(queue_name))
+    return f"CREATE QUEUE {name} ({', '.join(_COLUMNS)}) WITH ({settings})", [*with_options.values()]
+
+
+def create_if_missing(options: Options, queue_name: str) -> bool:
+    """Create a queue; whether it was missing. Raises NoQueuegate, NotAQueue."""
+    with connections[options.database].cursor() as cursor:
+        try:
+            cursor.execute(f"SHOW CREATE QUEUE {quoted(options.table(queue_name))}")
+        except DatabaseError as error:
+            if number_of(error) != _NO_SUCH_TABLE:
+                raise _translated(error, options.database) from error
+        else:
+            return False
+        cursor.execute(*create_statement(options, queue_name))
+        return True
+
+
+def _translated(error: Any, database: str) -> BaseException:
+    if number_of(error) == _SYNTAX:
+        return NoQueuegate(database)
+    if number_of(error) == _NO_QUEUE:
+        return NotAQueue(f"{error.args[-1]}: choose another prefix in OPTIONS")
+    return cast(BaseException, error)
+
+
+def insert(options: Options, queue_name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert tasks, which have the same columns."""
+    table = quoted(options.table(queue_name))
+    with connections[options.database].cursor() as cursor:
+        for start in range(0, len(rows), _ROWS_MAX):
+            some = rows[start : start + _ROWS_MAX]
+            row = f"({', '.join(['%s'] * len(some[0]))})"
+            values = [value for each in some for value in each.values()]
+            try:
+                cursor.execute(
+                    f"INSERT INTO {table} ({', '.join(some[0])}) VALUES {', '.join([row] * len(some))}", values
+                )
+            except DatabaseError as error:
+                if number_of(error) == _NO_SUCH_TABLE:
+                    error.add_note(f"There is no queue of that name: {MISSING}.")
+                raise
+
+
+def message_row(options: Options, queue_name: str, task_id: str) -> dict[str, Any] | None:
+    """The row of a task in its queue; `state` is `waiting`, `in flight`, `rejected` or `acked`."""
+    return _row(options, options.table(queue_name), (*_READ, "epoch", "lease_token"), _STATE, task_id)
+
+
+def dead_letter_row(options: Options, queue_name: str, task_id: str) -> dict[str, Any] | None:
+    """The row of a task in the dead-letter queue, which exists from the first dead letter on."""
+    return _row(options, options.table(queue_name) + DEAD, (*_READ, "attempts"), "'dead'", task_id)
+
+
+def _row(options: Options, table: str, columns: Sequence[str], state: str, task_id: str) -> dict[str, Any] | None:
+    query = f"SELECT {', '.join(columns)}, {state} AS state FROM {quoted(table)} WHERE task_id = %s"
+    with connections[options.database].cursor() as cursor:
+        try:
+            cursor.execute(query, [task_id])
+        except DatabaseError as error:
+            if number_of(error) in (_NO_SUCH_TABLE, _NO_SUCH_COLUMN):
+                return None
+            raise
+        row = cursor.fetchone()
+    return None if row is None else dict(zip((*columns, "state"), row, strict=True))
+
+
+def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> int:
+    """Put dead letters back into their queue; how many there were."""
+    dead = quoted(options.table(queue_name) + DEAD)
+    with connections[options.database].cursor() as cursor:
+        try:
+            cursor.execute(f"REDRIVE {dead} WHERE task_id IN ({', '.join(['%s'] * len(task_ids))})", [*task_ids])
+        except DatabaseError as error:
+            if number_of(error) == _NO_SUCH_TABLE:
+                return 0
+            raise
+        return int(cursor.rowcount)
+
+
+def counts(options: Options, queue_name: str) -> dict[str, int] | None:
+    """How many messages a queue has, by state; None where there is no such queue. Raises NoQueuegate."""
+    states = ("ready", "scheduled", "retrying", "in_flight", "dead")
+    with connections[options.database].cursor() as cursor:
+        try:
+            cursor.execute(
+                f"SELECT {', '.join(states)} FROM queuegate.queues WHERE queue = %s AND db = DATABASE()",
+                [options.table(queue_name)],
+            )
+        except DatabaseError as error:
+            raise NoQueuegate(options.database) from error
+        row = cursor.fetchone()
+    return None if row is None else dict(zip(states, map(int, row), strict=True))
+
+
+def receivers_of(failed_attempts: str | bytes | None) -> dict[int, str]:
+    """The names of the receivers of earlier attempts, by the attempt's number, as far as the row has them."""
+    try:
+        attempts = json.loads(failed_attempts or "[]")
+        return {int(each["attempt"]): str(each.get("receiver") or "") for each in attempts}
+    except (ValueError, TypeError, KeyError):
+        return {}  # another program wrote the column

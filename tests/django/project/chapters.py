@@ -1,0 +1,516 @@
+"""What the project does with its tasks. `chapters.py` runs these functions, or those that are named, and prints of each
+whether it is done or failed.
+
+Each begins with empty tables and queues, as `migrate` has created them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import django
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext, override_settings
+from django.utils import timezone
+
+if __name__ == "__main__":
+    os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+from shop import tasks
+from shop.models import Order
+
+from queuegate_django import results
+from queuegate_django.models import StoredResult
+from queuegate_django.tasks_api import (
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
+
+QUEUE = "tasks_default"
+
+
+def rows(sql, *values):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())
+
+
+def queue_names():
+    return [row[0] for row in rows("SELECT queue FROM queuegate.queues WHERE db = DATABASE() ORDER BY queue")]
+
+
+def work(**options):
+    """Run what is due, in this process."""
+    call_command("queuegate_worker", drain=True, concurrency=options.pop("concurrency", 2), **options)
+
+
+def customers():
+    return sorted(Order.objects.values_list("customer", flat=True))
+
+
+def refreshed(result):
+    return task_backends["default"].get_result(result.id)
+
+
+@contextmanager
+def options(**changes):
+    own = {**settings.TASKS["default"], "OPTIONS": {**settings.TASKS["default"]["OPTIONS"], **changes}}
+    with override_settings(TASKS={**settings.TASKS, "default": own}):
+        yield
+
+
+def transactions():
+    """The message is one INSERT of the application's transaction."""
+    with pytest.raises(KeyError), transaction.atomic():
+        Order.objects.create(customer="rolled back")
+        tasks.add.enqueue(1, 2)
+        raise KeyError
+    assert (customers(), rows(f"SELECT COUNT(*) FROM {QUEUE}")) == ([], [(0,)])
+    with transaction.atomic():
+        Order.objects.create(customer="committed")
+        with CaptureQueriesContext(connection) as captured:
+            result = tasks.add.enqueue(1, b=2)
+        assert rows("SELECT task, JSON_VALID(args), priority FROM tasks_default") == [("shop.tasks.add", 1, 0)]
+    (insert,) = captured.captured_queries
+    assert insert["sql"].startswith("INSERT INTO `tasks_default` (task_id, task, args")
+    work()
+    assert refreshed(result).return_value == 3
+
+
+def success():
+    """All that a result says, before, and after the task has run."""
+    before = timezone.now()
+    result = tasks.book.using(priority=7).enqueue("Ann ☃", amount=2)
+    assert result.status == TaskResultStatus.READY and result.enqueued_at >= before
+    assert (result.attempts, result.started_at, result.finished_at, result.last_attempted_at) == (0, None, None, None)
+    assert refreshed(result) == result
+    work(worker_id="worker-1")
+    assert result.status == TaskResultStatus.READY
+    result.refresh()
+    assert result == refreshed(result) == tasks.book.get_result(result.id)
+    (order,) = Order.objects.all()
+    assert (order.customer, order.amount) == ("Ann ☃", 2)
+    assert (result.status, result.return_value) == (TaskResultStatus.SUCCESSFUL, order.pk)
+    assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
+    assert (result.worker_ids, result.errors, result.attempts) == (["worker-1"], [], 1)
+    assert (result.args, result.kwargs, result.backend) == (["Ann ☃"], {"amount": 2}, "default")
+    assert result.task == tasks.book.using(priority=7)
+    assert rows(f"SELECT time_acked IS NOT NULL FROM {QUEUE}") == [(1,)]
+    rows_before = StoredResult.objects.count()
+    connection.cursor().execute(f"DELETE FROM {QUEUE}")  # as the proxy does after purge_after
+    assert refreshed(result) == result and rows_before == 1
+
+
+def failure():
+    """What the task has written is gone, the error is stored, and the message is a dead letter with its reason."""
+    result = tasks.book_and_fail.enqueue("bob")
+    broken = [each.enqueue() for each in (tasks.return_object, tasks.return_nan, tasks.leave, tasks.break_transaction)]
+    work()
+    assert customers() == []
+    result.refresh()
+    assert result.status == TaskResultStatus.FAILED and result.is_finished and result.finished_at
+    (error,) = result.errors
+    assert error.exception_class is ValueError
+    assert error.traceback.startswith("Traceback") and error.traceback.endswith("ValueError: no bob ☃\n")
+    with pytest.raises(ValueError, match="Task failed"):
+        _ = result.return_value
+    kinds = [refreshed(each).errors[0].exception_class.__name__ for each in broken]
+    assert kinds == ["TypeError", "ValueError", "SystemExit", "TransactionManagementError"]
+    until(lambda: rows(f"SHOW TABLES LIKE '{QUEUE}_dead'") and rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(5,)])
+    reason = rows(f"SELECT attempts, last_error FROM {QUEUE}_dead WHERE task = 'shop.tasks.book_and_fail'")
+    assert reason == [(1, "ValueError: no bob ☃")]
+    StoredResult.objects.all().delete()  # as after keep_results
+    again = refreshed(result)
+    assert again.status == TaskResultStatus.FAILED and "no bob" in again.errors[0].traceback
+
+
+def retries():
+    """With max_attempts: an error of each attempt, and FAILED after the last."""
+    with options(max_attempts=3, queue_options={"min_backoff": "1h"}):
+        fresh()
+        good, bad = tasks.fail_until.enqueue(3), tasks.fail_until.enqueue(4)
+        work(worker_id="first")
+        assert refreshed(good).status == TaskResultStatus.READY and not refreshed(good).is_finished
+        (error,) = refreshed(good).errors
+        assert error.traceback.endswith("ValueError: attempt 1\n")
+        assert refreshed(good).worker_ids == ["first"] and refreshed(good).started_at
+        for _ in range(2):
+            with connection.cursor() as cursor:
+                cursor.execute(f"RETRY {QUEUE} NOW WHERE id > 0")
+            work(worker_id="next")
+    good.refresh(), bad.refresh()
+    assert good.status == TaskResultStatus.SUCCESSFUL and bad.status == TaskResultStatus.FAILED
+    assert customers() == ["attempt 3"]
+    assert [error.traceback.splitlines()[-1] for error in bad.errors] == [f"ValueError: attempt {n}" for n in (1, 2, 3)]
+    assert len(good.errors) == 2 and good.worker_ids == ["first", "next", "next"] == good.return_value
+    assert good.started_at < good.last_attempted_at <= good.finished_at
+    until(lambda: rows(f"SHOW TABLES LIKE '{QUEUE}_dead'") and rows(f"SELECT attempts FROM {QUEUE}_dead") == [(3,)])
+
+
+def not_atomic():
+    """OPTIONS atomic = False: the task has no transaction around it."""
+    inside = tasks.in_atomic.enqueue()
+    work()
+    assert refreshed(inside).return_value is True
+    with options(atomic=False):
+        outside, failed = tasks.in_atomic.enqueue(), tasks.book_and_fail.enqueue("written before")
+        work()
+        assert refreshed(outside).return_value is False
+        assert refreshed(failed).status == TaskResultStatus.FAILED
+    assert customers() == ["written before"]
+
+
+def order():
+    """The highest priority first, and nothing before its time."""
+    for number, priority in enumerate((0, -100, 100, 50)):
+        tasks.book.using(priority=priority).enqueue(f"{priority}", amount=number)
+    later = tasks.book.using(run_after=timezone.now() + timedelta(seconds=2), priority=100).enqueue("later")
+    past = tasks.book.using(run_after=datetime(1999, 1, 1, tzinfo=UTC), priority=-50).enqueue("past")
+    assert refreshed(later) == later and refreshed(past) == past
+    work(concurrency=1)
+    booked = list(Order.objects.order_by("pk").values_list("customer", flat=True))
+    assert booked == ["100", "50", "0", "past", "-100"]
+    assert refreshed(later).status == TaskResultStatus.READY
+    until(lambda: [work(), refreshed(later).is_finished][1])
+    later.refresh()
+    assert later.started_at >= later.task.run_after
+    for wrong, text in (({"priority": 101}, "priority must be"), ({"queue_name": "other"}, "is not valid")):
+        with pytest.raises(InvalidTask, match=text):
+            tasks.book.using(**wrong)
+    with pytest.raises(InvalidTask, match="before 2262"):
+        tasks.book.using(run_after=datetime(2300, 1, 1, tzinfo=UTC))
+
+
+def coroutines():
+    """aenqueue, aget_result, arefresh, and a task that is a coroutine function."""
+
+    async def story():
+        result = await tasks.book_async.aenqueue("async")
+        assert (await task_backends["default"].aget_result(result.id)) == result
+        return result
+
+    result = asyncio.run(story())
+    work()
+    asyncio.run(result.arefresh())
+    assert result.return_value == Order.objects.get().pk
+    failing = tasks.book_async.enqueue("x" * 300)
+    work()
+    assert refreshed(failing).status == TaskResultStatus.FAILED
+    assert customers() == ["async"]
+
+
+def signals():
+    """Sent once each, with the state of the result at that time; the result is committed before task_finished."""
+    seen = []
+
+    def receiver(name):
+        def receive(sender, task_result, **_):
+            stored = StoredResult.objects.filter(pk=task_result.id.rpartition(":")[2]).count()
+            seen.append((name, sender.__name__, str(task_result.status), stored))
+            if name == "finished":
+                raise KeyError("a receiver that fails changes nothing")
+
+        return receive
+
+    kept = [receiver("enqueued"), receiver("started"), receiver("finished")]
+    for signal, receive in zip((task_enqueued, task_started, task_finished), kept, strict=True):
+        signal.connect(receive)
+    result, failing = tasks.add.enqueue(1, 2), tasks.book_and_fail.enqueue("x")
+    work(concurrency=1)
+    assert seen[:2] == [("enqueued", "QueuegateBackend", "READY", 0)] * 2
+    assert seen[2:] == [
+        ("started", "QueuegateBackend", "RUNNING", 0), ("finished", "QueuegateBackend", "SUCCESSFUL", 1),
+        ("started", "QueuegateBackend", "RUNNING", 0), ("finished", "QueuegateBackend", "FAILED", 1),
+    ]  # fmt: skip
+    assert refreshed(result).status == TaskResultStatus.SUCCESSFUL
+    assert refreshed(failing).attempts == 1
+
+
+def running():
+    """While a task runs, its result says so."""
+    folder = os.environ["QG_FOLDER"]
+    result = tasks.wait_for.enqueue(folder, "runs")
+    worker = threading.Thread(target=work)
+    worker.start()
+    until(lambda: any(name.startswith("runs.") for name in os.listdir(folder)))
+    during = refreshed(result)
+    assert during.status == TaskResultStatus.RUNNING and during.attempts == 1 and during.finished_at is None
+    assert abs(during.started_at - during.enqueued_at) < timedelta(seconds=60)
+    with pytest.raises(ValueError, match="not finished"):
+        _ = during.return_value
+    assert customers() == []
+    open(os.path.join(folder, "runs.go"), "w").close()
+    worker.join(60)
+    assert refreshed(result).return_value == "runs"
+    assert customers() == ["runs"]
+
+
+def lost_lease():
+    """Another worker has the message: nothing of the first run is committed, and no result is stored."""
+    result = tasks.steal.enqueue(QUEUE)
+    work()
+    assert refreshed(result).status == TaskResultStatus.SUCCESSFUL
+    assert customers() == ["steal"]
+
+
+def missing_results():
+    for wrong in ("123", "default:", "default:none", "other:1", "a`b:1", "x" * 300, "mails:1"):
+        with pytest.raises(TaskResultDoesNotExist):
+            task_backends["default"].get_result(wrong)
+    result = tasks.add.enqueue(1, 2)
+    with pytest.raises(TaskResultDoesNotExist):
+        task_backends["default"].get_result(result.id.replace("default:", "mails:"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"ACK {QUEUE} WHERE id > 0")
+    with pytest.raises(TaskResultDoesNotExist):
+        refreshed(result)
+
+
+def bulk():
+    """enqueue_all: all or none, with few statements."""
+    backend = task_backends["default"]
+    calls = [(tasks.add, [number, 1], {}) for number in range(1200)] + [(tasks.mail, ["Ann"], {})]
+    with CaptureQueriesContext(connection) as captured:
+        enqueued = backend.enqueue_all(calls)
+    inserts = [query["sql"] for query in captured.captured_queries if query["sql"].startswith("INSERT")]
+    assert len(inserts) == 4 and len(enqueued) == 1201
+    assert [result.args for result in enqueued[:3]] == [[0, 1], [1, 1], [2, 1]]
+    wrong = [(tasks.add, [1, 1], {}), (tasks.add.using(run_after=timezone.now()), [object()], {})]
+    with pytest.raises(TypeError):
+        backend.enqueue_all(wrong)
+    assert backend.enqueue_all([]) == []
+    assert rows(f"SELECT COUNT(*) FROM {QUEUE}") == [(1200,)]
+    assert rows("SELECT priority FROM tasks_mails") == [(-10,)]
+
+
+def purging():
+    """Results that are older than keep_results are deleted, by a worker too."""
+    old, new = tasks.add.enqueue(1, 2), tasks.add.enqueue(3, 4)
+    work()
+    StoredResult.objects.filter(pk=old.id.rpartition(":")[2]).update(written_at=results.now() - timedelta(days=2))
+    output = io.StringIO()
+    call_command("queuegate_tasks", purge=True, stdout=output)
+    assert output.getvalue().endswith("1 results are deleted\n")
+    assert [refreshed(new).return_value, StoredResult.objects.count()] == [7, 1]
+    with pytest.raises(TaskResultDoesNotExist):
+        refreshed(old)
+    with options(keep_results=timedelta(seconds=1)):
+        folder = os.environ["QG_FOLDER"]
+        tasks.wait_for.enqueue(folder, "purges", writes_first=False)
+        worker = threading.Thread(target=work)
+        worker.start()
+        until(lambda: StoredResult.objects.count() == 0)
+        open(os.path.join(folder, "purges.go"), "w").close()
+        worker.join(60)
+
+
+def connections_between_tasks():
+    """They are closed as between requests: by CONN_MAX_AGE."""
+    for age in (None, 0):
+        connections.settings["default"]["CONN_MAX_AGE"] = age
+        first, second = tasks.connection_id.enqueue(), tasks.connection_id.enqueue()
+        work(concurrency=1)
+        same = refreshed(first).return_value == refreshed(second).return_value
+        assert same is (age is None)
+
+
+def naive_times():
+    """Without USE_TZ all times are naive, of TIME_ZONE."""
+    with override_settings(USE_TZ=False):
+        before = datetime.now()
+        result = tasks.add.using(run_after=before - timedelta(hours=1)).enqueue(1, 2)
+        assert refreshed(result) == result and before <= result.enqueued_at <= datetime.now()
+        later = tasks.add.using(run_after=before + timedelta(hours=1)).enqueue(1, 2)
+        work()
+        result.refresh()
+        assert result.return_value == 3 and before <= result.started_at <= result.finished_at <= datetime.now()
+        assert refreshed(later).status == TaskResultStatus.READY
+
+
+def not_a_task():
+    """A path that is no task: the message is a dead letter, and the worker goes on."""
+    good = tasks.add.enqueue(1, 2)
+    bad = [tasks.add.enqueue(5, 6) for _ in range(3)]
+    paths = ("shop.models.Order", "shop.tasks.gone", "no.such.module")
+    for result, path in zip(bad, paths, strict=True):
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {QUEUE} SET task = %s WHERE task_id = %s", [path, result.id.rpartition(":")[2]])
+    work()
+    assert refreshed(good).return_value == 3
+    errors = StoredResult.objects.exclude(pk=good.id.rpartition(":")[2]).values_list("errors", flat=True)
+    kinds = sorted(error["exception_class_path"].rpartition(".")[2] for (error,) in errors)
+    assert kinds == ["ImportError", "ModuleNotFoundError", "SuspiciousOperation"]
+    for args in ("[]", '{"args": 3, "kwargs": {}}', '{"args": []}'):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {QUEUE} (task_id, task, args, enqueued_at) VALUES (%s, 'shop.tasks.add', %s, NOW(6))",
+                [str(hash(args)), args],
+            )
+    work()
+    until(lambda: rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(6,)])
+    assert rows(f"SELECT COUNT(*) FROM {QUEUE}_dead WHERE last_error LIKE 'its columns are not%%'") == [(3,)]
+
+
+def traces():
+    """OPTIONS traceparent: a function that is called for each task; a worker's hooks see what it returned."""
+    value = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with options(traceparent=lambda: value):
+        tasks.add.enqueue(1, 2)
+    work(hooks="shop.tasks.Traced")
+    assert tasks.Traced.seen == [value]
+
+
+def admin():
+    """The list, its filters, a result, and failed tasks run again."""
+    from django.contrib.auth.models import Permission, User
+    from django.test import Client
+
+    good, bad = tasks.add.enqueue(1, 2), tasks.book_and_fail.enqueue("first <time>")
+    work()
+    User.objects.create_superuser("root", password="x")
+    client = Client()
+    client.login(username="root", password="x")
+    place = "/admin/queuegate_django/storedresult/"
+    page = client.get(place).content.decode()
+    assert "shop.tasks.add" in page and "shop.tasks.book_and_fail" in page and "Run selected failed tasks again" in page
+    page = client.get(place + "?status__exact=FAILED&queue=default").content.decode()
+    assert "shop.tasks.book_and_fail" in page and "shop.tasks.add" not in page
+    key = bad.id.rpartition(":")[2]
+    page = client.get(f"{place}{key}/change/").content.decode()
+    assert "no first &lt;time&gt;" in page and 'name="_save"' not in page
+    assert client.get(place + "add/").status_code == 403
+    until(lambda: rows(f"SHOW TABLES LIKE '{QUEUE}_dead'") and rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(1,)])
+    ids = [key, good.id.rpartition(":")[2]]
+    form = {"action": "run_again", "_selected_action": ids}
+    page = client.post(place, form, follow=True).content.decode()
+    assert "1 task runs again." in page
+    assert refreshed(bad).status == TaskResultStatus.READY and not refreshed(bad).is_finished
+    work()
+    assert refreshed(bad).status == TaskResultStatus.FAILED and refreshed(good).return_value == 3
+    reader = User.objects.create_user("reader", password="x", is_staff=True)
+    reader.user_permissions.add(Permission.objects.get(codename="view_storedresult"))
+    other = Client()
+    other.login(username="reader", password="x")
+    assert "Run selected failed tasks again" not in other.get(place).content.decode()
+    other.post(place, form)
+    assert refreshed(bad).status == TaskResultStatus.FAILED
+
+
+def creation():
+    """migrate creates what is missing; a table of that name is refused; the commands say what to do."""
+    from django.core.management.base import CommandError
+
+    assert queue_names() == ["tasks_default", "tasks_mails"]
+    options_set = dict(row[:2] for row in rows("SHOW QUEUE tasks_default OPTIONS"))
+    assert (options_set["max_attempts"], options_set["purge_after"]) == ("20", "3600s")
+    tasks.add.enqueue(1, 2)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP QUEUE tasks_mails")
+    assert shown("queuegate_tasks") == (
+        "tasks_default: 1 ready, 0 scheduled, 0 retrying, 0 in_flight, 0 dead\n"
+        "tasks_mails: missing; run `manage.py migrate`, or `manage.py queuegate_tasks --create`\n"
+    )
+    with pytest.raises(django.db.DatabaseError) as refused:
+        tasks.mail.enqueue("Ann")
+    assert "manage.py migrate" in refused.value.__notes__[0]
+    with pytest.raises(CommandError, match="queuegate_tasks --create"):
+        work(queue=["mails"])
+    assert "created tasks_mails" in shown("queuegate_tasks", create=True)
+    assert "Created" not in shown("migrate", verbosity=1)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP QUEUE tasks_mails")
+        cursor.execute("CREATE TABLE tasks_mails (n INT)")
+    with pytest.raises(CommandError, match="another prefix"):
+        shown("queuegate_tasks", create=True)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE tasks_mails")
+    assert "  Created the queue tasks_mails\n" in shown("migrate", verbosity=1)
+    with options(prefix="jobs-", queue_options={"max_attempts": 3}):
+        assert "created jobs-default" in shown("queuegate_tasks", create=True)
+        result = tasks.add.enqueue(1, 2)
+        work()
+        assert refreshed(result).return_value == 3
+        assert dict(row[:2] for row in rows("SHOW QUEUE `jobs-default` OPTIONS"))["max_attempts"] == "3"
+
+
+def shown(*command, **changes):
+    output = io.StringIO()
+    call_command(*command, stdout=output, no_color=True, **changes)
+    return output.getvalue()
+
+
+def any_queue():
+    """QUEUES = []: a task may name any queue; the names are checked."""
+    own = {**settings.TASKS["default"], "QUEUES": []}
+    with override_settings(TASKS={"default": own}):
+        for wrong in ("a b", "a`b", "a.b", "a%b", "", "x" * 60):
+            with pytest.raises(InvalidTask, match="queue name"):
+                tasks.add.using(queue_name=wrong)
+        result = tasks.add.using(queue_name="mails").enqueue(1, 2)
+        work(queue=["mails"])
+        assert refreshed(result).return_value == 3
+
+
+def until(holds, seconds=60):
+    """Wait until it holds."""
+    pause, left = threading.Event(), seconds * 50
+    while not holds():
+        left -= 1
+        assert left > 0, "it does not come to hold"
+        pause.wait(0.02)
+
+
+def fresh():
+    """Empty tables and queues."""
+    connections.settings["default"]["CONN_MAX_AGE"] = None
+    with connection.cursor() as cursor:
+        for name in queue_names():
+            cursor.execute(f"DROP QUEUE `{name}`")
+    Order.objects.all().delete()
+    StoredResult.objects.all().delete()
+    call_command("queuegate_tasks", create=True, stdout=io.StringIO())
+
+
+CHAPTERS = (
+    *(transactions, success, failure, retries, not_atomic, order, coroutines, signals, running, lost_lease),
+    *(missing_results, bulk, purging, connections_between_tasks, naive_times, not_a_task, traces, admin, creation),
+    any_queue,
+)
+
+
+def main(names):
+    logging.getLogger("queuegate_worker").setLevel(logging.WARNING)
+    for chapter in CHAPTERS:
+        if names and chapter.__name__ not in names:
+            continue
+        print(f"== {chapter.__name__}", flush=True)
+        try:
+            fresh()
+            chapter()
+            print("-- done")
+        except (Exception, SystemExit):
+            print("-- failed")
+            traceback.print_exc(file=sys.stdout)
+    connections.close_all()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,65 @@
+"""OPTIONS of the backend for Django, and what a handler says of a message it settles itself; no database."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from queuegate_django.options import Options, options_of
+
+
+def test_defaults():
+    options = options_of("default", {}, ["default"])
+    assert options == Options()
+    assert options.table("mails") == "tasks_mails"
+    assert options.queue_options == {"max_attempts": 20, "purge_after": "1h"}
+
+
+def test_all_options():
+    given = {
+        "prefix": "", "database": "queues", "atomic": False, "max_attempts": 3, "keep_results": 60,
+        "queue_options": {"max_backoff": "10m"}, "traceparent": "os.getcwd",
+    }  # fmt: skip
+    options = options_of("default", given, [])
+    assert options.table("a-b_$1") == "a-b_$1"
+    assert options.keep_results == timedelta(minutes=1)
+    assert options.queue_options == {"max_attempts": 20, "purge_after": "1h", "max_backoff": "10m"}
+    assert callable(options.traceparent)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"prefx": "a"}, "there is no option prefx; there are prefix, database"),
+        ({"prefix": "a`b"}, "prefix is 'a`b'"),
+        ({"prefix": 3}, "prefix is 3"),
+        ({"database": None}, "database is None"),
+        ({"atomic": 1}, "atomic is 1"),
+        ({"max_attempts": 0}, "max_attempts is 0"),
+        ({"max_attempts": True}, "max_attempts is True"),
+        ({"max_attempts": 1.5}, "max_attempts is 1.5"),
+        ({"keep_results": 0}, "at least a second"),
+        ({"keep_results": "1d"}, "keep_results is '1d'"),
+        ({"keep_results": float("nan")}, "keep_results is nan"),
+        ({"queue_options": []}, "it is a dict"),
+        ({"queue_options": {"a b": 1}}, "'a b', which is no option"),
+        ({"queue_options": {"message_cols": "id"}}, "set by the backend"),
+        ({"queue_options": {"max_attempts": None}}, "it is a text or a whole number"),
+        ({"traceparent": 3}, "traceparent is 3"),
+        ({"prefix": "x" * 58}, "more than 59"),
+    ],
+)
+def test_wrong_options_are_refused(given, text):
+    with pytest.raises(ImproperlyConfigured, match="TASKS\\['jobs'\\]") as refused:
+        options_of("jobs", given, ["default"])
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a`b", "a%b", "é", "x" * 54])
+def test_wrong_names_of_queues_are_refused(name):
+    with pytest.raises(ValueError, match="queue name"):
+        Options().table(name)
+    with pytest.raises(ImproperlyConfigured):
+        options_of("default", {}, [name])
