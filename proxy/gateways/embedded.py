@@ -57,8 +57,9 @@ from rewriter.errors import RewriteError
 from rewriter.plan import StreamFilter
 from rewriter.plans.schedules import insertion_sql
 
-EMBEDDED_VERSION = "8.0.40-queuegate"
-"""What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
+EMBEDDED_VERSION = "8.4.6-queuegate"
+"""What the embedded backend calls itself: the MySQL version whose dialect and answers it follows. Django 6.1 refuses
+any before 8.4."""
 
 _SWITCH_SECONDS = 0.001
 

@@ -24,7 +24,7 @@ ROOT = HERE.parents[1]
 BACKPORT, DJANGO_6 = "the backport", "Django 6"
 REQUIREMENTS = ("django>=6,<7", "pymysql>=1.1,<2", "pytest>=8")
 DRIVER = "mysqlclient>=2.2,<3"
-BACKPORTS_CASES = "6.0.4"
+BACKPORTS_CASES = "6.0"
 """The Django whose test cases are run against the backport, which is of its age."""
 _SECONDS = 500
 
@@ -73,14 +73,15 @@ def environment(version: str, requirements: Sequence[str], driver: str) -> Path:
 def cases_of(version: str) -> Path:
     """The folder `tests` of the source of this Django, which PyPI has; its cases are run, and nothing of it is kept in
     the project."""
-    folder = cache() / f"django-source-{version}"
+    folder, newer = cache() / f"django-source-{version}", environment("3.12", REQUIREMENTS, DRIVER)
     with (cache() / "django.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "fetched").exists():
             shutil.rmtree(folder, ignore_errors=True)
+            # pip fetches what fits its own Python.
             command = [
-                *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
-                *("--no-binary", "django", "--dest", str(folder), f"django=={version}"),
+                *(newer, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
+                *("--no-binary", "django", "--dest", folder, f"django=={version}"),
             ]
             done = subprocess.run(command, timeout=_SECONDS, capture_output=True, text=True, check=False)
             if done.returncode:
