@@ -44,13 +44,13 @@ class Options:
         return name
 
 
-def options_of(alias: str, given: Mapping[str, Any], queue_names: Iterable[str]) -> Options:
+def options_of(alias: str, entries: Mapping[str, Any], queue_names: Iterable[str]) -> Options:
     """Reads OPTIONS. Raises ImproperlyConfigured, with the option that is wrong."""
     names = [each.name for each in fields(Options)]
-    unknown = sorted(set(given) - set(names))
+    unknown = sorted(set(entries) - set(names))
     if unknown:
         raise _wrong(alias, f"there is no option {', '.join(unknown)}; there are {', '.join(names)}")
-    values = dict(given)
+    values = dict(entries)
     try:
         for name in names:
             if name in values:

@@ -148,12 +148,12 @@ def read(options: Options, result_id: str) -> Record:
 def record_of(queue_name: str, columns: Mapping[str, Any]) -> Record:
     """A task from the columns of its message. Raises ValueError, TypeError or KeyError for another program's."""
     run_after, enqueued_at = columns["run_after"], columns["enqueued_at"]
-    given = json.loads(columns["args"])
+    arguments = json.loads(columns["args"])
     return Record(
         id=columns["task_id"],
         queue_name=queue_name,
         task=columns["task"],
-        args={"args": [*given["args"]], "kwargs": {**given["kwargs"]}},
+        args={"args": [*arguments["args"]], "kwargs": {**arguments["kwargs"]}},
         priority=-columns["priority"],
         run_after=None if run_after is None else run_after.replace(tzinfo=UTC),
         enqueued_at=enqueued_at.replace(tzinfo=UTC),
