@@ -104,7 +104,6 @@ class QueuegateBackend(BaseTaskBackend):
             "args": json_text(record.args),
             "priority": -record.priority,  # of a queue the lowest goes first
             "enqueued_at": _text(record.enqueued_at),
-            "traceparent": None if self.settings.traceparent is None else self.settings.traceparent(),
         }
         if record.run_after is not None:
             due = record.run_after if record.run_after > _EARLIEST else _EPOCH

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
 
 _NAME = re.compile(r"[A-Za-z0-9_$-]+")
 _OPTION = re.compile(r"[a-z_]+")
@@ -32,7 +31,7 @@ class Options:
     max_attempts: int = 1
     keep_results: timedelta = timedelta(days=1)
     queue_options: Mapping[str, str | int] = field(default_factory=lambda: _QUEUE_OPTIONS)
-    traceparent: Callable[[], str | None] | None = None
+    traces: bool = False
 
     def table(self, queue_name: str) -> str:
         """The name of the queue in the database. Raises ValueError."""
@@ -79,10 +78,13 @@ def _database(value: object) -> str:
     return value
 
 
-def _atomic(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"atomic is {value!r}; it is True or False")
-    return value
+def _boolean(name: str) -> Callable[[object], bool]:
+    def read(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}; it is True or False")
+        return value
+
+    return read
 
 
 def _max_attempts(value: object) -> int:
@@ -110,19 +112,12 @@ def _queue_options(value: object) -> Mapping[str, str | int]:
     return {**_QUEUE_OPTIONS, **value}
 
 
-def _traceparent(value: object) -> Callable[[], str | None]:
-    function = import_string(value) if isinstance(value, str) else value
-    if not callable(function):
-        raise ValueError(f"traceparent is {value!r}; it is a function without arguments, or its path")
-    return function  # type: ignore[no-any-return]
-
-
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "prefix": _prefix,
     "database": _database,
-    "atomic": _atomic,
+    "atomic": _boolean("atomic"),
     "max_attempts": _max_attempts,
     "keep_results": _keep_results,
     "queue_options": _queue_options,
-    "traceparent": _traceparent,
+    "traces": _boolean("traces"),
 }

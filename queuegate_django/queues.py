@@ -12,6 +12,7 @@ from typing import Any, cast
 from django.db import DatabaseError, connections
 
 from queuegate_django.options import DEAD, Options
+from queuegate_worker import Queue
 from queuegate_worker.statements import quoted
 
 _STREAMED = ("id", "task_id", "task", "args", "run_after", "enqueued_at", "traceparent", "priority", "failed_attempts")
@@ -41,7 +42,6 @@ _STATE = (
 """The state of a message, by docs/message_lifecycle.md: of a lease, `time_next` ends in 001 or 003."""
 
 _NO_SUCH_COLUMN, _SYNTAX, _NO_SUCH_TABLE, _NO_QUEUE = 1054, 1064, 1146, 1347
-_ROWS_MAX = 500  # tasks in one INSERT
 MISSING = "run `manage.py migrate`, or `manage.py queuegate_tasks --create`"
 """What to do if a queue is not there."""
 
@@ -106,20 +106,13 @@ def _translated(error: Any, database: str) -> BaseException:
 
 def insert(options: Options, queue_name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert tasks, which have the same columns."""
-    table = quoted(options.table(queue_name))
-    with connections[options.database].cursor() as cursor:
-        for start in range(0, len(rows), _ROWS_MAX):
-            some = rows[start : start + _ROWS_MAX]
-            row = f"({', '.join(['%s'] * len(some[0]))})"
-            values = [value for each in some for value in each.values()]
-            try:
-                cursor.execute(
-                    f"INSERT INTO {table} ({', '.join(some[0])}) VALUES {', '.join([row] * len(some))}", values
-                )
-            except DatabaseError as error:
-                if number_of(error) == _NO_SUCH_TABLE:
-                    error.add_note(f"There is no queue of that name: {MISSING}.")
-                raise
+    queue = Queue[Any](options.table(queue_name), traces=options.traces)
+    try:
+        queue.send_many(rows, connection=connections[options.database])
+    except DatabaseError as error:
+        if number_of(error) == _NO_SUCH_TABLE:
+            error.add_note(f"There is no queue of that name: {MISSING}.")
+        raise
 
 
 def message_row(options: Options, queue_name: str, task_id: str) -> dict[str, Any] | None:

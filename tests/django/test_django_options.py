@@ -20,13 +20,13 @@ def test_defaults():
 def test_all_options():
     given = {
         "prefix": "", "database": "queues", "atomic": False, "max_attempts": 3, "keep_results": 60,
-        "queue_options": {"max_backoff": "10m"}, "traceparent": "os.getcwd",
+        "queue_options": {"max_backoff": "10m"}, "traces": True,
     }  # fmt: skip
     options = options_of("default", given, [])
     assert options.table("a-b_$1") == "a-b_$1"
     assert options.keep_results == timedelta(minutes=1)
     assert options.queue_options == {"max_attempts": 20, "purge_after": "1h", "max_backoff": "10m"}
-    assert callable(options.traceparent)
+    assert options.traces and not options.atomic
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_all_options():
         ({"queue_options": {"a b": 1}}, "'a b', which is no option"),
         ({"queue_options": {"message_cols": "id"}}, "set by the backend"),
         ({"queue_options": {"max_attempts": None}}, "it is a text or a whole number"),
-        ({"traceparent": 3}, "traceparent is 3"),
+        ({"traces": 3}, "traces is 3"),
         ({"prefix": "x" * 58}, "more than 59"),
     ],
 )

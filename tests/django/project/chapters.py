@@ -15,6 +15,8 @@ import threading
 import traceback
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from unittest import mock
 
 import django
 import pytest
@@ -90,7 +92,7 @@ def transactions():
             result = tasks.add.enqueue(1, b=2)
         assert rows("SELECT task, JSON_VALID(args), priority FROM tasks_default") == [("shop.tasks.add", 1, 0)]
     (insert,) = captured.captured_queries
-    assert insert["sql"].startswith("INSERT INTO `tasks_default` (task_id, task, args")
+    assert insert["sql"].startswith("INSERT INTO `tasks_default` (`task_id`, `task`, `args`")
     work()
     assert refreshed(result).return_value == 3
 
@@ -370,12 +372,17 @@ def not_a_task():
 
 
 def traces():
-    """OPTIONS traceparent: a function that is called for each task; a worker's hooks see what it returned."""
-    value = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    with options(traceparent=lambda: value):
+    """OPTIONS traces: the message has the current span of OpenTelemetry, for which a module stands in here."""
+    context = SimpleNamespace(is_valid=True, trace_id=0xAF7651916CD43DD8448EB211C80319C, span_id=0xB7AD, trace_flags=1)
+    span = SimpleNamespace(get_span_context=lambda: context)
+    loaded = {"opentelemetry.trace": SimpleNamespace(get_current_span=lambda: span)}
+    tasks.Traced.seen.clear()
+    with mock.patch.dict(sys.modules, loaded):
+        with options(traces=True):
+            tasks.add.enqueue(1, 2)
         tasks.add.enqueue(1, 2)
-    work(hooks="shop.tasks.Traced")
-    assert tasks.Traced.seen == [value]
+    work(hooks="shop.tasks.Traced", concurrency=1)
+    assert tasks.Traced.seen == ["00-0af7651916cd43dd8448eb211c80319c-000000000000b7ad-01", None]
 
 
 def admin():
