@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
 from queuegate_django.backend import QueuegateBackend
-from queuegate_django.queues import MISSING
+from queuegate_django.queues import MISSING, NoQueuegate, check_proxy
 from queuegate_django.tasks_api import LOGGER, task_backends
 from queuegate_django.worker_run import Settings, run
 from queuegate_worker import Hooks, WorkerError
@@ -61,8 +61,7 @@ class Command(BaseCommand):
         try:
             run(backend, of_worker)
         except (WorkerError, ValueError) as error:
-            hint = f"; {MISSING}" if "ERROR 1146" in str(error) else ""
-            raise CommandError(f"{error}{hint}") from None
+            raise CommandError(f"{error}{_hint(backend, str(error))}") from None
 
     def _log(self, verbosity: int) -> None:
         """Log to standard error what is logged nowhere. Django's own handlers log nothing of the kind without DEBUG."""
@@ -73,6 +72,17 @@ class Command(BaseCommand):
                 logger.setLevel(_LEVELS[verbosity])
             if (silent or not logger.hasHandlers()) and _handler not in logger.handlers:
                 logger.addHandler(_handler)
+
+
+def _hint(backend: QueuegateBackend, error: str) -> str:
+    """What to do about an error, if it says that there is no such queue. A database without a proxy says so, too."""
+    if "ERROR 1146" not in error:
+        return ""
+    try:
+        check_proxy(backend.settings.database)
+    except NoQueuegate as reason:
+        return f"; {reason}"
+    return f"; {MISSING}"
 
 
 def backend_of(alias: str) -> QueuegateBackend:
