@@ -19,13 +19,22 @@ from engine.backend.servers import is_mariadb, unsupported
 from engine.backend.sessions import PINNED
 from engine.model.pins import Pins
 
-_REPORTED = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format")
+_GROUP, _ONE_PRIMARY = "group_replication_group_name", "group_replication_single_primary_mode"
+"""Of MySQL's Group Replication; a server without its plugin has neither."""
+
+_REPORTED = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format", _GROUP, _ONE_PRIMARY)
 
 SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ({})".format(
     ", ".join(f"'{name}'" for name in (*_REPORTED, *PINNED))
 )
 """The kind of server, whether it is a node of a Galera cluster (MySQL has no wsrep_on), and the variables at the start
 of a session."""
+
+_SEVERAL_PRIMARIES = (
+    "the server is in a Group Replication group of several primaries (group_replication_single_primary_mode = OFF),"
+    " which do not see each other's row locks, and whose transactions become visible in another order than their ids:"
+    " use a group with a single primary"
+)
 
 _NO_ROW_BINLOG = (
     "the server writes its binary log by statements (binlog_format = STATEMENT), which takes no write of a session in"
@@ -149,6 +158,12 @@ class Environment:
         return self.variables.get("wsrep_on", "").upper() in ("ON", "1")
 
     @property
+    def has_several_primaries(self) -> bool:
+        """Whether it is in a Group Replication group in which more than one member is written to."""
+        single = self.variables.get(_ONE_PRIMARY, "ON").upper() in ("ON", "1")
+        return bool(self.variables.get(_GROUP)) and not single
+
+    @property
     def statement_binlog(self) -> bool:
         """Whether what a session writes is logged as statements."""
         logs = self.variables.get("log_bin", "").upper() in ("ON", "1")
@@ -157,7 +172,7 @@ class Environment:
     @property
     def refusal(self) -> str | None:
         """Why it cannot serve; None where it can."""
-        return unsupported(self.version)
+        return _SEVERAL_PRIMARIES if self.has_several_primaries else unsupported(self.version)
 
     @property
     def no_row_binlog(self) -> str:
@@ -174,7 +189,7 @@ class Environment:
     def statement_pins(self) -> StatementPins:
         """How queuegate's statements are written in a client's session."""
         own = self.mariadb or self.vitess
-        known = bool(self.version[:1].isdigit()) and "tidb" not in self.version.lower()
+        known = self.version[:1].isdigit()
         return StatementPins(
             mariadb=self.mariadb, hints=known and not own, snapshots="innodb_snapshot_isolation" in self.variables
         )

@@ -17,14 +17,22 @@ _INVISIBLE_COLUMNS = (8, 0, 23)  # of MySQL; MariaDB has them since 10.3
 
 _NEEDED = "queuegate needs MySQL 8.0.13 or later, or MariaDB 10.6 or later"
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
-_OWN_NUMBERS = ("tidb",)  # servers whose version begins with the number of a MySQL that they resemble
+
+_TIDB = "tidb"
+"""In the version of a TiDB, which begins with the number of a MySQL. A claim locks its messages by FOR UPDATE SKIP
+LOCKED, and a TiDB reports no error and locks nothing. Source: IsSelectForUpdateLockType in
+pkg/planner/core/operator/logicalop/logical_lock.go of TiDB."""
 
 
 def unsupported(version: str) -> str | None:
     """Why a server of this version is not supported; None where it is, or where the text is not understood."""
-    kind = version.lower()
+    if _TIDB in version.lower():
+        return (
+            f"the server is TiDB ({version}), which accepts FOR UPDATE SKIP LOCKED and locks no row, so two proxies"
+            f" would deliver one message; {_NEEDED}"
+        )
     match = _VERSION.match(version)
-    if match is None or any(name in kind for name in _OWN_NUMBERS):
+    if match is None:
         return None
     mariadb = is_mariadb(version)
     number = tuple(int(part or 0) for part in match.groups())

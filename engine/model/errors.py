@@ -12,8 +12,9 @@ from engine.model.sqlstates import sqlstate_of
 READ_ONLY = frozenset((1290, 1836, 3100))
 """The server is read-only: for a moment, or because another one is the primary by now (failover)."""
 
-ROLLED_BACK = frozenset((1020, 1213))
-"""A transaction was rolled back because of another one (deadlock, changed row): a retry may well succeed."""
+ROLLED_BACK = frozenset((1020, 1213, 3101))
+"""A transaction was rolled back because of another one (deadlock, changed row, a conflict with another member of a
+Group Replication group): a retry may well succeed."""
 
 _LOCK_WAIT = 1205
 

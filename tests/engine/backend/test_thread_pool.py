@@ -305,13 +305,14 @@ async def test_a_read_is_not_made_again_on_a_new_connection_or_after_a_long_wait
     assert calls == 1
 
 
-async def test_a_transaction_that_lost_a_deadlock_is_made_again(pool, server):
+@pytest.mark.parametrize("errno", [1213, 1020, 3101], ids=["deadlock", "changed row", "conflict in a group"])
+async def test_a_transaction_that_lost_a_deadlock_is_made_again(pool, server, errno):
     tries = []
 
     def work(connection):
         tries.append(connection)
         if len(tries) < 3:
-            raise BackendError("Deadlock found", 1213, "40001")
+            raise BackendError("Deadlock found", errno, "40001")
         return "done"
 
     assert await pool.write(work) == "done"
