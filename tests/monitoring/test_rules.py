@@ -6,12 +6,15 @@ fires. `steady` is a proxy and a queue without any trouble; each case changes or
 
 from __future__ import annotations
 
+import re
 import subprocess
+from pathlib import Path
 
 import prometheus_server
 import pytest
 import yaml
 from prometheus_server import FOLDER, program, rules
+from servers import ROOT
 
 MINUTES = 90
 PROXY = 'job="queuegate",instance="a:9307"'
@@ -154,8 +157,49 @@ def test_exactly_these_alerts_fire(tmp_path):
 def test_every_alert_says_what_how_bad_and_what_to_do():
     for rule in rules("alerts.yml"):
         assert rule["labels"]["severity"] in ("critical", "warning"), rule
-        assert {"summary", "description", "runbook"} == set(rule["annotations"]), rule
+        assert {"summary", "description", "runbook", "runbook_url"} == set(rule["annotations"]), rule
         assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{rule['alert'].lower()}"
+
+
+def test_what_to_do_is_on_the_page_that_the_alert_names():
+    """By the heading, whose anchor the site makes of its words; and the address is that of the page on the site."""
+    for rule in rules("alerts.yml"):
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"(?m)^#{2,6} (.+)$", (ROOT / page).read_text())
+        assert anchor in {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in headings}
+        address = f"{{{{ . }}}}/{Path(page).stem}.html#{anchor}"
+        assert rule["annotations"]["runbook_url"] == (
+            f"{{{{ with $externalLabels.queuegate_docs }}}}{address}{{{{ end }}}}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("labels", "address"),
+    [
+        ({"queuegate_docs": "https://docs.example.com/q"}, "https://docs.example.com/q/monitoring.html#proxydown"),
+        ({}, ""),
+    ],
+    ids=["with an address", "without"],
+)
+def test_the_address_of_what_to_do_begins_with_the_label_that_prometheus_has(tmp_path, labels, address):
+    rule = next(rule for rule in rules("alerts.yml") if rule["alert"] == "ProxyDown")
+    told = {"summary": "The proxy a:9307 does not answer", "runbook_url": address}
+    annotations = {**rule["annotations"], **told}
+    alert = {"exp_labels": {"severity": "critical", "job": "queuegate", "instance": "a:9307"}}
+    test = {
+        "interval": "1m",
+        "external_labels": labels,
+        "input_series": [{"series": UP, "values": always(0)}],
+        "alert_rule_test": [
+            {"eval_time": "5m", "alertname": "ProxyDown", "exp_alerts": [{**alert, "exp_annotations": annotations}]}
+        ],
+    }
+    file = tmp_path / "tests.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(FOLDER / "alerts.yml")], "tests": [test]}))
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", str(file)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
