@@ -90,10 +90,13 @@ man: $(STAMP) ## write the man page anew from the command line's parser
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 lock: $(STAMP) ## what the image, the Debian package and a release are built of, each with its hashes (UPGRADE=1: the newest)
 	$(LOCK) pyproject.toml --output-file packaging/requirements.txt
+	$(LOCK) pyproject.toml packaging/queuegate-worker/pyproject.toml packaging/queuegate-celery/pyproject.toml \
+		--extra celery --extra completion --constraint packaging/requirements.txt --output-file packaging/requirements-all.txt
 	$(LOCK) packaging/requirements-build.in --output-file packaging/requirements-build.txt
 
-release: $(STAMP) ## build, check and sign what a release uploads, in dist/: docs/releases.md (KEY=FILE or GPG_KEY=ID)
-	$(BIN)/python packaging/release.py dist $(if $(KEY),--ssh-key $(KEY)) $(if $(GPG_KEY),--gpg-key $(GPG_KEY))
+release: $(STAMP) ## build, check and sign what a release uploads, in dist/: docs/releases.md (KEY=FILE or GPG_KEY=ID, BASE=IMAGE@sha256:...)
+	$(BIN)/python packaging/release.py dist $(if $(KEY),--ssh-key $(KEY)) $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) \
+		$(if $(BASE),--image-base $(BASE))
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .

@@ -2,15 +2,17 @@
 
 In this order, and the first that is not as it should be ends it with one line:
 
-1. the tree has no changes, HEAD has the tag `v<version>`, and CHANGELOG.md has a section for that version;
+1. the tree has no changes, HEAD has the tag `v<version>`, CHANGELOG.md has a section for that version, and the extra
+   `all` and the Helm chart, which name the version, too, name this one;
 2. wheels and sdists of all distributions, the server's wheel with compiled parts, and the Debian package, with the
    commit's time in them: whoever builds the same commit with the same tools has the same bytes;
 3. each has the same version, `twine check` finds nothing, a wheel can be built from each sdist, and in a fresh virtual
    environment the wheels install, a server of them starts, and a message goes through it: with compiled parts, and
    without;
 4. what the server needs, with hashes, as pip takes it, and a list of all that is in an installation of it (SBOM, in the
-   form of CycloneDX);
-5. SHA256SUMS, signed, and the signature verified.
+   form of CycloneDX); the same of the extra `all`;
+5. the digest of the base of images of this release, if it is given: it cannot be looked up here;
+6. SHA256SUMS, signed, and the signature verified.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DISTRIBUTIONS = (".", *(f"packaging/queuegate-{name}" for name in ("spark", "worker", "celery", "django")))
 SUMS = "SHA256SUMS"
+CHART = "packaging/helm/queuegate/Chart.yaml"
 NAMESPACE = "queuegate-release"  # of ssh-keygen -Y: a signature for something else is not taken for one of a release
 
 _SMOKE = """
@@ -80,6 +83,21 @@ def check_tree(root: Path = ROOT) -> None:
     section = changes(version(root), (root / "CHANGELOG.md").read_text())
     if not section:
         raise NotReady(f"CHANGELOG.md has no section [{version(root)}] with its date; make one of [Unreleased]")
+    for place, named in named_versions(root):
+        if named != version(root):
+            raise NotReady(f"{place} names version {named}; make it {version(root)}")
+
+
+def named_versions(root: Path = ROOT) -> list[tuple[str, str]]:
+    """Where the version is written once more, and what is written there."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    wanted = project.get("optional-dependencies", {}).get("all", [])
+    pairs = [(name, found[2]) for name in wanted if (found := re.match(r"(queuegate-[^=]*)==(.*)", name))]
+    named = [(f"the extra `all` of pyproject.toml ({name.partition('==')[0]})", of) for name, of in pairs]
+    if (root / CHART).exists():
+        keys = re.findall(r"(?m)^(version|appVersion): ([\w.]+)", (root / CHART).read_text())
+        named += [(f"{key} in {CHART}", of) for key, of in keys]
+    return named
 
 
 def changes(of: str, changelog: str) -> str:
@@ -143,20 +161,30 @@ def check_installed(files: Sequence[Path], root: Path = ROOT) -> None:
         _run([python, "-c", _SMOKE], Path(scratch), root)
 
 
-def list_dependencies(folder: Path, wheel: Path, root: Path = ROOT) -> list[Path]:
-    """Step 4, of the server's wheel without compiled parts: the lock file, and the list of components."""
-    lock = folder / f"queuegate-{version(root)}-requirements.txt"
-    shutil.copyfile(root / "packaging/requirements.txt", lock)
-    listed = folder / f"queuegate-{version(root)}-sbom.cdx.json"
+def list_dependencies(folder: Path, wheels: Sequence[Path], root: Path = ROOT, *, part: str = "") -> list[Path]:
+    """Step 4: the lock file of an installation of these wheels, and the list of its components. `part`: what the names
+    of both have for it, and that of the lock file in the tree: `-all`, or nothing for the server alone."""
+    lock = folder / f"queuegate-{version(root)}{part}-requirements.txt"
+    shutil.copyfile(root / f"packaging/requirements{part}.txt", lock)
+    listed = folder / f"queuegate-{version(root)}{part}-sbom.cdx.json"
     with tempfile.TemporaryDirectory() as scratch:
         _run([sys.executable, "-m", "venv", "--without-pip", scratch], root, root)
         python = Path(scratch, "bin/python")
         install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
         _run([*install, "--require-hashes", "-r", lock.resolve()], Path(scratch), root)
-        _run([*install, "--no-deps", "--no-index", wheel.resolve()], Path(scratch), root)
+        _run([*install, "--no-deps", "--no-index", *(wheel.resolve() for wheel in wheels)], Path(scratch), root)
         make = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON"]
         _run([*make, "--pyproject", root / "pyproject.toml", "-o", listed.resolve(), python], root, root)
     return [lock, listed]
+
+
+def name_image_base(folder: Path, base: str, root: Path = ROOT) -> Path:
+    """Step 5: a file with the base of images of this release. Raises NotReady where it is not a digest."""
+    if not re.fullmatch(r"[a-z0-9][\w.:/-]*@sha256:[0-9a-f]{64}", base):
+        raise NotReady(f"the image's base is {base}, which can be another image tomorrow; give NAME@sha256:...")
+    target = folder / f"queuegate-{version(root)}-image-base.txt"
+    target.write_text(f"{base}\n")
+    return target
 
 
 def sums(folder: Path, files: Sequence[Path]) -> Path:
@@ -190,12 +218,15 @@ def sign_by_gpg(listed: Path, key: str) -> Path:
     return target
 
 
-def release(folder: Path, ssh_key: Path | None, gpg_key: str | None, root: Path = ROOT) -> list[Path]:
+def release(
+    folder: Path, ssh_key: Path | None, gpg_key: str | None, image_base: str | None = None, root: Path = ROOT
+) -> list[Path]:
     """All steps; what is to be uploaded. Raises NotReady."""
     check_tree(root)
     if folder.exists() and any(folder.iterdir()):
         raise NotReady(f"{folder} is not empty, and what lies there is of another build; remove it")
     folder.mkdir(parents=True, exist_ok=True)
+    base = [] if image_base is None else [name_image_base(folder, image_base, root)]
     packages = build_python(folder, root)
     compiled = build_compiled(folder, root)
     files = [*packages, compiled, build_debian(folder, root)]
@@ -203,8 +234,10 @@ def release(folder: Path, ssh_key: Path | None, gpg_key: str | None, root: Path 
     check_python([*packages, compiled], root)
     check_installed(packages, root)
     check_installed([compiled, *(file for file in packages if not file.name.startswith("queuegate-"))], root)
-    (wheel,) = (file for file in packages if file.name.startswith("queuegate-") and file.suffix == ".whl")
-    files += list_dependencies(folder, wheel, root)
+    files += list_dependencies(folder, [_wheel(packages, "queuegate")], root)
+    of_all = [_wheel(packages, name) for name in ("queuegate", "queuegate_worker", "queuegate_celery")]
+    files += list_dependencies(folder, of_all, root, part="-all")
+    files += base
     listed = sums(folder, files)
     made = [*files, listed]
     if ssh_key is not None:
@@ -212,6 +245,11 @@ def release(folder: Path, ssh_key: Path | None, gpg_key: str | None, root: Path 
     if gpg_key is not None:
         made.append(sign_by_gpg(listed, gpg_key))
     return made
+
+
+def _wheel(files: Sequence[Path], name: str) -> Path:
+    (wheel,) = (file for file in files if file.name.startswith(f"{name}-") and file.suffix == ".whl")
+    return wheel
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -242,16 +280,21 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where it is made; an empty folder, or none yet")
     parser.add_argument("--ssh-key", type=Path, metavar="FILE", help="sign with this private key, by ssh-keygen -Y")
     parser.add_argument("--gpg-key", metavar="ID", help="sign with this key of GnuPG's keyring")
+    parser.add_argument(
+        "--image-base", metavar="IMAGE@sha256:...", help="the base of images of this release, which its files then name"
+    )
     parser.add_argument("--unsigned", action="store_true", help="to try it out: sign nothing")
     options = parser.parse_args()
     if not (options.ssh_key or options.gpg_key or options.unsigned):
         parser.error("a release is signed: give --ssh-key FILE or --gpg-key ID, or --unsigned to try it out")
     try:
-        made = release(options.folder, options.ssh_key, options.gpg_key)
+        made = release(options.folder, options.ssh_key, options.gpg_key, options.image_base)
     except NotReady as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     print(*made, sep="\n")
+    if options.image_base is None:
+        print("\nno base of images is named by its digest: docs/releases.md, What it is built of", file=sys.stderr)
     print(f"\nversion {version()} is ready to be uploaded; its changes:\n", file=sys.stderr)
     print(changes(version(), (ROOT / "CHANGELOG.md").read_text()), file=sys.stderr)
     return 0

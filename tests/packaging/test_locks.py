@@ -14,8 +14,19 @@ from servers import ROOT
 
 FOLDER = ROOT / "packaging"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WORKER, CELERY = (
+    tomllib.loads((FOLDER / f"queuegate-{name}/pyproject.toml").read_text())["project"] for name in ("worker", "celery")
+)
+ALL = PROJECT["project"]["optional-dependencies"]["all"]
 WANTED = {
     "requirements.txt": PROJECT["project"]["dependencies"],
+    "requirements-all.txt": [
+        *PROJECT["project"]["dependencies"],
+        *(text for text in ALL if not text.startswith("queuegate-")),
+        *WORKER["dependencies"],
+        *CELERY["dependencies"],
+        *CELERY["optional-dependencies"]["celery"],
+    ],
     "requirements-build.txt": PROJECT["build-system"]["requires"],
 }
 BUILDING, IMAGE = stages(FOLDER / "docker/Dockerfile")
@@ -43,6 +54,11 @@ def test_every_dependency_is_locked_with_its_hashes(name):
         assert requirement.specifier.contains(version), f"{text} is locked at {version}: run make lock"
     for version, hashes in lock.values():
         assert version and hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}\s*", each) for each in hashes)
+
+
+def test_what_both_have_is_locked_at_one_version():
+    server, everything = locked(FOLDER / "requirements.txt"), locked(FOLDER / "requirements-all.txt")
+    assert server.items() <= everything.items()
 
 
 def test_what_is_locked_for_the_build_is_what_the_build_needs():

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from servers import ROOT
 from toolchains import missing
@@ -77,6 +78,61 @@ def test_a_version_without_its_section_is_refused(tree):
         release.check_tree(tree)
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        (
+            "pyproject.toml",
+            "worker==9.8.7",
+            "worker==9.8.6",
+            r"the extra `all` .*queuegate-worker.* names version 9\.8\.6",
+        ),
+        ("packaging/helm/queuegate/Chart.yaml", "appVersion: 9.8.7", "appVersion: 9.8.6", "appVersion in .* names"),
+        (
+            "packaging/helm/queuegate/Chart.yaml",
+            "\nversion: 9.8.7",
+            "\nversion: 9.8",
+            "version in .* names version 9.8;",
+        ),
+    ],
+)
+def test_a_version_that_is_named_elsewhere_and_is_another_is_refused(tree, name, before, after, said):
+    extra = '[project.optional-dependencies]\nall = ["queuegate-worker==9.8.7", "other==1"]\n'
+    with (tree / "pyproject.toml").open("a") as file:
+        file.write(extra)
+    chart = tree / "packaging/helm/queuegate/Chart.yaml"
+    chart.parent.mkdir(parents=True)
+    chart.write_text("apiVersion: v2\nversion: 9.8.7 # both\nappVersion: 9.8.7\n")
+    commit(tree)
+    release.check_tree(tree)
+    file = tree / name
+    assert before in file.read_text()
+    file.write_text(file.read_text().replace(before, after))
+    commit(tree)
+    with pytest.raises(release.NotReady, match=said):
+        release.check_tree(tree)
+
+
+def commit(tree: Path) -> None:
+    git(tree, "add", ".")
+    git(tree, "commit", "--quiet", "--message=more")
+    git(tree, "tag", "--force", "v9.8.7")
+
+
+def test_the_version_of_this_tree_is_the_same_wherever_it_is_named():
+    named = dict(release.named_versions())
+    assert len(named) == 4 and set(named.values()) == {release.version()}
+
+
+def test_the_base_of_images_is_a_digest_or_refused(tmp_path):
+    digest = f"docker.io/library/python@sha256:{'0' * 64}"
+    made = release.name_image_base(tmp_path, digest)
+    assert made.name == f"queuegate-{release.version()}-image-base.txt" and made.read_text() == f"{digest}\n"
+    for other in ("docker.io/library/python:3.11.14-slim-bookworm", f"{digest}0", "sha256:0", f"x y@sha256:{'0' * 64}"):
+        with pytest.raises(release.NotReady, match="which can be another image tomorrow"):
+            release.name_image_base(tmp_path, other)
+
+
 def test_a_file_of_another_version_is_refused(tree):
     good = ["queuegate-9.8.7-py3-none-any.whl", "queuegate_spark-9.8.7.tar.gz", "queuegate_9.8.7_amd64.deb"]
     release.check_versions([Path(name) for name in good], tree)
@@ -102,6 +158,32 @@ def test_twine_finds_nothing_and_every_sdist_makes_the_wheel_that_is_shipped(bui
     pytest.importorskip("twine", reason="twine is not installed: what it finds is NOT tested")
     release.check_versions(built)
     release.check_python(built)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("part", "names"), [("", ["queuegate"]), ("-all", ["queuegate", "queuegate_celery", "queuegate_worker"])]
+)
+def test_the_list_of_components_is_all_that_is_installed(built, tmp_path, part, names):
+    wheels = [file for file in built if file.suffix == ".whl" and file.name.partition("-")[0] in names]
+    assert len(wheels) == len(names)
+    lock, listed = release.list_dependencies(tmp_path, wheels, part=part)
+    assert lock.name == f"queuegate-{release.version()}{part}-requirements.txt"
+    assert listed.name == f"queuegate-{release.version()}{part}-sbom.cdx.json"
+    assert components(listed) == locked_here(lock) | {name.replace("_", "-") for name in names[1:]}
+
+
+def components(listed: Path) -> set[str]:
+    """What the list names besides the server, of which it is."""
+    return {canonicalize_name(each["name"]) for each in json.loads(listed.read_text())["components"]}
+
+
+def locked_here(lock: Path) -> set[str]:
+    """What a lock file has for this Python and system."""
+    lines = re.findall(r"(?m)^[a-z][^\\\n]*", lock.read_text())
+    wanted = map(Requirement, lines)
+    return {canonicalize_name(each.name) for each in wanted if each.marker is None or each.marker.evaluate()}
 
 
 def test_the_hook_of_all_distributions_is_one():
@@ -180,13 +262,16 @@ def test_a_whole_release(tmp_path):
     )
     git(tree, "commit", "--quiet", "--all", "--message=release")
     git(tree, "tag", f"v{version}")
-    command = [sys.executable, tree / "packaging/release.py", folder, "--ssh-key", key]
+    base = f"docker.io/library/python@sha256:{'0' * 64}"
+    command = [sys.executable, tree / "packaging/release.py", folder, "--ssh-key", key, "--image-base", base]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, timeout=1400)
     assert done.returncode == 0, done.stderr
     made = {path.name for path in folder.iterdir()}
-    assert len(made) == 14 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
-    assert (folder / "SHA256SUMS").read_text().count("\n") == 12
-    components = json.loads(next(folder.glob("*-sbom.cdx.json")).read_text())["components"]
-    lock = next(folder.glob("*-requirements.txt")).read_text()
-    assert set(re.findall(r"(?m)^([a-z][\w-]*)==", lock)) == {canonicalize_name(each["name"]) for each in components}
+    assert len(made) == 17 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
+    assert (folder / "SHA256SUMS").read_text().count("\n") == 15
+    prefix = f"queuegate-{version}"
+    assert (folder / f"{prefix}-image-base.txt").read_text() == f"{base}\n"
+    for part, own in (("", set()), ("-all", {"queuegate-celery", "queuegate-worker"})):
+        listed, lock = folder / f"{prefix}{part}-sbom.cdx.json", folder / f"{prefix}{part}-requirements.txt"
+        assert components(listed) == locked_here(lock) | own
     assert not list(tree.glob("dist")) and "CREATE QUEUE" in done.stderr  # what has changed
