@@ -93,12 +93,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a statement. `sql`: its whole text, as it was sent."""
+    """The result of a statement. `sql`: its whole text, as it was sent. `insert_id`: the id that the database has given
+    to a row; 0: it has given none."""
 
     sql: str
     columns: tuple[Column, ...]
     rows: tuple[dict[str, Any], ...]
     affected: int
+    insert_id: int = 0
 
     @property
     def lowered(self) -> list[dict[str, Any]]:
@@ -316,7 +318,7 @@ def _execute(connection: pymysql.Connection[Any], sql: str, values: Sequence[obj
         columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in definitions)
         names = [column.name for column in columns]
         rows = tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchmany(ROWS_MAX))
-    return Answer(text, columns, rows, affected)
+    return Answer(text, columns, rows, affected, int(cursor.lastrowid or 0))
 
 
 def _literal(connection: pymysql.Connection[Any], value: object) -> str:

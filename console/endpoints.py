@@ -87,15 +87,22 @@ EXPECTED = (BadInput, NotFound, CrossSiteRequest, LoginRefused, Unauthorized, Da
 
 
 class Endpoints:
-    """See the module. `navigation`: the pages that have an entry there, with their titles."""
+    """See the module. `navigation`: the pages that have an entry there, with their titles. `forms`: the pages by their
+    paths, for those that have a form."""
 
     def __init__(
-        self, entry: Entry, rates: Rates, templates: Environment, navigation: tuple[tuple[str, str], ...]
+        self,
+        entry: Entry,
+        rates: Rates,
+        templates: Environment,
+        navigation: tuple[tuple[str, str], ...],
+        forms: Mapping[str, Page],
     ) -> None:
         self._entry = entry
         self._rates = rates
         self._templates = templates
         self._navigation = navigation
+        self._forms = forms
         self._shared = SharedReads(entry.connector.clock)
 
     # --- pages
@@ -119,10 +126,11 @@ class Endpoints:
     def _shown(
         self, template: str, session: Session | None, request: Request, status: int = 200, **values: Any
     ) -> Response:
-        notice = ran = ""
+        notice, ran, undo = "", "", None
         if session is not None and not _is_part(request):
             notice, session.notice = session.notice, ""
             ran, session.ran = session.ran, ""
+            undo, session.undo = session.undo, None
         text = self._templates.get_template(template).render(
             account=None if session is None else session.account,
             token=None if session is None else session.token,
@@ -131,7 +139,8 @@ class Endpoints:
             address=f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
             notice=notice,
             ran=ran,
-            **values,
+            undo=undo,
+            **{"refused": None, "typed": {}, **values},
         )
         return HTMLResponse(text, status)
 
@@ -161,11 +170,33 @@ class Endpoints:
             return self._to_login(request)
         try:
             fields = await self._form(session, request)
-            done = await self._change(action, session, fields, request)
         except EXPECTED as error:
             return self._failed(error, session, request)
-        session.notice, session.ran = done.notice, shortened(done.sql or done.statement)
+        try:
+            done = await self._change(action, session, fields, request)
+        except EXPECTED as error:
+            return await self._form_again(action, error, session, fields, request)
+        session.notice, session.ran, session.undo = done.notice, shortened(done.sql or done.statement), done.undo
+        if done.again:
+            session.ran += f";\n\n-- makes it again, without its messages:\n{done.again}"
         return RedirectResponse(done.goto, 303)
+
+    async def _form_again(
+        self, action: Action, error: Exception, session: Session, fields: Mapping[str, str], request: Request
+    ) -> Response:
+        """The form of an action that was refused, with the reason and with what was filled in; the reason alone where
+        there is no form, or where its page is refused, too."""
+        page = self._forms.get(action.form)
+        if page is None or isinstance(error, AccountRefused | ProxyUnavailable | DatabaseUnavailable):
+            return self._failed(error, session, request)
+        try:
+            seen = await page.read(self._visit(session, fields, request))
+        except EXPECTED:
+            return self._failed(error, session, request)
+        trouble = trouble_of(error)
+        return self._shown(
+            page.template, session, request, trouble.status, seen=seen, refused=trouble, typed=_without_token(fields)
+        )
 
     async def part_of_form(self, page: Page, request: Request) -> Response:
         """What a form is answered with while it is being filled in. It changes nothing, and is checked all the same."""
@@ -312,6 +343,10 @@ class Endpoints:
         log.error("a page failed", exc_info=error, extra={"path": request.url.path[:200]})
         trouble = Trouble(500, "Internal error", "the page failed; see the log of the console")
         return self._shown("trouble.html", None, request, 500, trouble=trouble)
+
+
+def _without_token(fields: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in fields.items() if name != "token"}
 
 
 def _is_part(request: Request) -> bool:

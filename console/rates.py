@@ -3,8 +3,8 @@ argument.
 
 There are two rings: FINE points of FINE_SECONDS for the last minutes, and COARSE points of COARSE_SECONDS for the last
 hours. A point is how often each of COUNTED went up in that time, and which delays half and 99 of 100 deliveries did not
-exceed, as 32-bit floats: 12 KB for a queue. Only queues in which something happens have rings, and QUEUES_MAX of them,
-the ones that were active last: 24 MB.
+exceed, as 32-bit floats: 13 KB for a queue. Only queues in which something happens have rings, and QUEUES_MAX of them,
+the ones that were active last: 27 MB.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from engine.delivery.metrics import DELAY_BOUNDS
 from engine.model.queue import QueueName
 
-COUNTED = ("enqueued", "sent", "acked", "redelivered")
+COUNTED = ("enqueued", "sent", "acked", "redelivered", "expired")
 DELAYS = {"p50": 0.5, "p99": 0.99}
 """Of the time from when a message is due to its first delivery: the share of deliveries that did not take longer."""
 
@@ -40,10 +40,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Of all processes that serve the database, by their names. `missing`: how many more there are."""
+    """Of all processes that serve the database, by their names. `missing`: how many more there are. `finds_others`:
+    whether the proxy would know of other proxies."""
 
     processes: Mapping[str, Sample] = field(default_factory=dict)
     missing: int = 0
+    finds_others: bool = True
 
 
 PROCESSES_MAX = 1000
@@ -103,16 +105,25 @@ class _Ring:
         return step
 
 
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Of whom the last counters were: of so many `processes`, without those that are `missing`. `finds_others`: whether
+    the proxy would know of other proxies."""
+
+    processes: int = 0
+    missing: int = 0
+    finds_others: bool = True
+
+
 class Rates:
-    """See the module. `since`: when it began to be filled; None: it was never. `missing`: processes whose counts the
-    last sample lacks."""
+    """See the module. `since`: when it began to be filled; None: it was never. `coverage`: that of the last sample."""
 
     def __init__(self) -> None:
         self._rings: OrderedDict[QueueName, tuple[_Ring, _Ring]] = OrderedDict()
         self._before: OrderedDict[str, Counters] = OrderedDict()
         self.since: float | None = None
         self.last_sampled: float | None = None
-        self.missing = 0
+        self.coverage = Coverage()
 
     def __len__(self) -> int:
         return len(self._rings)
@@ -120,7 +131,8 @@ class Rates:
     def add(self, samples: Samples, at: float) -> None:
         """The counters as they are now. The first time those of a process say nothing of how fast they go up, unless it
         has started since the last sample."""
-        last, self.last_sampled, self.missing = self.last_sampled, at, samples.missing
+        last, self.last_sampled = self.last_sampled, at
+        self.coverage = Coverage(len(samples.processes), samples.missing, samples.finds_others)
         self.since = at if self.since is None else self.since
         for process, sample in samples.processes.items():
             before = self._before.get(process)
@@ -172,6 +184,10 @@ class Rates:
 
     def last_minute(self, queue: QueueName, what: str, now: float) -> float | None:
         """How often in the last minute; None where the counters are not known."""
+        return self.lately(queue, what, now, 60)
+
+    def lately(self, queue: QueueName, what: str, now: float, seconds: int) -> float | None:
+        """How often in the last seconds, at most FINE_SECONDS * FINE; None where the counters are not known."""
         if self.since is None:
             return None
-        return sum(self.fine(queue, what, now)[-60 // FINE_SECONDS :])
+        return sum(self.fine(queue, what, now)[-seconds // FINE_SECONDS :])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,6 +97,44 @@ def pieces(text: str) -> str:
     return f"{shown} and {len(others) + 1 - _PIECES_SHOWN} more"
 
 
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"{}\[\],:]+|[{}\[\],:]')
+_DEPTH_SHOWN = 20  # deeper ones are not indented further
+_INDENTED_MAX = 20_000
+"""Characters of a text that is indented: more of it would be slow to scan on each visit."""
+
+
+def indented(text: str) -> str:
+    """A JSON object or array with a line for each member; any other text as it is. Only blanks between its parts are
+    changed: numbers and strings stay as they are written."""
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > _INDENTED_MAX or not _is_json(text):
+        return text
+    pieces: list[str] = []
+    depth, before = 0, ""
+    for token in _JSON_TOKEN.findall(text):
+        if token in ("}", "]"):
+            depth -= 1
+            if before not in ("{", "["):
+                pieces.append(_line_break(depth))
+        elif before in ("{", "[", ","):
+            pieces.append(_line_break(depth))
+        pieces.append(": " if token == ":" else token)
+        depth += token in ("{", "[")
+        before = token
+    return "".join(pieces)
+
+
+def _line_break(depth: int) -> str:
+    return "\n" + "  " * min(depth, _DEPTH_SHOWN)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def link(path: str, **parameters: object) -> str:
     """An address with parameters; those that are None or empty are left out."""
     query = {name: value for name, value in parameters.items() if value not in (None, "")}
@@ -111,7 +151,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
-    made.filters |= {"delay": delay_text, "pieces": pieces}
+    made.filters |= {"delay": delay_text, "pieces": pieces, "indented": indented}
     made.globals |= {"link": link, "version": VERSION, "dash": NONE}
     made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
     return made

@@ -20,10 +20,14 @@ from console.entry import Entry
 from console.guard import BodyRefused, Guard
 from console.json_form import BASE, description
 from console.pages import (
+    create_group,
     create_queue,
+    create_schedule,
+    ending,
     event_groups,
     log,
     overview,
+    publish,
     queue,
     queue_options,
     receivers,
@@ -39,26 +43,41 @@ from console.visits import Action, Page
 
 PAGES: tuple[Page, ...] = (
     *overview.PAGES,
+    *dead_letters.PAGES,
+    *receivers.PAGES,
+    *schedules.PAGES,
     *queue.PAGES,
     *message.PAGES,
+    *publish.PAGES,
+    *ending.PAGES,
     *create_queue.PAGES,
+    *create_group.PAGES,
+    *create_schedule.PAGES,
     *editing.PAGES,
-    *dead_letters.PAGES,
     *dead_pieces.PAGES,
     *matching.PAGES,
-    *receivers.PAGES,
     *queue_options.PAGES,
-    *schedules.PAGES,
     *topic.PAGES,
     *seek.PAGES,
     *event_groups.PAGES,
     *log.PAGES,
     *system.PAGES,
 )
-PARTS_OF_FORMS: tuple[Page, ...] = (*create_queue.PARTS_OF_FORMS, *queue_options.PARTS_OF_FORMS)
+PARTS_OF_FORMS: tuple[Page, ...] = (
+    *create_queue.PARTS_OF_FORMS,
+    *create_group.PARTS_OF_FORMS,
+    *create_schedule.PARTS_OF_FORMS,
+    *publish.PARTS_OF_FORMS,
+    *queue_options.PARTS_OF_FORMS,
+    *settling.PARTS_OF_FORMS,
+)
 ACTIONS: tuple[Action, ...] = (
     *queue.ACTIONS,
+    *publish.ACTIONS,
+    *ending.ACTIONS,
     *create_queue.ACTIONS,
+    *create_group.ACTIONS,
+    *create_schedule.ACTIONS,
     *settling.ACTIONS,
     *editing.ACTIONS,
     *dead_pieces.ACTIONS,
@@ -75,7 +94,9 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 def application(entry: Entry, rates: Rates, *, behind_proxy: bool) -> ASGIApp:
     """The console as ASGI."""
-    to = Endpoints(entry, rates, environment(), NAVIGATION)
+    to = Endpoints(
+        entry, rates, environment(), NAVIGATION, {page.path: page for page in (*PAGES, *PARTS_OF_FORMS) if page.path}
+    )
     starlette = Starlette(
         routes=_routes(to),
         exception_handlers={404: to.nothing_here, 405: to.wrong_method, HTTPException: to.nothing_here},

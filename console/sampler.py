@@ -27,6 +27,7 @@ PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
 _COUNTER = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
 _PROCESS = re.compile(r"queuegate_process_seconds\{(.*)\} ([0-9.eE+]+)")
 _MISSING = re.compile(r"queuegate_processes_missing ([0-9]+)")
+_FINDS_OTHERS = re.compile(r"queuegate_finds_other_proxies ([01])")
 _DELAYS = "delivery_delay_seconds"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -70,7 +71,7 @@ def parsed(page: str) -> Samples:
     deliveries each of DELAY_BUCKETS holds. Lines that name no process are of one that has no name."""
     counters: dict[str, dict[QueueName, list[float]]] = {}
     seconds: dict[str, float] = {}
-    missing = 0
+    missing, finds_others = 0, True
     for line in page.split("\n"):
         if (match := _COUNTER.fullmatch(line)) is not None:
             _take(counters, match)
@@ -80,9 +81,12 @@ def parsed(page: str) -> Samples:
             counters.setdefault(process, {})
         elif (match := _MISSING.fullmatch(line)) is not None:
             missing = int(match[1])
+        elif (match := _FINDS_OTHERS.fullmatch(line)) is not None:
+            finds_others = match[1] == "1"
     for values in (values for queues in counters.values() for values in queues.values()):
         values[len(COUNTED) :] = _single(values[len(COUNTED) :])
-    return Samples({process: Sample(queues, seconds.get(process)) for process, queues in counters.items()}, missing)
+    samples = {process: Sample(queues, seconds.get(process)) for process, queues in counters.items()}
+    return Samples(samples, missing, finds_others)
 
 
 def _take(counters: dict[str, dict[QueueName, list[float]]], match: re.Match[str]) -> None:

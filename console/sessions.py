@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,21 @@ class TooManySessions(Exception):
     """There are as many sessions as there may be."""
 
 
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A button beside what an action has done, with its `text`: it undoes that, or leads to where it can be undone.
+    `path` and `fields`: of an action, or of a page where it is a `link`."""
+
+    text: str
+    path: str
+    fields: Mapping[str, str]
+    link: bool = False
+
+
 @dataclass(eq=False, slots=True)
 class Session:
     """One login. `token` is in every form. `kept`: what pages keep for a few seconds, by name. `notice`: what an action
-    has done, for the next page, and `ran` the SQL of it."""
+    has done, for the next page, `ran` the SQL of it, and `undo` how it is undone."""
 
     id: str
     account: str
@@ -43,6 +54,7 @@ class Session:
     cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
     notice: str = ""
     ran: str = ""
+    undo: Undo | None = None
 
     def over(self, now: float) -> bool:
         """Whether its time has run out."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from console.rates import Rates
-from console.sessions import Session
+from console.sessions import Session, Undo
 from engine.model.queue import QueueName
 
 NAME_MAX = 64
@@ -105,13 +105,16 @@ class Page:
 class Done:
     """What an action came to. `goto`: the page to show next. `statement`: what was run, with names and without values
     of messages, for the log. `result`: for the API. `sql`: what was run, with its values, for the user who did it; by
-    default the statement."""
+    default the statement. `undo`: how it is undone, if it can be. `again`: after a drop, the statement that makes it
+    again, without its messages."""
 
     notice: str
     goto: str
     statement: str
     result: Mapping[str, Any] = field(default_factory=dict)
     sql: str = ""
+    undo: Undo | None = None
+    again: str = ""
 
 
 Change = Callable[[Visit], Awaitable[Done]]
@@ -119,10 +122,12 @@ Change = Callable[[Visit], Awaitable[Done]]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that changes something: a POST with the session's token, logged whatever it comes to."""
+    """Something that changes something: a POST with the session's token, logged whatever it comes to. `form`: the path
+    of the page that has its form: a form that is refused is shown again, with what was filled in."""
 
     change: Change
     summary: str
     path: str
     api: str
     parameters: tuple[Parameter, ...] = ()
+    form: str = ""

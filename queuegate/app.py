@@ -121,6 +121,7 @@ async def serve(
     tls = config.tls.load()
     on_signals((signal.SIGHUP,), tls.reload)
     peers = Peers(ConnectionRegistry(_first_id(config, place)), settings_of(config))
+    peers.alone = config.backend.embedded
     # The place first: where its address is taken, the start ends before the database's file is made.
     async with _worker_slot(config, place, handed, console) as place, _console_polled(console):
 

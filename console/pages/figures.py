@@ -1,14 +1,16 @@
-"""A row of SHOW QUEUE STATUS as a value, and its problems as text. Pure."""
+"""Rows of SHOW QUEUE STATUS, SHOW TOPICS and SHOW GROUPS as values. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.model.queue import QueueName, default_dead_letter
+from engine.model.queue import SEQUENCE_COLUMN, QueueName, default_dead_letter
 
 _TOTAL = "_total"
+_SEQUENCED = re.compile(r"(?:^|, )sequence = on")
 _DEAD_LETTERS = default_dead_letter("")  # what the name ends in
 
 
@@ -75,29 +77,108 @@ def figures(row: Mapping[str, Any]) -> Figures:
     )
 
 
-_WAITS_LONG_SECONDS = 60.0  # below it receivers that work are simply busy
+@dataclass(frozen=True, slots=True)
+class TopicFigures:
+    """A row of SHOW TOPICS. Numbers are None where they are not known."""
+
+    topic: QueueName
+    first_offset: int | None
+    last_offset: int | None
+    messages: int | None
+    bytes: int | None
+    last_minute: int | None
+    readers: int | None
+    options: str
+    problem: str | None
+
+    @property
+    def offset_column(self) -> str:
+        """The column of its table that its offsets are in."""
+        return SEQUENCE_COLUMN if _SEQUENCED.search(self.options) else "id"
 
 
-def problems(of: Figures) -> tuple[str, ...]:
-    """What needs attention, the worst first."""
-    texts = []
-    if of.problem:
-        texts.append(of.problem)
-    if of.paused:
-        texts.append("paused: it accepts messages and delivers none")
-    if of.alarms:
-        texts.append(f"{of.alarms} leased for longer than alarm_after")
-    unserved = not of.receivers and not of.in_flight
-    if of.ready and unserved and of.dead_letters:
-        texts.append("dead letters wait to be redriven or discarded")
-    elif of.ready and unserved and not of.paused:
-        texts.append("messages are ready, and there is no receiver")
-    elif of.ready and of.receivers and (of.oldest_age or 0) > _WAITS_LONG_SECONDS and not of.paused:
-        texts.append("the oldest ready message has waited for more than a minute: the receivers are too slow")
-    if of.unmatched:
-        texts.append(f"{of.unmatched} ready messages match the WHERE of no open stream")
-    if of.parked:
-        texts.append(f"{of.parked} parked")
-    if of.dead:
-        texts.append(f"{of.dead} in the dead-letter queue")
-    return tuple(texts)
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One consumer group. `queue`: its table. `offset`: up to where it has read. Numbers are None where they are not
+    known; `exact`: unread messages were counted to the end."""
+
+    name: str
+    queue: QueueName
+    paused: bool
+    members: int
+    offset: int | None
+    unread: int | None
+    oldest_unread_age: float | None
+    holes: int
+    lost: int
+    ready: int | None
+    waiting: int | None
+    in_flight: int | None
+    dead: int | None
+    alarms: int
+    exact: bool
+    problem: str | None
+
+    @property
+    def figures(self) -> Figures:
+        """Those of its queue, as far as they are known here."""
+        return Figures(
+            self.queue,
+            ready=self.ready,
+            in_flight=self.in_flight,
+            dead=self.dead,
+            receivers=self.members,
+            exact=self.exact,
+            paused=self.paused,
+            alarms=self.alarms,
+            unread=self.unread,
+        )
+
+    @property
+    def undone(self) -> int | None:
+        """What is in its queue and not done."""
+        parts = (self.ready, self.waiting, self.in_flight)
+        return None if None in parts else sum(part or 0 for part in parts)
+
+
+def topic_figures(row: Mapping[str, Any]) -> TopicFigures:
+    """Of one row of SHOW TOPICS, whose names are in lower case."""
+    return TopicFigures(
+        QueueName(row["database"], row["topic"]),
+        first_offset=whole(row["first_offset"]),
+        last_offset=whole(row["last_offset"]),
+        messages=whole(row["messages"]),
+        bytes=whole(row["bytes"]),
+        last_minute=whole(row["last_minute"]),
+        readers=whole(row["readers"]),
+        options=row["options"] or "",
+        problem=row["problem"] or None,
+    )
+
+
+def group(row: Mapping[str, Any]) -> Group:
+    """Of one row of SHOW GROUPS."""
+    age = row["oldest_unread_age"]
+    return Group(
+        name=str(row["group"]),
+        queue=QueueName(row["database"], row["queue"]),
+        paused=bool(row["paused"]),
+        members=whole(row["members"]) or 0,
+        offset=whole(row["offset"]),
+        unread=whole(row["unread"]),
+        oldest_unread_age=None if age is None else float(age),
+        holes=whole(row["holes"]) or 0,
+        lost=whole(row["lost"]) or 0,
+        ready=whole(row["ready"]),
+        waiting=whole(row["waiting"]),
+        in_flight=whole(row["in_flight"]),
+        dead=whole(row["dead"]),
+        alarms=whole(row["alarms"]) or 0,
+        exact=row["counted"] != "at least",
+        problem=row["problem"] or None,
+    )
+
+
+def whole(value: Any) -> int | None:
+    """A number of a row, or NULL."""
+    return None if value is None else int(value)

@@ -1,7 +1,8 @@
 """One queue: its figures and rates, its messages by state, and the first action, to pause it.
 
-Four statements at most: the queue's figures, its columns, the database's time, and one SELECT of a page of messages,
-which is shown so that it can be copied. The list of messages is not refreshed: a user reads it.
+Six statements at most: the queue's figures, its open streams, which queues there are, its columns, the database's time,
+and one SELECT of a page of messages, which is shown so that it can be copied. The list is refreshed with the figures,
+but not while one selects messages in it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from console.charts import thinned
-from console.database import Column, StatementError, TooSlow, queue_sql
-from console.pages.figures import Figures, problems
+from console.database import Column, StatementError, TooSlow, pattern_of, queue_sql
+from console.pages.figures import Figures
 from console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
 from console.pages.messages.message_rows import (
     LISTED_CHARACTERS,
@@ -27,30 +28,37 @@ from console.pages.messages.message_rows import (
 )
 from console.pages.messages.message_verbs import offered_for_state
 from console.pages.messages.search import PARAMETERS, Search, requested_search, search_sql, searchable
-from console.pages.visible_queues import dead_letters_of, figures_of, forget_queues
-from console.rates import COARSE_SECONDS, COUNTED, DELAYS, FINE_SECONDS
+from console.pages.problems import Problem, Streams, lately_of, problems
+from console.pages.visible_queues import dead_letters_of, figures_of, forget_queues, streams_like
+from console.rates import COARSE, COARSE_SECONDS, COUNTED, DELAYS, FINE, FINE_SECONDS, Coverage
 from console.rendering import link
-from console.visits import QUEUE_PARAMETERS, Action, Done, NotFound, Page, Parameter, Visit
+from console.sessions import Undo
+from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 
 ON_A_PAGE = 50
-SPANS = {"10 min": "fine", "6 h": "coarse"}
+SPANS = {"10 min": FINE_SECONDS * FINE, "6 h": COARSE_SECONDS * COARSE}
+"""Of what time rates are shown, in seconds."""
+
 _POINTS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What is true of a queue at this moment. `rates`: how often a minute, for each counter, the oldest first.
-    `delays`: of each of DELAYS in seconds, None where no message was delivered for the first time. Both are empty where
-    the counters are not known."""
+    """What is true of a queue at this moment. `dead_letters`: where its dead letters are, if there is such a queue.
+    `rates`: how often a minute, for each counter, the oldest first. `delays`: of each of DELAYS in seconds, None where
+    no message was delivered for the first time. Both are empty where the counters are not known."""
 
     figures: Figures
-    problems: tuple[str, ...]
+    dead_letters: QueueName | None
+    problems: tuple[Problem, ...]
     per_minute: dict[str, float | None]
     rates: dict[str, tuple[float, ...]]
     delays: dict[str, tuple[float | None, ...]]
     span: str
-    processes_missing: int
+    seconds: int
+    rates_known: bool
+    coverage: Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +81,26 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageList:
+    """A page of messages, with the figures of all. `after`: where it begins, empty at the first page; `span`: the one
+    that the page shows rates of."""
+
+    queue: QueueName
+    figures: Figures
+    dead_letters: QueueName | None
+    messages: Messages
+    after: str
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueuePage:
     """What the page shows."""
 
     queue: QueueName
     now: Now
     messages: Messages
-    dead_letters: QueueName | None
+    list: MessageList
 
 
 async def read_now(visit: Visit) -> Now:
@@ -88,7 +109,7 @@ async def read_now(visit: Visit) -> Now:
     span = visit.choice("span", tuple(SPANS), "10 min")
     figures = await figures_of(visit, queue)
     rates, known = visit.rates, visit.rates.since is not None
-    fine = SPANS[span] == "fine"
+    fine = SPANS[span] == FINE_SECONDS * FINE
     series = rates.fine if fine else rates.coarse
     factor = 60 / FINE_SECONDS if fine else 60 / COARSE_SECONDS
     points = {what: tuple(_averages(series(queue, what, visit.now), factor)) for what in (COUNTED if known else ())}
@@ -96,7 +117,10 @@ async def read_now(visit: Visit) -> Now:
         what: tuple(_longest(rates.delays(queue, what, visit.now, fine=fine))) for what in (DELAYS if known else ())
     }
     minute = {what: rates.last_minute(queue, what, visit.now) for what in COUNTED}
-    return Now(figures, problems(figures), minute, points, delays, span, rates.missing)
+    streams = await streams_like(visit, (figures,), pattern_of(queue.table))
+    dead = await dead_letters_of(visit, queue)
+    lines = problems(figures, streams.get(queue, Streams()), lately_of(rates, queue, visit.now), dead)
+    return Now(figures, dead, lines, minute, points, delays, span, SPANS[span], known, rates.coverage)
 
 
 def _averages(values: list[float], factor: float) -> list[float]:
@@ -114,8 +138,32 @@ def _longest(values: list[float | None]) -> Iterator[float | None]:
 async def read_queue(visit: Visit) -> QueuePage:
     """See the module."""
     queue = visit.queue
-    now = await read_now(visit)
-    return QueuePage(queue, now, await read_messages(visit), await dead_letters_of(visit, queue))
+    now, messages = await read_now(visit), await _messages_or_mistake(visit)
+    return QueuePage(queue, now, messages, _list_of(visit, now.figures, now.dead_letters, messages))
+
+
+async def read_list(visit: Visit) -> MessageList:
+    """The list of messages by itself, for an open page."""
+    figures, dead = await figures_of(visit, visit.queue), await dead_letters_of(visit, visit.queue)
+    return _list_of(visit, figures, dead, await _messages_or_mistake(visit))
+
+
+async def _messages_or_mistake(visit: Visit) -> Messages:
+    """A page of messages; where the search is none, what is wrong with it, beside what was searched for."""
+    try:
+        return await read_messages(visit)
+    except BadInput as error:
+        search = requested_search(visit)
+        if not search.column:
+            raise
+        columns = searchable(await columns_of(visit, visit.queue))
+        state = visit.choice("state", STATES, "unacked")
+        return Messages(state, refused=str(error), search=search, searchable=columns)
+
+
+def _list_of(visit: Visit, figures: Figures, dead: QueueName | None, messages: Messages) -> MessageList:
+    span = visit.choice("span", tuple(SPANS), "10 min")
+    return MessageList(visit.queue, figures, dead, messages, visit.text("after", most=8000), span)
 
 
 async def read_messages(visit: Visit) -> Messages:
@@ -168,19 +216,21 @@ async def columns_of(visit: Visit, queue: QueueName) -> tuple[Column, ...]:
 
 async def pause(visit: Visit) -> Done:
     """Have the queue accept messages and deliver none."""
-    return await _alter(visit, "PAUSE", "is paused: it accepts messages and delivers none")
+    return await _alter(visit, "PAUSE", "is paused: it accepts messages and delivers none", "resume")
 
 
 async def resume(visit: Visit) -> Done:
     """Have it deliver again."""
-    return await _alter(visit, "RESUME", "delivers again")
+    return await _alter(visit, "RESUME", "delivers again", "pause")
 
 
-async def _alter(visit: Visit, verb: str, done: str) -> Done:
+async def _alter(visit: Visit, verb: str, done: str, inverse: str) -> Done:
     queue = visit.queue
     answer = await visit.session.database.change(f"ALTER QUEUE {queue_sql(queue)} {verb}")
     forget_queues(visit)
-    return Done(f"{queue} {done}", link("/queue", db=queue.database, name=queue.table), answer.sql)
+    where = {"db": queue.database, "name": queue.table}
+    undo = Undo(f"Undo: {inverse}", f"/queue/{inverse}", where)
+    return Done(f"{queue} {done}", link("/queue", **where), answer.sql, undo=undo)
 
 
 _SPAN = Parameter("span", f"of the rates, one of {', '.join(SPANS)}")
@@ -196,6 +246,7 @@ PAGES = (
         read_now, "Its figures, refreshed", "/queue/now", "queue_now.html", "/queue/now", (*QUEUE_PARAMETERS, _SPAN),
         refresh=True,
     ),
+    Page(read_list, "Its list of messages, refreshed", "/queue/messages/now", "messages_list.html", refresh=True),
     Page(
         read_messages, "A page of a queue's messages", api="/messages",
         parameters=(*QUEUE_PARAMETERS, _STATE, *PARAMETERS, _AFTER),

@@ -183,5 +183,6 @@ ACTIONS = (
         "/queue/options",
         "/queue/options",
         _PARAMETERS,
+        "/queue/options",
     ),
 )

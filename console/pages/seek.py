@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from console.database import DatabaseError, name_sql, queue_sql
-from console.pages.topic import Group, TopicFigures, figures_of, groups_of
+from console.pages.figures import Group, TopicFigures
+from console.pages.topic import figures_of, groups_of
 from console.rendering import link
+from console.sessions import Undo
 from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
@@ -64,8 +67,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class SeekPage:
-    """What the page shows. `will`: what the seek does, in sentences; `to` and `value` as the form has them. `mistake`:
-    why there is no statement yet."""
+    """What the page shows. `will`: what the seek does, in sentences; `to` and `value` as the form has them, empty
+    before anything is chosen. `mistake`: why there is no statement yet."""
 
     topic: TopicFigures
     group: Group
@@ -153,7 +156,9 @@ async def read_seek(visit: Visit) -> SeekPage:
     """See the module. Raises NotThere."""
     topic = await figures_of(visit, visit.queue)
     group = await _group(visit, topic.topic)
-    to, value = visit.choice("to", TARGETS, "latest"), visit.text("value", most=40)
+    to, value = visit.choice("to", ("", *TARGETS), ""), visit.text("value", most=40)
+    if not to:
+        return SeekPage(topic, group, to, value, TARGETS, "", (), "")
     try:
         target = target_of(to, value)
     except BadInput as error:
@@ -229,17 +234,48 @@ async def seek(visit: Visit) -> Done:
     if not group:
         raise BadInput("group: give the name of a consumer group")
     target = target_of(visit.choice("to", TARGETS, ""), visit.text("value", most=40))
+    before = await _before(visit, topic, group)
     answer = await visit.session.database.change(_sql(topic, group, target))
     dropped = (
         f"it drops {answer.affected} messages that were not acked" if answer.affected else "it had nothing to drop"
     )
-    where = link("/topic", db=topic.database, name=topic.table)
+    where = {"db": topic.database, "name": topic.table}
+    notice, undo = f"the group {group} continues from {target.sql.lower()}; {dropped}", None
+    if before is not None:
+        notice = f"{notice}. Before, it had read up to offset {before.read}"
+        fields = {**where, "group": group, "to": "offset", "value": str(before.first)}
+        undo = Undo(f"Seek back to offset {before.first}", "/topic/seek", fields)
+        if before.first <= before.read:
+            notice = f"{notice}, and the first message that was not acked was at offset {before.first}"
     return Done(
-        f"the group {group} continues from {target.sql.lower()}; {dropped}",
-        where,
+        notice,
+        link("/topic", **where),
         answer.sql,
-        {"dropped": answer.affected},
+        {"dropped": answer.affected, "before": None if before is None else before.read},
+        undo=undo,
     )
+
+
+class _Before(NamedTuple):
+    """Where a group was. `first`: the offset from which it would get again all that it had not acked."""
+
+    read: int
+    first: int
+
+
+async def _before(visit: Visit, topic: QueueName, name: str) -> _Before | None:
+    """None where it is not known, or this account may not know it: the seek is not refused for that."""
+    try:
+        figures = await figures_of(visit, topic)
+        group = next(each for each in await groups_of(visit, topic) if each.name == name)
+        if group.offset is None:
+            return None
+        column = name_sql(figures.offset_column)
+        sql = f"SELECT MIN({column}) FROM {queue_sql(group.queue)} WHERE time_acked IS NULL"
+        (first,) = (await visit.session.database.read(sql)).rows[0].values()
+    except (DatabaseError, NotFound, StopIteration):
+        return None
+    return _Before(group.offset, group.offset + 1 if first is None else min(int(first), group.offset + 1))
 
 
 _PARAMETERS = (
@@ -252,4 +288,6 @@ _PARAMETERS = (
 PAGES = (
     Page(read_seek, "What a seek of a consumer group will do", "/topic/seek", "seek.html", "/topic/seek", _PARAMETERS),
 )
-ACTIONS = (Action(seek, "Move a consumer group to another offset", "/topic/seek", "/topic/seek", _PARAMETERS),)
+ACTIONS = (
+    Action(seek, "Move a consumer group to another offset", "/topic/seek", "/topic/seek", _PARAMETERS, "/topic/seek"),
+)

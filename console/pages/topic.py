@@ -5,66 +5,17 @@ Three statements: SHOW TOPICS, SHOW GROUPS and SHOW CONSUMERS. `seek` moves a gr
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from console.database import name_sql, pattern_of
+from console.pages.figures import Group, TopicFigures, group, topic_figures, whole
+from console.pages.problems import Problem, Streams, group_problems, lately_of, topic_problems
 from console.visits import QUEUE_PARAMETERS, NotFound, Page, Visit
-from engine.model.queue import SEQUENCE_COLUMN, QueueName
+from engine.model.queue import QueueName
 
 SHOWN_MAX = 200
-_SEQUENCED = re.compile(r"(?:^|, )sequence = on")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFigures:
-    """A row of SHOW TOPICS. Numbers are None where they are not known."""
-
-    topic: QueueName
-    first_offset: int | None
-    last_offset: int | None
-    messages: int | None
-    bytes: int | None
-    last_minute: int | None
-    readers: int | None
-    options: str
-    problem: str | None
-
-    @property
-    def offset_column(self) -> str:
-        """The column of its table that its offsets are in."""
-        return SEQUENCE_COLUMN if _SEQUENCED.search(self.options) else "id"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One consumer group. `queue`: its table. `offset`: up to where it has read. Numbers are None where they are not
-    known; `exact`: unread messages were counted to the end."""
-
-    name: str
-    queue: QueueName
-    paused: bool
-    members: int
-    offset: int | None
-    unread: int | None
-    oldest_unread_age: float | None
-    holes: int
-    lost: int
-    ready: int | None
-    waiting: int | None
-    in_flight: int | None
-    dead: int | None
-    alarms: int
-    exact: bool
-    problem: str | None
-
-    @property
-    def undone(self) -> int | None:
-        """What is in its queue and not done."""
-        parts = (self.ready, self.waiting, self.in_flight)
-        return None if None in parts else sum(part or 0 for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,50 +36,15 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class TopicPage:
-    """What the page shows: the first SHOWN_MAX of `consumers_total`, those that hold most first."""
+    """What the page shows: the first SHOWN_MAX of `consumers_total`, those that hold most first. `problems`: of the
+    topic; `group_problems`: of each group."""
 
     figures: TopicFigures
+    problems: tuple[Problem, ...]
     groups: tuple[Group, ...]
+    group_problems: tuple[tuple[Problem, ...], ...]
     consumers: tuple[Consumer, ...]
     consumers_total: int
-
-
-def topic_figures(row: Mapping[str, Any]) -> TopicFigures:
-    """Of one row of SHOW TOPICS, whose names are in lower case."""
-    return TopicFigures(
-        QueueName(row["database"], row["topic"]),
-        first_offset=_whole(row["first_offset"]),
-        last_offset=_whole(row["last_offset"]),
-        messages=_whole(row["messages"]),
-        bytes=_whole(row["bytes"]),
-        last_minute=_whole(row["last_minute"]),
-        readers=_whole(row["readers"]),
-        options=row["options"] or "",
-        problem=row["problem"] or None,
-    )
-
-
-def group(row: Mapping[str, Any]) -> Group:
-    """Of one row of SHOW GROUPS."""
-    age = row["oldest_unread_age"]
-    return Group(
-        name=str(row["group"]),
-        queue=QueueName(row["database"], row["queue"]),
-        paused=bool(row["paused"]),
-        members=_whole(row["members"]) or 0,
-        offset=_whole(row["offset"]),
-        unread=_whole(row["unread"]),
-        oldest_unread_age=None if age is None else float(age),
-        holes=_whole(row["holes"]) or 0,
-        lost=_whole(row["lost"]) or 0,
-        ready=_whole(row["ready"]),
-        waiting=_whole(row["waiting"]),
-        in_flight=_whole(row["in_flight"]),
-        dead=_whole(row["dead"]),
-        alarms=_whole(row["alarms"]) or 0,
-        exact=row["counted"] != "at least",
-        problem=row["problem"] or None,
-    )
 
 
 def consumer(row: Mapping[str, Any]) -> Consumer:
@@ -139,16 +55,12 @@ def consumer(row: Mapping[str, Any]) -> Consumer:
         account=str(row["user"]),
         host=str(row["host"]),
         consumer=row["consumer"],
-        pid=_whole(row["pid"]),
+        pid=whole(row["pid"]),
         in_flight=int(row["in_flight"]),
         sent=int(row["sent"]),
         waits_for=str(row["waits_for"]),
         since=row["since"],
     )
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 async def read_topic(visit: Visit) -> TopicPage:
@@ -159,7 +71,25 @@ async def read_topic(visit: Visit) -> TopicPage:
         (consumer(row) for row in await _rows(visit, f"SHOW CONSUMERS {_of(topic)}")),
         key=lambda each: (-each.in_flight, each.connection),
     )
-    return TopicPage(figures, await groups_of(visit, topic), tuple(consumers[:SHOWN_MAX]), len(consumers))
+    groups = await groups_of(visit, topic)
+    lines = tuple(
+        group_problems(each, each.figures, _streams(each, consumers), lately_of(visit.rates, each.queue, visit.now))
+        for each in groups
+    )
+    return TopicPage(figures, topic_problems(figures), groups, lines, tuple(consumers[:SHOWN_MAX]), len(consumers))
+
+
+def _streams(group: Group, consumers: Iterable[Consumer]) -> Streams:
+    """What the members of a group do."""
+    members = [each for each in consumers if each.group == group.name]
+    holders = [each.consumer or f"connection {each.connection}" for each in members if each.in_flight]
+    return Streams(
+        len(members),
+        sum(each.waits_for == "acks" for each in members),
+        sum(each.waits_for not in ("acks", "client") for each in members),
+        sum(each.in_flight for each in members),
+        holders[0] if len(holders) == 1 else "",
+    )
 
 
 async def figures_of(visit: Visit, topic: QueueName) -> TopicFigures:

@@ -1,17 +1,19 @@
 """Which queues the account may see, and the figures of those that are shown.
 
 SHOW QUEUES is answered from the proxy's memory, however many there are. SHOW QUEUE STATUS counts in the tables, so it
-is asked for at most COUNTED_MAX queues.
+is asked for at most COUNTED_MAX queues. SHOW SUBSCRIPTIONS has a row for each open stream, so it is asked for where the
+counts leave open what the receivers do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from console.database import name_sql, pattern_of
 from console.pages.figures import Figures, figures
+from console.pages.problems import Streams, streams_of
 from console.visits import NotFound, Visit
 from engine.model.queue import QueueName, default_dead_letter
 
@@ -58,6 +60,16 @@ async def counted(visit: Visit, queues: Sequence[Figures], containing: str) -> t
     answer = await visit.session.database.read(f"SHOW QUEUE STATUS{of_one} LIKE %s", f"%{pattern_of(containing)}%")
     by_name = {each.queue: each for each in map(figures, answer.rows)}
     return tuple(by_name.get(each.queue, each) for each in queues)
+
+
+async def streams_like(visit: Visit, queues: Sequence[Figures], pattern: str) -> Mapping[QueueName, Streams]:
+    """What the open streams of these queues do, where that matters: some of them hold messages, or let some wait.
+    `pattern`: a LIKE pattern that fits all of their names."""
+    if not any(each.in_flight or (each.ready and each.receivers) for each in queues):
+        return {}
+    databases = {each.queue.database for each in queues}
+    of_one = f" FROM {name_sql(next(iter(databases)))}" if len(databases) == 1 else ""
+    return streams_of((await visit.session.database.read(f"SHOW SUBSCRIPTIONS{of_one} LIKE %s", pattern)).lowered)
 
 
 async def figures_of(visit: Visit, queue: QueueName) -> Figures:

@@ -19,7 +19,9 @@
     setInterval(function () {
       var chosen = document.getSelection();
       var selecting = chosen && !chosen.isCollapsed && each.contains(chosen.anchorNode);
-      if (!document.hidden && !selecting) htmx.trigger(each, "refresh");
+      // Nor while the reader selects messages of a list, or has a field or a list of choices open in it.
+      var busy = each.querySelector("tbody input:checked, details[open]") || each.querySelector("input:focus, select:focus");
+      if (!document.hidden && !selecting && !busy) htmx.trigger(each, "refresh");
     }, seconds * 1000);
   }
 
@@ -80,5 +82,8 @@
     if (event.detail.xhr.status >= 400 && event.detail.xhr.status !== 401) event.detail.shouldSwap = true;
   });
   localTimes(document);
+  // What is wrong with a form comes into view.
+  var refused = document.getElementById("refused");
+  if (refused) refused.focus();
   document.querySelectorAll("[data-refresh]").forEach(refresh);
 })();

@@ -70,7 +70,8 @@ class AdminServer:
         if path == "/metrics":
             return await self._metrics()
         if path == "/counters":
-            return Response(200, counters_page(*await self._peers.counts()), CONTENT_TYPE)
+            finds_others = self._peers.finds_others
+            return Response(200, counters_page(*await self._peers.counts(), finds_others=finds_others), CONTENT_TYPE)
         if path == "/healthz":
             return await self._health()
         if path == "/readyz":
@@ -153,12 +154,13 @@ class AdminServer:
 # table is read, and a queue that has counted nothing has no line, so 10,000 queues idle cost nothing. Of the delays
 # of deliveries a bucket that holds no more than the one before it has none either.
 
-COUNTERS = ("enqueued", "sent", "acked", "redelivered")
+COUNTERS = ("enqueued", "sent", "acked", "redelivered", "expired")
 
 
-def counters_page(counts: Iterable[ProcessCounts], missing: int = 0) -> bytes:
-    """The whole page. `missing`: processes whose counts are not known."""
-    lines = [f"queuegate_processes_missing {missing}"]
+def counters_page(counts: Iterable[ProcessCounts], missing: int = 0, *, finds_others: bool = True) -> bytes:
+    """The whole page. `missing`: processes whose counts are not known. `finds_others`: whether other proxies of the
+    database would be known at all."""
+    lines = [f"queuegate_processes_missing {missing}", f"queuegate_finds_other_proxies {int(finds_others)}"]
     for each in counts:
         lines.append(f'queuegate_process_seconds{{process="{_escaped(each.process)}"}} {each.seconds:.3f}')
         for status in each.queues:

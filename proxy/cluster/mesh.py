@@ -92,6 +92,11 @@ class Mesh(Service):
         )
 
     @property
+    def is_registered(self) -> bool:
+        """Whether it is in the table of proxies, by which all find each other."""
+        return self._me is not None
+
+    @property
     def others(self) -> frozenset[int]:
         """The processes of other proxies that there are, linked or not."""
         return frozenset(self._entries.keys() | self.links.by_number.keys())

@@ -99,6 +99,8 @@ class Peers:
         self._engine: Engine | None = None
         self._answers: Answers | None = None
         self._events: PeerEvents | None = None
+        self.alone = False
+        """No other proxy can serve the database: it is embedded in this one."""
 
     async def join(self, slot: WorkerSlot, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
         """Link to the other workers. `stop` is called when the supervisor is gone."""
@@ -181,6 +183,11 @@ class Peers:
         for side in self._sides if self.registry.get(connection_id) is None else ():
             if side is self._workers or connection_id < FIRST_OWN_ID:
                 side.links.kill(connection_id, kind is KillKind.QUERY)
+
+    @property
+    def finds_others(self) -> bool:
+        """Whether it would know of another proxy of the same database."""
+        return self.alone or (self._mesh is not None and self._mesh.is_registered)
 
     async def queue_statuses(self) -> list[QueueStatus]:
         """Every queue served, in the order of their names, with the counts of all together."""

@@ -42,10 +42,10 @@ def test_a_newcomer_logs_in_creates_a_queue_and_sees_the_first_message(gate, vis
         page.get_by_label("Filter by name").fill(name)  # other tests have queues here, too
         page.get_by_role("button", name="Show", exact=True).click()
         row = page.get_by_role("row").filter(has_text=name)
-        row.get_by_text("messages are ready, and there is no receiver").wait_for()
-        row.get_by_role("link").click()
+        row.get_by_text("nobody receives: 1 ready").wait_for()
+        row.get_by_role("link", name=name).click()
         page.get_by_role("cell", name="Hello, <b>Ann</b>").wait_for()
-        page.get_by_role("link", name="1", exact=True).click()
+        page.get_by_role("region", name="Messages").get_by_role("link", name="1", exact=True).click()
         page.get_by_role("heading", name="Message 1").wait_for()
         page.get_by_text("Hello, <b>Ann</b>").wait_for()
     finally:
@@ -58,9 +58,8 @@ def test_a_poison_message_is_found_by_its_error_mended_redriven_and_delivered(pe
     page.get_by_role("button", name="Show", exact=True).click()
     # It becomes a dead letter when it would be delivered a third time: a receiver asks.
     assert sql.rows(f"SELECT id FROM STREAM {poisoned} LIMIT 1 NOWAIT") == []
-    row = page.get_by_role("row").filter(has_text="1 in the dead-letter queue")  # the page refreshes itself
-    row.get_by_role("link", name=poisoned, exact=True).or_(row.get_by_role("link")).first.click()
-    page.get_by_role("link", name="dead letters", exact=True).click()
+    row = page.get_by_role("region", name="Queues").get_by_role("row").filter(has_text=poisoned)
+    row.get_by_role("link", name="1 dead letter").first.click()  # the page refreshes itself
 
     error = page.get_by_role("row").filter(has_text="JSON: no field subject")
     error.get_by_role("link", name="message 1").click()
@@ -89,7 +88,7 @@ def test_a_message_is_nacked_and_retried_by_buttons(person, gate, queue, sql):
     page.get_by_label("Delay of a nack").fill("1h")
     page.get_by_label("Delay of a nack").press("Enter")
     page.get_by_text("is marked as failed").wait_for()
-    page.get_by_role("button", name="Retry now").click()
+    page.get_by_role("button", name="Retry now", exact=True).click()
     page.get_by_text("is due now").wait_for()
     assert receive(sql, q) == (1, "x")
 
@@ -101,8 +100,9 @@ def test_chosen_messages_of_a_list(person, gate, queue, sql):
     page.goto(f"/queue?db={gate.database}&name={q}")
     page.get_by_label("Select all messages of this page").check()
     page.get_by_label("Select message 2").uncheck()
-    page.get_by_label("with the reason").press("Enter")
-    page.get_by_role("button", name="Ack", exact=True).click()
+    page.get_by_role("button", name="Ack…", exact=True).click()
+    page.get_by_text("2 are ready.").wait_for()
+    page.get_by_role("button", name="Ack 2").click()
     page.get_by_text("2 messages of").wait_for()
     assert sql.column(f"SELECT id FROM {q} WHERE state <> 'acked'") == [2]
 
@@ -114,7 +114,7 @@ def test_many_dead_letters_go_by_themselves_in_pieces(person, gate, queue, sql):
         sql(f"REJECT {q} WHERE payload = 1 REASON 'HTTP 503'")
         page = person()
         page.goto(f"/queue?db={gate.database}&name={q}")
-        page.get_by_role("link", name="dead letters", exact=True).click()
+        page.get_by_role("link", name="1 200 dead letters").click()
         page.get_by_role("row").filter(has_text="HTTP 503").get_by_role("link", name="Redrive…").click()
         page.get_by_role("button", name="Redrive 1").click()
         page.get_by_text("1200 dead letters are put back into the queue.").wait_for()

@@ -18,10 +18,13 @@ def test_the_overview_lists_queues_and_topics(gate, root, queue, topic, sql):
     sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('b')")
     page = root(gate).get("/", filter=q).text
     row = re.search(rf"<tr>.*?{q}.*?</tr>", page, re.DOTALL)
-    assert row and '<td class="n">2</td>' in row[0], page
-    assert "messages are ready, and there is no receiver" in row[0]
+    assert row and ">2</a></td>" in row[0], page
+    assert "nobody receives: 2 ready" in row[0]
+    assert page.index("need") < page.index("nobody receives: 2 ready") < page.index("<table"), "problems come first"
     assert t in root(gate).get("/", filter=t).text
     found = root(gate).api("/queues", filter=q).json
+    assert found["attention"][0]["name"] == f"{gate.database}.{q}"
+    assert found["attention"][0]["problem"]["text"].startswith("nobody receives: 2 ready")
     assert [line["figures"]["queue"]["name"] for line in found["queues"]] == [q]
     assert found["queues"][0]["figures"]["ready"] == 2
 
@@ -42,6 +45,29 @@ def test_the_overview_can_be_ordered(gate, root, queue, sql, sort):
     assert set(names) == {few, many}
     if sort == "ready":
         assert names == [many, few]
+
+
+def test_dead_letters_and_groups_are_shown_under_their_queue_and_topic(gate, root, queue, topic, sql):
+    q, t, person = queue(), topic(billing="START AT EARLIEST"), root(gate)
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    sql(f"INSERT INTO {t} (payload) VALUES ('a'), ('b')")
+    sql(f"REJECT {q} 1 REASON 'HTTP 503'")
+    try:
+        wait_until(lambda: person.api("/queues", filter=q).json["queues"][0]["figures"]["dead"], 20, "the dead letter")
+        (line,) = person.api("/queues", filter=q).json["queues"]
+        assert line["dead_letters"] == {"database": gate.database, "name": f"{q}_dead"}
+        page = person.get("/", filter=q).text
+        assert f'href="/dead?db={gate.database}&amp;name={q}_dead"' in page and "1 dead letter" in page
+        assert f'href="/queue?db={gate.database}&amp;name={q}_dead"' not in page
+        assert len(person.api("/queues", filter=f"{q}_dead").json["queues"]) == 1, "whoever asks for it by name"
+        found = person.api("/queues", filter=t).json
+        assert found["queues"] == [] and [one["group"]["name"] for one in found["topics"][0]["groups"]] == ["billing"]
+        assert found["topics"][0]["groups"][0]["group"]["unread"] == 2
+        assert "nobody receives: 2 unread" in person.get("/", filter=t).text
+        topics = person.api("/topics", filter=t).json["topics"]
+        assert [each["figures"]["topic"]["name"] for each in topics] == [t]
+    finally:
+        sql(f"DROP QUEUE IF EXISTS {q}_dead")
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # 201 queues take a server half a minute

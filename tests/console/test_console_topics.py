@@ -48,7 +48,7 @@ def test_a_topic_with_its_groups_and_members(gate, root, topic, sql, stream):
     assert members[member.id]["consumer"] == "worker <7>" and members[member.id]["group"] == "billing"
     assert members[screen.id]["group"] is None
     page = person.get("/topic", **where)
-    assert page.status == 200 and "worker &lt;7&gt;" in page.text and "unread messages, and no receiver" in page.text
+    assert page.status == 200 and "worker &lt;7&gt;" in page.text and "nobody receives: 5 unread" in page.text
     assert "<html" not in person.get("/topic/now", **where).text
     overview = person.get("/", filter=t).text
     assert re.search(rf'href="/topic\?db={gate.database}&amp;name={t}"', overview), "the overview leads there"
@@ -89,6 +89,8 @@ def test_a_seek_says_first_what_it_will_do(gate, root, topic, sql, stream):
     assert group_of(person, gate, t)["offset"] == 10, "nothing was done"
     page = person.get("/topic/seek", db=gate.database, name=t, group="billing", to="offset", value="3")
     assert page.status == 200 and "SEEK TO OFFSET 3" in page.text and "Move the group" in page.text
+    empty = person.get("/topic/seek", db=gate.database, name=t, group="billing")
+    assert "Move the group" not in empty.text and "SEEK TO" not in empty.text, "nothing is chosen yet"
 
 
 def test_a_seek_forward_skips(gate, root, topic, sql):

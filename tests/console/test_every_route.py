@@ -28,12 +28,25 @@ ALL_DEAD = {**DEAD, "of": "all"}
 NONE_FIT = {"column": "payload", "value": "none", "until": "999999"}
 T = {"db": "{database}", "name": "events"}
 SEEK = {**T, "group": "billing", "to": "latest"}
+ROW = {**Q, "column1": "payload", "value1": "by the form"}
+TICKING = {**ROW, "rule_kind": "every", "rule": "3000d"}
 TICK = {**Q, "schedule": "tick"}
 OPTIONS = {**Q, "prefetch": "7"}
 END = {**Q, "connection": "1"}  # no stream has it: who may end one is tried by test_who_may_end_a_stream
 PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/": {},
     "/overview/now": {},
+    "/topics": {},
+    "/topics/now": {},
+    "/failed": {},
+    "/receivers": {},
+    "/receivers/now": {},
+    "/schedules": {},
+    "/queue/messages/now": Q,
+    "/queue/publish": Q,
+    "/queue/end": {**Q, "what": "purge"},
+    "/topic/group": T,
+    "/schedule/new": Q,
     "/queue": Q,
     "/queue/now": Q,
     "/message": ONE,
@@ -55,6 +68,11 @@ PAGE_ROUTES: dict[str, dict[str, str]] = {
 }
 API_ROUTES: dict[str, dict[str, str]] = {
     "/queues": {},
+    "/topics": {},
+    "/failed": {},
+    "/receivers": {},
+    "/schedules": {},
+    "/queue/end": {**Q, "what": "drop"},
     "/queue": Q,
     "/queue/now": Q,
     "/messages": Q,
@@ -92,11 +110,17 @@ FURTHER_ACTIONS: dict[str, dict[str, str]] = {
     "/schedule/resume": TICK,
     "/schedule/drop": TICK,
     "/topic/seek": SEEK,
+    "/queue/publish": ROW,
+    "/queue/purge": {**Q, "of": "acked"},
 }
+MADE = {"db": "{database}", "name": "made_by_test"}
 ACTION_ROUTES: dict[str, dict[str, str]] = {
     "/queue/pause": Q,
     "/queue/resume": Q,
     "/create": FORM,
+    "/topic/group": {**T, "group": "made1"},
+    "/schedule/new": {**TICKING, "schedule": "made1"},
+    "/queue/drop": MADE,
     **FURTHER_ACTIONS,
     **ON_MESSAGES,
 }
@@ -104,17 +128,31 @@ API_ACTION_ROUTES: dict[str, dict[str, str]] = {
     "/queue/pause": Q,
     "/queue/resume": Q,
     "/queues": FORM,
+    "/topic/group": {**T, "group": "made2"},
+    "/schedules": {**TICKING, "schedule": "made2"},
+    "/queue/drop": MADE,
     **FURTHER_ACTIONS,
     **ON_MESSAGES,
 }
 SETTLES = ("/message/ack", "/message/nack", "/message/release", "/message/reject", "/message/retry")
 NOT_BY_THE_OWNER = (
     *("/create", "/queues", "/message/redrive", "/dead/redrive", "/dead/discard"),
-    *("/schedule/run", "/schedule/pause", "/schedule/resume", "/schedule/drop"),
+    *("/schedule/run", "/schedule/pause", "/schedule/resume", "/schedule/drop", "/schedule/new", "/schedules"),
+    *("/topic/group", "/queue/drop"),
 )
-PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM, "/queue/options/sql": OPTIONS}
+PART_ROUTES: dict[str, dict[str, str]] = {
+    "/create/sql": FORM,
+    "/queue/options/sql": OPTIONS,
+    "/queue/publish/sql": ROW,
+    "/schedule/new/sql": {**TICKING, "schedule": "x"},
+    "/topic/group/sql": {**T, "group": "x"},
+    **{f"/message/ask/{verb}": NO_SUCH for verb in ("ack", "release", "reject", "retry", "redrive")},
+}
 
-OF_NO_QUEUE = ("/", "/overview/now", "/create", "/event-groups", "/log", "/system")
+OF_NO_QUEUE = (
+    *("/", "/overview/now", "/create", "/event-groups", "/log", "/system"),
+    *("/topics", "/topics/now", "/failed", "/receivers", "/receivers/now", "/schedules"),
+)
 """Pages that show each account what it may see, and nothing to who may see nothing."""
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")
@@ -243,7 +281,7 @@ def test_the_api_answers_as_the_pages_do(gate, people):
         found = [person.api("/queues", account, word, filter=name).json["queues"] for name in ("orders", "secret")]
         known = [line["figures"]["queue"] for line in (*found[0], *found[1])]
         names = [queue["name"] for queue in known if queue["database"] == gate.database]
-        assert names == {"root": ["orders", "orders_dead", "secret"], "nobody": []}.get(account, ["orders"])
+        assert names == {"root": ["orders", "secret"], "nobody": []}.get(account, ["orders"])
         assert Browser(person.port).api("/messages", account, word, **filled(gate, SECRET)).json.get(
             "rows", []
         ) == [] or (account == "root")
@@ -261,7 +299,7 @@ def may(gate, account, path):
         return account == "root" or (account != "nobody" and path != "/messages/redrive")
     if account != "owner":
         return account == "root"
-    return path in SETTLES if gate.own else path not in NOT_BY_THE_OWNER
+    return path in (*SETTLES, "/queue/publish", "/queue/purge") if gate.own else path not in NOT_BY_THE_OWNER
 
 
 def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
@@ -271,15 +309,32 @@ def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
             assert answer.status == 303 if may(gate, account, path) else answer.status in (403, 404), (account, path)
             assert answer.headers["content-security-policy"] == POLICY
         for path, given in PART_ROUTES.items():
-            assert person.post(path, **filled(gate, given)).status == 200
+            status = person.post(path, **filled(gate, given)).status
+            assert status == 200 or (account == "nobody" and status in (403, 404)), (account, path)
     with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
-        Sql(connection)("DROP QUEUE made_by_test")
         Sql(connection)(TICKS)
     for account, person in reversed(people.items()):
         for path, given in API_ACTION_ROUTES.items():
             answer = Browser(person.port).api(path, account, password_of(gate, account), given=filled(gate, given))
             expected = (200,) if may(gate, account, path) else (403, 404)
             assert answer.status in expected, (account, path, answer.text)
+    with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
+        sql = Sql(connection)
+        for name in ("made1", "made2"):
+            sql(f"DROP GROUP {name} ON events")
+            sql(f"DROP SCHEDULE {name}")
+
+
+def test_nobody_drops_or_empties_what_is_not_theirs(gate, people):
+    for account in ("owner", "looker", "nobody"):
+        for given in (SECRET, T):
+            assert people[account].post("/queue/drop", **filled(gate, given)).status in (400, 403, 404), account
+        assert people[account].post("/queue/purge", **filled(gate, SECRET), of="all").status in (403, 404), account
+    for given in (Q, SECRET):
+        assert people["looker"].post("/queue/purge", **filled(gate, given), of="all").status in (403, 404)
+    with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
+        assert {"orders", "secret"} <= set(Sql(connection).column("SHOW QUEUES"))
+        assert Sql(connection).value("SELECT COUNT(*) FROM secret") == 1
 
 
 def test_who_may_only_look_changes_nothing_that_fits(gate, people):

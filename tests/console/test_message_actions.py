@@ -38,7 +38,7 @@ def test_ack(gate, post, queue, sql):
     q = queue()
     sql(f"INSERT INTO {q} (payload) VALUES ('x')")
     said, page, _ = post("/message/ack", q, id=1)
-    assert said == f"Message 1 of {gate.database}.{q} is acked: it is not sent again."
+    assert said == f"Message 1 of {gate.database}.{q} is acked: it is not sent again. It was ready."
     assert f"ACK `{gate.database}`.`{q}` 1" in page.text, "the SQL that was run is shown"
     assert sql.value(f"SELECT state FROM {q}") == "acked"
     said, _, _ = post("/message/ack", q, id=1)
@@ -72,8 +72,11 @@ def test_nack_with_a_delay_and_a_reason(post, queue, sql):
 
 def test_a_delay_that_is_none(gate, person, queue, sql):
     q = queue()
-    answer = person.post("/message/nack", db=gate.database, name=q, id=1, delay="soon")
-    assert answer.status == 400 and "1231" in answer.text
+    sql(f"INSERT INTO {q} (payload) VALUES ('x')")
+    hold(sql, q)
+    answer = person.post("/message/nack", db=gate.database, name=q, id=1, delay="soon", reason="it's <b>")
+    assert answer.status == 400 and "1231" in answer.text and "nothing was changed" in answer.text
+    assert 'value="soon"' in answer.text and 'value="it&#39;s &lt;b&gt;"' in answer.text, "what was typed stays"
 
 
 def test_release_gives_back_what_a_receiver_holds(post, queue, sql, stream):
@@ -116,7 +119,7 @@ def test_retry_now(post, queue, sql):
     sql(f"INSERT INTO {q} (payload) VALUES ('later') DELAY '1h'")
     assert sql.rows(f"SELECT id FROM STREAM {q} NOWAIT") == []
     said, _, _ = post("/message/retry", q, id=1)
-    assert said.endswith("is due now.")
+    assert said.endswith("is due now. It was scheduled.")
     assert hold(sql, q)
 
 
@@ -132,6 +135,29 @@ def test_several_messages_of_a_list(gate, post, queue, sql, person):
     assert sql.column(f"SELECT id FROM {q} WHERE state <> 'acked'") == [4]
     said, _, _ = post("/message/ack", q, list="unacked", id4=4)
     assert "Message 4" in said
+
+
+def test_what_was_chosen_is_asked_first_and_can_be_undone(gate, post, queue, sql, person):
+    q = queue("payload INT")
+    sql(f"INSERT INTO {q} (payload) VALUES (1), (2), (3)")
+    hold(sql, q)
+    where = {"db": gate.database, "name": q}
+    asked = person.post("/message/ask/reject", **where, list="unacked", id1=1, id2=2, id3=99)
+    assert asked.status == 200 and "1 is in flight, 1 is ready." in asked.text and "1 is not in the table" in asked.text
+    assert f"REJECT `{gate.database}`.`{q}` 1, 2, 99" in asked.text
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next < 9223372036854775806") == 3, "asking changes nothing"
+    try:
+        said, page, _ = post("/message/reject", q, list="unacked", id1=1, id2=2, reason="HTTP 503")
+        assert said.endswith("Before: 1 in flight, 1 ready.")
+        assert f'href="/dead?db={gate.database}&amp;name={q}"' in page.text, "the way back"
+        hold(sql, q)
+        said, page, _ = post("/message/nack", q, id=3, delay="1h")
+        assert said.endswith("It was in flight.") and 'action="/message/retry"' in page.text
+        said, _, _ = post("/message/retry", q, id1=3)
+        assert said.endswith("is due now. It was retrying.")
+        assert person.post("/message/ask/ack", **where).status == 400
+    finally:
+        sql(f"DROP QUEUE IF EXISTS {q}_dead")
 
 
 def test_what_is_chosen_wrongly(gate, person, queue):

@@ -26,6 +26,7 @@ AGAIN, DEAD = f"queuegate_queue_redelivered_total{{{COUNTED}}}", f"queuegate_que
 RECEIVERS, PAUSED = f"queuegate_queue_receivers{{{COUNTED}}}", f"queuegate_queue_paused{{{QUEUE}}}"
 BURIAL, STALLS = f"queuegate_queue_is_dead_letter_queue{{{QUEUE}}}", f"queuegate_queue_stalls_total{{{COUNTED}}}"
 HELD, LAG = f"queuegate_queue_alarms{{{COUNTED}}}", f"queuegate_group_oldest_unread_age_seconds{{{GROUP}}}"
+IN_FLIGHT = f'queuegate_queue_messages{{{QUEUE},state="in_flight"}}'
 UNCOVERED = f"queuegate_queue_uncovered{{{QUEUE}}}"
 HISTORY = f'queuegate_topic_history_failing{{{PROXY},database="shop",topic="log"}}'
 OVERDUE = f'queuegate_schedule_overdue_seconds{{{PROXY},database="shop"}}'
@@ -73,6 +74,11 @@ CASES: list[tuple[str, dict[str, str], set[str]]] = [
     ("nobody receives from the same queue of another database server", UNSERVED | {AGE: always(90),
      'queuegate_queue_receivers{job="queuegate-2",instance="b:9307",database="shop",queue="orders",worker="0"}':
      always(1)}, {"QueueNotServed"}),
+    ("all slots of a worker are in use", UNSERVED | {RECEIVERS: always(1), IN_FLIGHT: always(4)}, {"QueueFallsBehind"}),
+    ("what is in flight is held by a client of a proxy that has ended", UNSERVED | {IN_FLIGHT: always(4)}, set()),
+    ("a receiver holds messages and does nothing", {SENT: always(7), IN_FLIGHT: always(2)}, set()),
+    ("the leases of a dead receiver run out", {SENT: f"0+4x{MINUTES}", AGAIN: f"0+4x{MINUTES}", IN_FLIGHT: always(2)},
+     {"MessagesFailAgainAndAgain"}),
     ("nobody receives a part of the ring", {UNCOVERED: late(0, 4, 15)}, {"KeyRangeNotServed"}),
     ("nobody receives a part of the ring, and it is late", {UNCOVERED: always(4), AGE: always(900)},
      {"KeyRangeNotServed"}),

@@ -22,14 +22,14 @@ from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
-OF = ("error", "no_error", "id", "all")
+OF = ("error", "like", "no_error", "id", "all")
 WHATS = ("redrive", "discard")
 _DONE = {"redrive": "put back into the queue", "discard": "discarded"}
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which dead letters. `error`: the first ERROR_CHARACTERS of it; `id`: of one."""
+    """Which dead letters. `error`: the first ERROR_CHARACTERS of it, or a pattern that those fit; `id`: of one."""
 
     of: str
     error: str = ""
@@ -59,7 +59,8 @@ def chosen(visit: Visit) -> Selection:
     id_ = visit.text("id", most=ID_MAX) if of == "id" else ""
     if of == "id" and not id_:
         raise BadInput("id: give the id of a dead letter")
-    return Selection(of, visit.text("error", most=ERROR_CHARACTERS) if of == "error" else "", id_)
+    most = {"error": ERROR_CHARACTERS, "like": 2 * ERROR_CHARACTERS}.get(of)
+    return Selection(of, "" if most is None else visit.text("error", most=most), id_)
 
 
 def condition(of: Selection, columns: Sequence[Column]) -> Statement:
@@ -67,6 +68,8 @@ def condition(of: Selection, columns: Sequence[Column]) -> Statement:
     match of.of:
         case "error":
             return Statement(f"SUBSTRING(last_error, 1, {ERROR_CHARACTERS}) = %s", (of.error,))
+        case "like":
+            return Statement(f"SUBSTRING(last_error, 1, {ERROR_CHARACTERS}) LIKE %s", (of.error,))
         case "no_error":
             return Statement("last_error IS NULL", ())
         case "id":
@@ -111,6 +114,8 @@ async def _change(what: str, visit: Visit) -> Done:
     goto = _page(queue, what, of, done) if more else link("/dead", db=queue.database, name=queue.table)
     letters = "dead letter is" if done == 1 else "dead letters are"
     notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: another client was first."
+    if done and what == "discard" and not more:
+        notice = f"{notice} {'It stays' if done == 1 else 'They stay'} in {queue} as acked until purge_after."
     result = {"changed": answer.affected, "done_so_far": done, "more": more}
     return Done(notice, goto, without_values(statement.sql), result, answer.sql)
 
@@ -124,7 +129,7 @@ def _page(queue: QueueName, what: str, of: Selection, done: int) -> str:
 
 _CHOSEN = (
     Parameter("of", f"which dead letters, one of {', '.join(OF)}", required=True),
-    Parameter("error", f"with `of` error: the first {ERROR_CHARACTERS} characters of it"),
+    Parameter("error", f"with `of` error: its first {ERROR_CHARACTERS} characters; with `like`: a pattern of LIKE"),
     Parameter("id", "with `of` id: the message's id"),
     Parameter("done", "how many were done by the pieces before"),
 )
@@ -139,10 +144,10 @@ PAGES = (
 ACTIONS = (
     Action(
         partial(_change, "redrive"), f"Put dead letters back into their queue, {PIECE} at a time", "/dead/redrive",
-        "/dead/redrive", (*QUEUE_PARAMETERS, *_CHOSEN),
+        "/dead/redrive", (*QUEUE_PARAMETERS, *_CHOSEN), "/dead/ask",
     ),
     Action(
         partial(_change, "discard"), f"Ack dead letters, {PIECE} at a time", "/dead/discard", "/dead/discard",
-        (*QUEUE_PARAMETERS, *_CHOSEN),
+        (*QUEUE_PARAMETERS, *_CHOSEN), "/dead/ask",
     ),
 )  # fmt: skip

@@ -57,8 +57,13 @@ def _one_break(text: str) -> str:
 
 def editable(row: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Editable, ...]:
     """The columns of a dead letter that may be edited: the user's own."""
-    own = [c for c in columns if c.name not in SYSTEM_COLUMNS and c.name not in _DEAD_LETTERS_OWN]
+    own = [column for column in columns if is_own(column)]
     return tuple(_editable(column, row[column.name]) for column in own[:COLUMNS_MAX])
+
+
+def is_own(column: Column) -> bool:
+    """Whether it is one of the user's columns."""
+    return column.name not in SYSTEM_COLUMNS and column.name not in _DEAD_LETTERS_OWN
 
 
 def _editable(column: Column, value: Any) -> Editable:
@@ -142,6 +147,11 @@ def _value(name: str, text: str, column: Column, before: Any) -> Key:
         return text
     if not is_no_text(before):
         return text.encode()
+    return bytes_value(name, text)
+
+
+def bytes_value(name: str, text: str) -> bytes:
+    """Of hexadecimal digits. Raises BadInput."""
     try:
         return bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError:

@@ -166,4 +166,6 @@ _PARAMETERS = (
 )
 
 PAGES = (Page(read_edit, "A form that changes a message", "/message/edit", "edit.html"),)
-ACTIONS = (Action(edit, "Change a message that is not acked", "/message/edit", "/message/edit", _PARAMETERS),)
+ACTIONS = (
+    Action(edit, "Change a message that is not acked", "/message/edit", "/message/edit", _PARAMETERS, "/message/edit"),
+)

@@ -29,6 +29,7 @@ from console.pages.messages.message_verbs import (
 from console.pages.messages.search import PARAMETERS, Search, requested_search, search_sql
 from console.pages.queue import columns_of
 from console.rendering import link
+from console.sessions import Undo
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
@@ -174,7 +175,19 @@ async def _change(verb: str, visit: Visit) -> Done:
     result = {"changed": changed, "done_so_far": done, "more": more, "after": further.after, "until": of.until}
     shown = statement_where(verb, queue, Statement(f"id IN ({len(ids)} ids) AND {where.sql}", where.values), clauses)
     goto = _page(queue, verb, further, clauses, done, seen, going=True) if more else _list(queue, of)
-    return Done(all_outcome_text(verb, queue, seen, done), goto, without_values(shown.sql), result, with_values(*shown))
+    notice = all_outcome_text(verb, queue, seen, done)
+    if done and of.state not in ("all", "unacked"):
+        notice = f"{notice} {'It was' if done == 1 else 'They were'} {of.state.replace('_', ' ')}."
+    undo = _undo(verb, queue, done, more=more)
+    return Done(notice, goto, without_values(shown.sql), result, with_values(*shown), undo)
+
+
+def _undo(verb: str, queue: QueueName, done: int, *, more: bool) -> Undo | None:
+    """Where all of them can be put back, once there are no more to change."""
+    if verb != "reject" or not done or more:
+        return None
+    where = {"db": queue.database, "name": queue.table}
+    return Undo("To the dead letters, to redrive", "/dead", where, link=True)
 
 
 def _parameters(queue: QueueName, of: Selection) -> dict[str, object]:
@@ -220,6 +233,7 @@ ACTIONS = tuple(
         partial(_change, verb), f"{verb.capitalize()} all messages of a state that match a search, {PIECE} at a time",
         f"/messages/{verb}", f"/messages/{verb}",
         (*QUEUE_PARAMETERS, *_CHOSEN, Parameter("until", f"{_UNTIL}: `until` of /messages/ask", required=True)),
+        "/messages/ask",
     )
     for verb in VERBS
 )  # fmt: skip

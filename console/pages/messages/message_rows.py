@@ -23,7 +23,7 @@ from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from engine.model.states import MARK, REJECTED_NS, due, in_flight, leased, not_set_aside, state_of
 
-STATES = ("unacked", "ready", "in_flight", "retrying", "scheduled", "parked", "acked", "all")
+STATES = ("unacked", "ready", "in_flight", "later", "retrying", "scheduled", "parked", "acked", "all")
 LISTED_CHARACTERS = 120
 WHOLE_CHARACTERS = 65_536
 
@@ -78,6 +78,8 @@ def _condition(state: str, now_ns: int) -> str:
             return f"time_acked IS NULL AND {due(str(now_ns))}"
         case "in_flight":
             return in_flight(str(now_ns), MARK)
+        case "later":
+            return f"{waits} AND (COALESCE(epoch, 0) = 0 OR NOT ({leased(MARK)}))"
         case "retrying":
             return f"{waits} AND epoch > 0 AND NOT ({leased(MARK)})"
         case "scheduled":
@@ -114,6 +116,12 @@ def shown(columns: Sequence[Column]) -> list[Column]:
     """The columns of a list: the user's own, and those by which a message is known and ordered."""
     wanted = {"id", "priority", "time_next", "time_acked", "epoch", "state", "last_error", TOKEN_COLUMN}
     return [column for column in columns if column.name in wanted or column.name not in SYSTEM_COLUMNS]
+
+
+def system_columns(columns: Sequence[Column]) -> str:
+    """Of a SELECT: the columns that decide the state of a message."""
+    wanted = ("id", "time_next", "time_acked", "epoch", "state")
+    return ", ".join(name_sql(column.name) for column in columns if column.name in wanted)
 
 
 def message(row: Mapping[str, Any], now_ns: int, characters: int) -> Message:

@@ -40,6 +40,7 @@ _CONCERNED = {
 _OFFERED = {
     "ready": ("ack", "reject"),
     "in_flight": ("ack", "nack", "release", "reject"),
+    "later": ("retry", "ack", "reject"),
     "retrying": ("retry", "ack", "nack", "reject"),
     "scheduled": ("retry", "ack", "reject"),
     "parked": ("ack",),

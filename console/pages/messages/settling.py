@@ -1,18 +1,21 @@
-"""The actions on messages: ack, nack, release, reject, retry and redrive, of one message or of several of a page.
+"""The actions on messages: ack, nack, release, reject, retry and redrive, of one message or of several of a page; and
+the page that asks before several of them are changed.
 
-Three statements at most: the queue's columns, which have the type of the id; the verb; and, where it changed nothing,
-TRACE MESSAGE, which explains why.
+Five statements at most: the queue's columns, which have the type of the id; the database's time and the states of the
+messages before; the verb; and, where it changed nothing, TRACE MESSAGE, which explains why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from console.database import Column, StatementError, queue_sql, without_values
+from console.database import Column, StatementError, queue_sql, with_values, without_values
 from console.pages.keyset import Key
 from console.pages.messages.message import ID_MAX, explain
-from console.pages.messages.message_rows import STATES, guessed_id, id_value
+from console.pages.messages.message_rows import NOW, STATES, guessed_id, id_value, system_columns
 from console.pages.messages.message_verbs import (
     IDS_MAX,
     VERBS,
@@ -23,8 +26,38 @@ from console.pages.messages.message_verbs import (
 )
 from console.pages.queue import columns_of
 from console.rendering import link
-from console.visits import QUEUE_PARAMETERS, Action, Done, Parameter, Visit
+from console.sessions import Undo
+from console.visits import QUEUE_PARAMETERS, Action, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
+from engine.model.states import state_of
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the page asks: whether to run `verb` on these messages. `states`: how many of them are in each; `missing`:
+    so many are not in the table. `list`: the state whose list the user comes from; `dead`: they are dead letters."""
+
+    queue: QueueName
+    verb: str
+    ids: tuple[str, ...]
+    states: Mapping[str, int]
+    missing: int
+    sql: str
+    list: str
+    dead: bool
+
+
+async def read_question(verb: str, visit: Visit) -> Question:
+    """See the module. Raises BadInput, DatabaseError."""
+    queue, ids = visit.queue, requested_ids(visit, ID_MAX)
+    columns = await _columns(visit, queue)
+    keys = [id_value(each, columns) if columns else guessed_id(each) for each in ids]
+    states = await _states(visit, queue, keys, columns)
+    what = statement(verb, queue, keys, requested_clauses(visit, verb, len(ids)))
+    return Question(
+        queue, verb, ids, states, len(ids) - sum(states.values()) if columns else 0, with_values(*what),
+        visit.choice("list", ("", *STATES), ""), "time_dead" in {column.name for column in columns},
+    )  # fmt: skip
 
 
 async def settle(verb: str, visit: Visit) -> Done:
@@ -34,14 +67,46 @@ async def settle(verb: str, visit: Visit) -> Done:
     columns = await _columns(visit, queue)
     keys = [id_value(each, columns) if columns else guessed_id(each) for each in ids]
     source = await _source(visit, queue, keys, columns) if verb == "redrive" else None
+    states = await _states(visit, queue, keys, columns)
     what = statement(verb, queue, keys, clauses)
     answer = await visit.session.database.change(what.sql, *what.values)
     why = ""
     if not answer.affected and len(ids) == 1:
         why = await _why(visit, queue, ids[0], keys[0])
     notice = outcome_text(verb, queue, ids, answer.affected, why)
+    if answer.affected and states:
+        notice = f"{notice} {states_text(states)}"
     goto = _goto(visit, queue, ids, source if answer.affected else None)
-    return Done(notice, goto, without_values(what.sql), {"changed": answer.affected}, answer.sql)
+    undo = _undo(verb, queue, ids) if answer.affected else None
+    return Done(notice, goto, without_values(what.sql), {"changed": answer.affected}, answer.sql, undo)
+
+
+def states_text(states: Mapping[str, int]) -> str:
+    """In which states messages were."""
+    if sum(states.values()) == 1:
+        return f"It was {next(iter(states)).replace('_', ' ')}."
+    return "Before: " + ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in states.items()) + "."
+
+
+def _undo(verb: str, queue: QueueName, ids: Sequence[str]) -> Undo | None:
+    """What undoes it. An ack cannot be undone."""
+    where = {"db": queue.database, "name": queue.table}
+    if verb == "nack":
+        return Undo("Undo: retry now", "/message/retry", {**where, **{f"id{n}": id_ for n, id_ in enumerate(ids, 1)}})
+    if verb == "reject":
+        return Undo("To the dead letters, to redrive", "/dead", where, link=True)
+    return None
+
+
+async def _states(visit: Visit, queue: QueueName, keys: Sequence[Key], columns: Sequence[Column]) -> Mapping[str, int]:
+    """How many of these messages are in each state; nothing where the account may not read them."""
+    if not columns:
+        return {}
+    database = visit.session.database
+    now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
+    marks = ", ".join(["%s"] * len(keys))
+    sql = f"SELECT {system_columns(columns)} FROM {queue_sql(queue)} WHERE id IN ({marks}) LIMIT {len(keys)}"
+    return Counter(state_of(row, now_ns) for row in (await database.read(sql, *keys)).rows)
 
 
 async def _columns(visit: Visit, queue: QueueName) -> tuple[Column, ...]:
@@ -103,7 +168,12 @@ _SUMMARIES = {
 ACTIONS = tuple(
     Action(
         partial(settle, verb), _SUMMARIES[verb], f"/message/{verb}", f"/message/{verb}",
-        (*QUEUE_PARAMETERS, *_IDS, *_FURTHER.get(verb, ())),
+        (*QUEUE_PARAMETERS, *_IDS, *_FURTHER.get(verb, ())), "/message",
     )
     for verb in VERBS
 )  # fmt: skip
+PARTS_OF_FORMS = tuple(
+    Page(partial(read_question, verb), f"Whether to {verb} messages", f"/message/ask/{verb}", "message_ask.html")
+    for verb in VERBS
+    if verb != "nack"
+)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
 
 from console.database import Column, with_values, without_values
-from console.pages.messages.dead_letters import groups_sql
+from console.pages.messages.dead_letters import errors_sql
 from console.pages.messages.dead_pieces import PIECE, Selection, condition, piece
 from console.pages.messages.editable import Changes, changes, digest, due_ns, due_text, editable, update
 from console.pages.messages.message_verbs import VERBS, Clauses, offered, outcome_text, requested_ids, statement
@@ -170,5 +170,5 @@ def test_no_piece_is_without_a_bound(of, expected):
 
 
 def test_groups_of_a_queue_that_lacks_columns():
-    sql = groups_sql(Q, ["id", "priority", "time_next", "time_acked", "epoch"])
+    sql = errors_sql(Q, ["id", "priority", "time_next", "time_acked", "epoch"])
     assert "NULL AS error" in sql and "NULL AS died" in sql and "last_error" not in sql and sql.count("LIMIT") == 2

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.pages.figures import Group, TopicFigures
 from console.pages.queue_options import KINDS, composed, explicit_options, options_of
 from console.pages.receivers import connection_of, receiver
 from console.pages.seek import Count, Target, consequences, target_of
 from console.pages.system import Proxy, proxies
-from console.pages.topic import Group, TopicFigures
 from console.rates import Rates
 from console.visits import BadInput, Visit
 from engine.model.options import OF_GROUPS, OPTIONS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import sqlite3
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 from console.charts import area_chart, delay_chart, delay_text, sparkline, thinned
 from console.hosts import hosts_of, local_path
 from console.json_form import plain
-from console.pages.figures import Figures, problems
+from console.pages.figures import Figures
 from console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
-from console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, Sample, Samples, quantile
+from console.rates import COARSE, COUNTED, FINE, FINE_SECONDS, QUEUES_MAX, Coverage, Rates, Sample, Samples, quantile
 from console.refused_logins import LoginLimits
-from console.rendering import age, moment, number, pieces, utc
+from console.rendering import age, indented, moment, number, pieces, utc
 from console.sampler import parsed
 from console.sessions import (
     IDLE_SECONDS,
@@ -31,7 +32,7 @@ from console.sessions import (
 from console.settings import ConsoleSettings, ProxyPlace
 from console.visits import BadInput
 from engine.delivery.metrics import DELAY_BOUNDS, DELAY_BUCKETS
-from engine.model.queue import QueueName, QueueStatus, default_dead_letter
+from engine.model.queue import QueueName, QueueStatus
 from proxy.admin.server import counters_page
 from proxy.cluster.reports import ProcessCounts, counts_items, counts_of
 from proxy.transport.addresses import Address
@@ -246,7 +247,8 @@ def test_counters_are_read_from_the_page():
 
 def values(*counted, **delays):
     """The values of a queue: those of COUNTED, and how many deliveries were in the named buckets."""
-    return [*counted, *(delays.get(f"b{n}", 0) for n in range(len(DELAY_BUCKETS)))]
+    rest = [0] * (len(COUNTED) - len(counted))
+    return [*counted, *rest, *(delays.get(f"b{n}", 0) for n in range(len(DELAY_BUCKETS)))]
 
 
 def test_delays_are_read_from_the_page():
@@ -261,7 +263,7 @@ def test_delays_come_through_the_page(counts, workers):
     page = counters_page([ProcessCounts(f"p{n}", 1.0, (status,)) for n in range(workers)]).decode()
     samples = parsed(page).processes
     assert list(samples) == [f"p{n}" for n in range(workers)]
-    assert all(sample.counters[Q] == [0, 1, 0, 0, *counts] for sample in samples.values())
+    assert all(sample.counters[Q] == [0, 1, 0, 0, 0, *counts] for sample in samples.values())
 
 
 def test_delays_are_those_of_their_time():
@@ -293,7 +295,8 @@ def test_the_page_of_counters_is_what_is_read():
         )) for n in range(3)
     ]  # fmt: skip
     samples = parsed(counters_page(counts, 2).decode())
-    assert samples.missing == 2
+    assert samples.missing == 2 and samples.finds_others
+    assert not parsed(counters_page(counts, finds_others=False).decode()).finds_others
     assert samples.processes == {f'p{n}"': Sample({odd: values(2, 0, n, 0)}, n + 0.5) for n in range(3)}
     assert counts_of([item for each in counts for item in counts_items(each)]) == [
         ProcessCounts(each.process, each.seconds, each.queues[:1]) for each in counts
@@ -304,9 +307,9 @@ def test_a_process_that_is_seen_again_has_counted_meanwhile_and_nothing_twice():
     rates = Rates()
     rates.add(Samples({"a": Sample({Q: [10, 0, 0, 0]}), "b": Sample({Q: [500, 0, 0, 0]})}), 0)
     rates.add(Samples({"a": Sample({Q: [11, 0, 0, 0]})}, missing=1), 5)
-    assert rates.missing == 1
+    assert rates.coverage == Coverage(1, 1)
     rates.add(Samples({"a": Sample({Q: [11, 0, 0, 0]}), "b": Sample({Q: [504, 0, 0, 0]})}), 10)
-    assert rates.missing == 0
+    assert rates.coverage == Coverage(2, 0)
     assert rates.last_minute(Q, "enqueued", 10) == 5
 
 
@@ -414,15 +417,28 @@ def test_numbers_ages_and_times():
 def test_charts_escape_and_scale():
     drawn = sparkline((("in", [0, 1, 2]), ("out", [])), '"<b>')
     assert drawn.count("<polyline") == 1 and "<b>" not in drawn and "style=" not in drawn
-    assert 'points="0.0,' in area_chart((("in", [0.0] * 5),), "t", "6 h", "per minute")
-    assert ">2400 per minute<" in area_chart((("in", [2400.0]),), "t", "6 h", "per minute")
+    assert 'points="0.0,' in area_chart((("in", "enqueued", [0.0] * 5),), "t", 600, "per minute")
     assert thinned([1.0] * 10, 4) == [3, 3, 3, 1]
 
 
+def test_a_chart_has_ticks_and_the_values_of_each_point():
+    lines = (("in", "enqueued <b>", [0.0, 2400.0]), ("out", "acked", [1.5, None]))
+    drawn = area_chart(lines, "t", 600, "per minute")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
+    assert texts == ["0", "2000", "4000", "10 min ago", "8 min ago", "6 min ago", "4 min ago", "2 min ago", "now",
+                     "per minute"]  # fmt: skip
+    titles = re.findall(r"<title>([^<]*)</title>", drawn)
+    assert titles == [
+        "10 min ago: enqueued &lt;b&gt; 0, acked 1.5 per minute", "now: enqueued &lt;b&gt; 2400 per minute",
+    ]  # fmt: skip
+    hours = re.findall(r"<text[^>]*>([^<]*ago)</text>", area_chart((), "t", 6 * 3600, "per minute"))
+    assert hours == ["6 h ago", "4.8 h ago", "3.6 h ago", "2.4 h ago", "1.2 h ago"]
+
+
 def test_lines_of_delays_have_gaps():
-    drawn = delay_chart((("p50", [None, 0.001, 0.002, None, 0.004]),), "delays", "10 min")
-    assert drawn.count("<polyline") == 2 and "4 ms" in drawn
-    assert "2.5 s" in delay_chart((("p50", [2.5]),), "delays", "10 min")
+    drawn = delay_chart((("p50", "half", [None, 0.001, 0.002, None, 0.004]),), "delays", 600)
+    assert drawn.count("<polyline") == 2 and "half 4 ms" in drawn and drawn.count("<title>") == 3
+    assert "half 2.5 s" in delay_chart((("p50", "half", [2.5]),), "delays", 600)
     assert (delay_text(0.0123), delay_text(61.0)) == ("12.3 ms", "61 s")
 
 
@@ -433,15 +449,19 @@ def test_values_for_programs():
     assert plain(Figures(Q, ready=1))["ready"] == 1
 
 
-def test_problems_in_words():
-    dead = replace(Q, table=default_dead_letter(Q.table))
-    assert problems(Figures(Q, ready=0, receivers=0)) == ()
-    assert "no receiver" in problems(Figures(Q, ready=3, receivers=0))[0]
-    assert "redriven or discarded" in problems(Figures(dead, ready=3, receivers=0))[0]
-    assert problems(Figures(dead, ready=0, receivers=0)) == ()
-    assert "paused" in problems(Figures(Q, ready=3, receivers=0, paused=True))[0]
-    assert "too slow" in problems(Figures(Q, ready=3, receivers=2, oldest_age=61))[0]
-    assert len(problems(Figures(Q, dead=1, parked=2, alarms=3, unmatched=4, problem="x"))) == 5
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', '[1.50, {"b": "}\\\\{\\"", "c": []}, {}, null]', '{"a": {"b": [true, "x, y: z"]}}', " [ ] "]
+)
+def test_json_is_indented_and_stays_the_same(text):
+    shown = indented(text)
+    assert json.loads(shown) == json.loads(text)
+    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", text)
+
+
+def test_what_is_indented():
+    assert indented('{"a":[1.50,{}]}') == '{\n  "a": [\n    1.50,\n    {}\n  ]\n}'
+    for text in ("", "plain", "{not json", "17", "[" * 5000, '{"a": "' + "x" * 30_000 + '"}'):
+        assert indented(text) == text
 
 
 def test_a_list_of_many_pieces_is_cut_short():
