@@ -91,7 +91,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 lock: $(STAMP) ## what the image, the Debian package and a release are built of, each with its hashes (UPGRADE=1: the newest)
 	$(LOCK) pyproject.toml --output-file packaging/requirements.txt
 	$(LOCK) pyproject.toml packaging/queuegate-worker/pyproject.toml packaging/queuegate-celery/pyproject.toml \
-		--extra celery --extra completion --constraint packaging/requirements.txt --output-file packaging/requirements-all.txt
+		--extra celery --extra completion --extra models --extra reload --constraint packaging/requirements.txt --output-file packaging/requirements-all.txt
 	$(LOCK) packaging/requirements-build.in --output-file packaging/requirements-build.txt
 
 release: $(STAMP) ## build, check and sign what a release uploads, in dist/: docs/releases.md (KEY=FILE or GPG_KEY=ID, BASE=IMAGE@sha256:...)

@@ -24,6 +24,8 @@ WANTED = {
         *PROJECT["project"]["dependencies"],
         *(text for text in ALL if not text.startswith("queuegate-")),
         *WORKER["dependencies"],
+        *WORKER["optional-dependencies"]["models"],
+        *WORKER["optional-dependencies"]["reload"],
         *CELERY["dependencies"],
         *CELERY["optional-dependencies"]["celery"],
     ],
