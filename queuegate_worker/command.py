@@ -26,8 +26,7 @@ from queuegate_worker.hooks import Hooks
 from queuegate_worker.option_files import SSL_MODES, address_of_options, has_connection_options, port_of
 from queuegate_worker.processes.child import Parent, StateHooks
 from queuegate_worker.processes.health import PATH, parse_listen, served
-from queuegate_worker.processes.reload import watched
-from queuegate_worker.processes.supervisor import Supervisor, Wanted
+from queuegate_worker.processes.supervisor import Supervisor, Wanted, watched
 from queuegate_worker.statements import KEYS, SHARED_KEYS
 from queuegate_worker.tasks.task import tasks_in
 from queuegate_worker.tasks.work import TaskWork, create, queues_of

@@ -13,12 +13,10 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from queuegate_worker.hooks import Hooks
-from queuegate_worker.message import Message
+from queuegate_worker.hooks import ForwardingHooks, Hooks
 
 ENVIRONMENT = "QUEUEGATE_WORKER_PROCESS"
 """The variable that makes a process a child: the numbers of its two open files."""
@@ -73,50 +71,23 @@ class Parent:
         threading.Thread(target=wait, name="queuegate-parent", daemon=True).start()
 
 
-class StateHooks(Hooks):
+class StateHooks(ForwardingHooks):
     """Reports the state of one queue's worker to the parent, and passes everything on to the application's hooks."""
 
     def __init__(self, parent: Parent, queue: str, hooks: Hooks) -> None:
-        self._parent, self._queue, self._hooks = parent, queue, hooks
+        super().__init__(hooks)
+        self._parent, self._queue = parent, queue
         parent.state(queue, CONNECTING)
 
     def receiving(self) -> None:
-        """See Hooks, as of the other methods."""
+        """See Hooks."""
         self._parent.state(self._queue, RECEIVING)
-        self._hooks.receiving()
-
-    def received(self, messages: Any) -> None:
-        """Passed on."""
-        self._hooks.received(messages)
-
-    def handling(self, messages: Any) -> AbstractContextManager[object]:
-        """Passed on."""
-        return self._hooks.handling(messages)
-
-    def succeeded(self, message: Message, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.succeeded(message, seconds)
-
-    def failed(self, message: Message, error: BaseException, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.failed(message, error, seconds)
-
-    def rejected(self, message: Message, reason: str, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.rejected(message, reason, seconds)
-
-    def released(self, message: Message) -> None:
-        """Passed on."""
-        self._hooks.released(message)
-
-    def lost(self, message: Message) -> None:
-        """Passed on."""
-        self._hooks.lost(message)
+        super().receiving()
 
     def reconnecting(self, error: BaseException, seconds: float) -> None:
-        """The worker receives nothing for now."""
+        """See Hooks."""
         self._parent.state(self._queue, CONNECTING)
-        self._hooks.reconnecting(error, seconds)
+        super().reconnecting(error, seconds)
 
 
 @dataclass

@@ -7,15 +7,20 @@ once. With `reload` a change of the program replaces all, and an error in it wai
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from queuegate_worker.errors import WorkerError
 from queuegate_worker.processes.child import ENVIRONMENT, EXIT_REPLACE, RECEIVING, Link, new_link
 
 logger = logging.getLogger("queuegate_worker")
@@ -210,3 +215,31 @@ def _kill(child: Child) -> None:
         except ProcessLookupError:
             pass
         child.process.wait()
+
+
+@contextmanager
+def watched(folder: Path, changed: Callable[[], object]) -> Iterator[None]:
+    """While the block runs, call `changed` in a thread after Python files below the folder have changed.
+
+    Raises WorkerError if watchfiles is not installed.
+    """
+    try:
+        watchfiles = importlib.import_module("watchfiles")
+    except ImportError:
+        raise WorkerError("--autoreload needs watchfiles: pip install 'queuegate-worker[reload]'") from None
+    ended = threading.Event()
+
+    def watch() -> None:
+        changes = watchfiles.watch(
+            folder, watch_filter=watchfiles.PythonFilter(), stop_event=ended, raise_interrupt=False
+        )
+        for _ in changes:
+            changed()
+
+    thread = threading.Thread(target=watch, name="queuegate-reload", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
