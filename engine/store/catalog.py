@@ -34,6 +34,7 @@ from engine.model.queue import (
     TopicSpec,
     can_store_attempts,
     has_index,
+    quoted,
     unfit_order_key,
 )
 from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
@@ -132,10 +133,10 @@ def lease_independent(definition: str | None, generated: Collection[str]) -> fro
     """The generated columns whose values do not depend on the lease, as far as SHOW CREATE TABLE shows it: their
     expressions name no column of the lease, and no other generated column."""
     lines = [] if definition is None else definition.lower().splitlines()
-    of_lease = [f"`{name}`" for name in (*LEASE_COLUMNS, *generated)]
+    of_lease = [quoted(name) for name in (*LEASE_COLUMNS, *generated)]
 
     def is_independent(name: str) -> bool:
-        own = [line for line in lines if line.lstrip().startswith(f"`{name}` ")]
+        own = [line for line in lines if line.lstrip().startswith(f"{quoted(name)} ")]
         _, generates, expression = own[0].partition(" generated always as ") if len(own) == 1 else ("", "", "")
         # With an odd number of quotes a text goes on in the next line, and the expression with it.
         return bool(generates) and expression.count("'") % 2 == 0 and not any(each in expression for each in of_lease)
