@@ -72,7 +72,7 @@ def test_the_search_and_the_tabs_work(window, pages, served):
         window.goto(f"{base}/tutorial.html")
         window.locator(".tabbed-labels label", has_text="Go").click()
         window.get_by_text("func placeOrder").wait_for()
-        window.locator("[data-md-component=search-query]").fill("exactly once")
+        window.locator("[data-md-component=search-query]").press_sequentially("exactly once")  # it listens to keys
         first = window.locator(".md-search-result__article h1").first
         first.wait_for(state="attached")
         assert first.inner_text() == "Ack in your own transaction"
