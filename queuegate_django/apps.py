@@ -27,8 +27,11 @@ class QueuegateConfig(AppConfig):
 
 
 def create_missing(*, using: str, verbosity: int = 1, **kwargs: Any) -> None:
-    """After `migrate`: create the queues of the backends whose database was migrated. Raises NotAQueue, and errors of
-    the database."""
+    """After `migrate`: create the queues of the backends whose database was migrated.
+
+    A database without a proxy is no error: migrations may be run around it, by another account. Raises NotAQueue, and
+    errors of the database.
+    """
     output = kwargs.get("stdout") or sys.stdout
     for each in backend.backends():
         if each.settings.database != using or list(each.check()):

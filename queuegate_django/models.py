@@ -6,10 +6,25 @@ the row says `READY` and has the errors so far.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from queuegate_django.tasks_api import TaskResultStatus
+
+_DELETED_AT_ONCE = 1000  # rows of one statement, so that none locks many for long
+
+
+class StoredResults(models.QuerySet):
+    """Rows of the table."""
+
+    def delete_before(self, time: datetime) -> int:
+        """Delete what was last written before a time, in pieces; how many there were."""
+        old, deleted = self.filter(written_at__lt=time).order_by(), 0
+        while ids := [*old.values_list("pk", flat=True)[:_DELETED_AT_ONCE]]:
+            deleted += int(old.filter(pk__in=ids).delete()[0])
+        return deleted
 
 
 class StoredResult(models.Model):
@@ -31,6 +46,8 @@ class StoredResult(models.Model):
     last_attempted_at = models.DateTimeField(_("last attempted at"))
     finished_at = models.DateTimeField(_("finished at"), null=True)
     written_at = models.DateTimeField(_("written at"))
+
+    objects = StoredResults.as_manager()
 
     class Meta:
         """Newest first, as one looks for what has just happened."""

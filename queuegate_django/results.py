@@ -27,7 +27,6 @@ UNKNOWN_WORKER = "unknown"
 """Stands for a worker whose name the row does not have: that of a running attempt, or one that was killed."""
 
 _FAILED, _READY, _RUNNING = TaskResultStatus.FAILED, TaskResultStatus.READY, TaskResultStatus.RUNNING
-_PURGED_AT_ONCE = 1000  # rows
 
 
 class TaskRejected(Exception):
@@ -251,11 +250,4 @@ def store(options: Options, backend_alias: str, record: Record) -> None:
 
 def purge(options: Options) -> int:
     """Delete results that are older than `keep_results`; how many there were."""
-    before = _of_settings(now() - options.keep_results)
-    deleted = 0
-    while True:
-        rows = _stored_results(options).filter(written_at__lt=before).order_by()
-        ids = [*rows.values_list("pk", flat=True)[:_PURGED_AT_ONCE]]
-        if not ids:
-            return deleted
-        deleted += _stored_results(options).filter(pk__in=ids, written_at__lt=before).delete()[0]
+    return int(_stored_results(options).delete_before(_of_settings(now() - options.keep_results)))
