@@ -9,13 +9,15 @@ and `json_form` write what `pages` read; `visits` has the words they share, `set
 How to add a page:
 
 1. What it reads: a frozen dataclass and `async def read_...(visit: Visit)` in a module of `pages`. SQL only by
-   `visit.session.database`, with queue_sql() and name_sql() for names and `%s` for values; at most five statements,
-   each with a LIMIT.
+   `visit.session.database`, with queue_sql() and name_sql() for names and `%s` for values; few statements, whose number
+   the module says, each with a LIMIT.
 2. Its route: a `Page(...)` in the module's PAGES, with a path and a template for people and an API path for programs.
    A title gives it an entry in the navigation; `refresh=True` is for a part that an open page asks for again and again.
 3. Its template in `templates`, which extends `base.html`: headings in order, a label for each field, no script or style
    inside. A part that refreshes itself: `data-refresh="5" hx-get=... hx-trigger="refresh"`, with ids on its links.
 4. What it changes: `async def ...(visit) -> Done` and an `Action(...)` in ACTIONS. Its form has the token as a field.
+   `form` names the page of the form, which shows `typed` values again where it is refused; what cannot be undone asks
+   first, and a `Done` has an `Undo` where there is one.
 5. The lists of `routes`. Tests of the pure parts in tests/console/parts, of the page in tests/console; a row in
    `tests/console/test_every_route.py`, which fails until there is one.
 """

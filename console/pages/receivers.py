@@ -140,6 +140,7 @@ class AllReceivers:
     holdings: tuple[Holding, ...]
     total: int
     held: int
+    filter: str
     sql: str
     refused: str = ""
 
@@ -154,7 +155,7 @@ _Place = tuple[int | None, QueueName]
 
 async def read_all_receivers(visit: Visit) -> AllReceivers:
     """See the module."""
-    containing = visit.text("filter", most=100).strip().lower()
+    containing = visit.text("filter", most=100).strip()
     database, refused = visit.session.database, ""
     streams = await database.read("SHOW SUBSCRIPTIONS")
     rows: Sequence[Mapping[str, Any]] = ()
@@ -163,9 +164,10 @@ async def read_all_receivers(visit: Visit) -> AllReceivers:
     except StatementError as error:
         refused = error.full_message
     everyone = holdings_of(streams.lowered, rows)
-    holdings = [each for each in everyone if containing in f"{each.consumer} {each.queue}".lower()]
+    holdings = [each for each in everyone if containing.lower() in f"{each.consumer} {each.queue}".lower()]
     held = sum(each.held for each in holdings)
-    return AllReceivers(tuple(holdings[:SHOWN_MAX]), len(holdings), held, f"{streams.sql};\n{_IN_FLIGHT}", refused)
+    sql = f"{streams.sql};\n{_IN_FLIGHT}"
+    return AllReceivers(tuple(holdings[:SHOWN_MAX]), len(holdings), held, containing, sql, refused)
 
 
 def holdings_of(streams: Iterable[Mapping[str, Any]], leased: Iterable[Mapping[str, Any]]) -> list[Holding]:
