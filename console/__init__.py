@@ -16,7 +16,7 @@ How to add a page:
 3. Its template in `templates`, which extends `base.html`: headings in order, a label for each field, no script or style
    inside. A part that refreshes itself: `data-refresh="5" hx-get=... hx-trigger="refresh"`, with ids on its links.
 4. What it changes: `async def ...(visit) -> Done` and an `Action(...)` in ACTIONS. Its form has the token as a field.
-   `form` names the page of the form, which shows `typed` values again where it is refused; what cannot be undone asks
+   It names the page of the form, which is shown again with what was filled in; what cannot be undone asks
    first, and a `Done` has an `Undo` where there is one.
 5. The lists of `routes`. Tests of the pure parts in tests/console/parts, of the page in tests/console; a row in
    `tests/console/test_every_route.py`, which fails until there is one.
