@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 _NAME = re.compile(r"[A-Za-z0-9_$-]+")
 _OPTION = re.compile(r"[a-z_]+")
 _TABLE_CHARACTERS = 59  # a table's name has at most 64, and the dead-letter queue's is five longer
+_QUEUE_CHARACTERS = 30  # a result's id is this name, a colon and 32 digits; Django says that ids have less than 64
 DEAD = "_dead"
 """The end of the name of a queue's dead-letter queue."""
 
@@ -38,6 +39,8 @@ class Options:
         name = f"{self.prefix}{queue_name}"
         if not _NAME.fullmatch(queue_name):
             raise ValueError(f"queue name {queue_name!r}: only letters, digits, '_', '$' and '-' are allowed")
+        if len(queue_name) > _QUEUE_CHARACTERS:
+            raise ValueError(f"queue name {queue_name!r}: it has more than {_QUEUE_CHARACTERS} letters")
         if len(name) > _TABLE_CHARACTERS:
             raise ValueError(f"queue name {queue_name!r}: with the prefix it has more than {_TABLE_CHARACTERS} letters")
         return name

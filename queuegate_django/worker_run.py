@@ -23,6 +23,8 @@ logger = logging.getLogger("queuegate_worker")
 
 _PURGES_EACH_SECONDS = 600.0  # or a tenth of the age, if that is shorter
 _PURGE_ENDS_SECONDS = 10.0  # for a purge that runs when the worker ends; the rest is deleted by the next one
+WORKER_ID_CHARACTERS = 64
+"""The longest name of a worker."""
 _FROM_OPTIONS = ("ssl", "ssl_ca", "unix_socket", "connect_timeout", "read_default_file", "read_default_group")
 """Entries of a database's OPTIONS that mean the same to PyMySQL, by which a worker receives."""
 
@@ -55,7 +57,7 @@ def address_of(database: str) -> dict[str, Any]:
 
 def run(backend: QueuegateBackend, settings: Settings) -> None:
     """Run tasks until SIGTERM or SIGINT, or until nothing is due. Raises WorkerError."""
-    worker_id = (settings.worker_id or f"{socket.gethostname()}:{os.getpid()}")[:64]
+    worker_id = (settings.worker_id or f"{socket.gethostname()}:{os.getpid()}")[:WORKER_ID_CHARACTERS]
     address = address_of(backend.settings.database)
     pairs = [
         (

@@ -26,6 +26,8 @@ REQUIREMENTS = ("django>=6,<7", "pymysql>=1.1,<2", "pytest>=8")
 DRIVER = "mysqlclient>=2.2,<3"
 BACKPORTS_CASES = "6.0"
 """The Django whose test cases are run against the backport, which is of its age."""
+DATABASE_BACKEND = "0.13.0"
+"""The django-tasks-db whose test cases are run."""
 _SECONDS = 500
 
 
@@ -71,9 +73,18 @@ def environment(version: str, requirements: Sequence[str], driver: str) -> Path:
 
 
 def cases_of(version: str) -> Path:
-    """The folder `tests` of the source of this Django, which PyPI has; its cases are run, and nothing of it is kept in
-    the project."""
-    folder, newer = cache() / f"django-source-{version}", environment("3.12", REQUIREMENTS, DRIVER)
+    """The folder `tests` of the source of this Django; its cases are run, and nothing of it is kept in the project."""
+    return tests_of("django", version)
+
+
+def database_cases() -> Path:
+    """The file of cases in the source of django-tasks-db, which is used the same way."""
+    return tests_of("django-tasks-db", DATABASE_BACKEND) / "tests.py"
+
+
+def tests_of(name: str, version: str) -> Path:
+    """The folder `tests` of the source of a distribution, which PyPI has."""
+    folder, newer = cache() / f"{name}-source-{version}", environment("3.12", REQUIREMENTS, DRIVER)
     with (cache() / "django.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "fetched").exists():
@@ -81,11 +92,11 @@ def cases_of(version: str) -> Path:
             # pip fetches what fits its own Python.
             command = [
                 *(newer, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
-                *("--no-binary", "django", "--dest", folder, f"django=={version}"),
+                *("--no-binary", name, "--dest", folder, f"{name}=={version}"),
             ]
             done = subprocess.run(command, timeout=_SECONDS, capture_output=True, text=True, check=False)
             if done.returncode:
-                missing(f"the source of Django {version} could not be fetched ({done.stderr[-200:]})")
+                missing(f"the source of {name} {version} could not be fetched ({done.stderr[-200:]})")
             (archive,) = folder.glob("*.tar.gz")
             shutil.unpack_archive(archive, folder, filter="data")
             (folder / "fetched").write_text("")

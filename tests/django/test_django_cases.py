@@ -1,16 +1,26 @@
 """The test cases of task backends that Django ships, run against QueuegateBackend over a real proxy.
 
 The backport's own cases are these, and its source distribution lacks them. So both are tested by those of Django's
-source, which pip fetches from PyPI.
+source, which pip fetches from PyPI. That of django-tasks-db, whose backend polls a table, has its cases.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 
 import pytest
-from django_environments import BACKPORT, BACKPORTS_CASES, DJANGO_6, HERE, cases_of, python_with, variables
+from django_environments import (
+    BACKPORT,
+    BACKPORTS_CASES,
+    DJANGO_6,
+    HERE,
+    cases_of,
+    database_cases,
+    python_with,
+    variables,
+)
 from slowness import scaled
 
 pytestmark = pytest.mark.long
@@ -26,11 +36,24 @@ def version_of(python: str) -> str:
 def test_djangos_own_cases(django, new_gate):
     python = python_with(django)
     tests = cases_of(BACKPORTS_CASES if django == BACKPORT else version_of(python))
+    run("run_cases.py", python, tests, variables(new_gate().start()), least=60)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("django", [BACKPORT, DJANGO_6])
+def test_cases_of_the_database_backend(django, new_gate):
+    environment = variables(new_gate().start())
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE / "database_cases"), environment["PYTHONPATH"]])
+    run("run_database_cases.py", python_with(django), database_cases(), environment, least=35)
+
+
+def run(program, python, tests, environment, *, least):
+    """Run the cases of a file or folder, of which there are so many; none may fail."""
     done = subprocess.run(
-        [python, HERE / "run_cases.py", tests], env=variables(new_gate().start()), capture_output=True, text=True,
-        timeout=scaled(300), check=False,
+        [python, HERE / program, tests], env=environment, capture_output=True, text=True, timeout=scaled(300),
+        check=False,
     )  # fmt: skip
     assert done.stdout, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert not told["failed"], "\n\n".join(told["failed"].values())[:8000]
-    assert told["ran"] >= 60 and told["unknown"] == [], (told["ran"], told["unknown"])
+    assert told["ran"] >= least and told["unknown"] == [], (told["ran"], told["unknown"])

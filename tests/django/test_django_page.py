@@ -8,10 +8,11 @@ import re
 import subprocess
 import sys
 import zipfile
+from functools import partial
 
 import pymysql
 import pytest
-from django_environments import DJANGO_6, HERE, ROOT, cache, python, python_with, variables
+from django_environments import DATABASE_BACKEND, DJANGO_6, HERE, ROOT, cache, python, python_with, variables
 from servers import free_port, wait_until
 from slowness import scaled
 from toolchains import PROGRAMS, missing
@@ -206,6 +207,16 @@ def block_with(blocks, *words):
     return next(block for block in blocks if all(word in block for word in words))
 
 
+def manage(environment, *arguments):
+    """What a command of the project prints."""
+    done = subprocess.run(
+        [python_with(DJANGO_6), HERE / "project/manage.py", *arguments], env=environment, capture_output=True,
+        text=True, timeout=scaled(100), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_the_examples_of_dj_queue(new_gate, tmp_path):
     """Its README, with the settings of the page's table: a task, run_after, priorities, queues, many at once."""
     blocks = readme(DJ_QUEUE)
@@ -222,14 +233,7 @@ def test_the_examples_of_dj_queue(new_gate, tmp_path):
     environment = variables(gate, QG_QUEUES='["default", "email"]')
     environment["PYTHONPATH"] += f":{tmp_path}"
 
-    def run(*arguments):
-        done = subprocess.run(
-            [python_with(DJANGO_6), HERE / "project/manage.py", *arguments], env=environment, capture_output=True,
-            text=True, timeout=scaled(100), check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
+    run = partial(manage, environment)
     run("migrate")
     run("shell", "--no-imports", "-c", program + "\nopen(r'" + str(tmp_path / "id") + "', 'w').write(task_result.id)")
     run("queuegate_worker", "--drain")
@@ -240,3 +244,41 @@ def test_the_examples_of_dj_queue(new_gate, tmp_path):
     )
     ended = run("shell", "--no-imports", "-c", count)
     assert ended.count("process_item") == 5 and ended.count("deliver_email") == 2 and "send_digest" not in ended
+
+
+README_SETTINGS = """
+from settings import DATABASES
+
+SECRET_KEY = "of no use to anybody"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+{blocks}
+INSTALLED_APPS += ["myapp"]
+"""
+
+
+def test_the_settings_of_django_tasks_db(new_gate, tmp_path):
+    """Its README with the changes of the page's table; a task that waits in its queue then runs."""
+    blocks = readme(f"django-tasks-db=={DATABASE_BACKEND}")
+    own = "\n".join(block_with(blocks, word) for word in ("INSTALLED_APPS", '"QUEUES"'))
+    for theirs, ours in (
+        ('"django_tasks_db"', '"queuegate_django"'),
+        ("django_tasks_db.DatabaseBackend", "queuegate_django.backend.QueuegateBackend"),
+    ):
+        assert theirs in own
+        own = own.replace(theirs, ours)
+    app = tmp_path / "myapp"
+    app.mkdir()
+    (app / "__init__.py").touch()
+    (app / "tasks.py").write_text(APP)
+    (tmp_path / "own_settings.py").write_text(README_SETTINGS.format(blocks=own))
+    environment = variables(new_gate().start(), DJANGO_SETTINGS_MODULE="own_settings")
+    environment["PYTHONPATH"] += f":{tmp_path}"
+
+    run = partial(manage, environment)
+    run("migrate")
+    enqueue = "from myapp.tasks import process_item; print(process_item.enqueue('a book').id)"
+    key = run("shell", "--no-imports", "-c", enqueue).strip()
+    run("queuegate_worker", "--drain")
+    read = f"from myapp.tasks import process_item; print(process_item.get_result({key!r}).return_value)"
+    assert run("shell", "--no-imports", "-c", read) == "a book\n"

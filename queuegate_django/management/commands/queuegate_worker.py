@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
 from queuegate_django.backend import QueuegateBackend
 from queuegate_django.queues import MISSING, NoQueuegate, check_proxy
 from queuegate_django.tasks_api import LOGGER, task_backends
-from queuegate_django.worker_run import Settings, run
+from queuegate_django.worker_run import WORKER_ID_CHARACTERS, Settings, run
 from queuegate_worker import Hooks, WorkerError
 
 _LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG, logging.DEBUG)
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--grace", type=float, default=25.0, help="seconds for running tasks at the end (default: 25)"
         )
-        parser.add_argument("--worker-id", help="this worker's name in results (default: host:pid)")
+        parser.add_argument("--worker-id", type=_worker_id, help="this worker's name in results (default: host:pid)")
         parser.add_argument("--hooks", help="a subclass of queuegate_worker.Hooks, as module.Class")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -74,6 +75,13 @@ class Command(BaseCommand):
                 logger.addHandler(_handler)
 
 
+def _worker_id(text: str) -> str:
+    """Two workers whose names differ only beyond the column's end would be stored as one."""
+    if not 1 <= len(text) <= WORKER_ID_CHARACTERS:
+        raise ArgumentTypeError(f"it has {len(text)} characters; there may be 1 to {WORKER_ID_CHARACTERS}")
+    return text
+
+
 def _hint(backend: QueuegateBackend, error: str) -> str:
     """What to do about an error, if it says that there is no such queue. A database without a proxy says so, too."""
     if "ERROR 1146" not in error:
@@ -87,7 +95,10 @@ def _hint(backend: QueuegateBackend, error: str) -> str:
 
 def backend_of(alias: str) -> QueuegateBackend:
     """A backend of queuegate, by its name in TASKS. Raises CommandError."""
-    backend = task_backends[alias]
+    try:
+        backend = task_backends[alias]
+    except ImproperlyConfigured as error:  # there is none of that name, or it cannot be made
+        raise CommandError(f"TASKS[{alias!r}]: {error}") from None
     if not isinstance(backend, QueuegateBackend):
         raise CommandError(f"TASKS[{alias!r}] is no backend of queuegate; --backend names another one")
     return backend

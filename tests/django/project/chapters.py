@@ -441,6 +441,11 @@ def creation():
     assert "manage.py migrate" in refused.value.__notes__[0]
     with pytest.raises(CommandError, match="queuegate_tasks --create"):
         work(queue=["mails"])
+    with pytest.raises(CommandError, match=r"TASKS\['other'\]: .*'other' doesn't exist"):
+        work(backend="other")
+    for worker_id, length in (("", 0), ("x" * 65, 65)):
+        with pytest.raises(CommandError, match=f"worker-id: it has {length} characters; there may be 1 to 64"):
+            call_command("queuegate_worker", "--drain", f"--worker-id={worker_id}")
     assert "created tasks_mails" in shown("queuegate_tasks", create=True)
     assert "Created" not in shown("migrate", verbosity=1)
     with connection.cursor() as cursor:
