@@ -90,6 +90,10 @@ class Receiver:
             self.polling_id = self._connection.id
             if self._stopping:
                 return None
+            if self._failing:
+                # A poll is answered only when something is due, so this tells whether it would be.
+                self._connection.columns(*self._shared.statements.columns)
+                self._recovered()
             rows, error = self._connection.read(*self._shared.statements.poll(self._columns, limit, wait))
         except (pymysql.MySQLError, OSError) as failure:
             rows, error = [], failure
@@ -98,8 +102,7 @@ class Receiver:
         if error is not None and (connection_lost(error) or not rows):
             self._failed(error)
             return None
-        if self._failing:
-            self._recovered()
+        self._backoff.succeeded()
         if not rows and not self._drain and self._shared.clock() - began < wait / 2:
             self._shared.pause_receiving(_EARLY_PAUSE_SECONDS)
         messages = [self._message(row, began) for row in rows]
@@ -122,7 +125,6 @@ class Receiver:
 
     def _recovered(self) -> None:
         self._failing = False
-        self._backoff.succeeded()
         logger.info("receiving again")
         notify(self._shared.hooks.receiving)
         self._on_reconnect()

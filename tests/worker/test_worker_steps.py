@@ -323,9 +323,11 @@ def test_it_asks_for_what_its_slots_can_begin_with_and_cuts_it_into_batches():
 
 
 def test_it_connects_anew_with_growing_pauses_and_then_has_leases_looked_at():
-    receiving = Receiving(FakeProxy(SELECT=(GONE, GONE, rows(1), [])))
+    """A poll of a quiet queue is answered late, so a statement before it tells that the proxy is back."""
+    receiving = Receiving(FakeProxy(SELECT=(GONE, GONE, [], rows(1), [])))
     receiving.receiver.run()
     assert receiving.batches == [[1]] and receiving.away == [1] and receiving.proxy.connected == 3
+    assert ["LIMIT 0" in sql for sql in receiving.proxy.sent] == [False, True, True, False, False]
     assert [0.05, 0.1] <= receiving.pauses <= [0.1, 0.2] and receiving.told.said == [
         ("reconnecting", "OperationalError")
     ] * 2
