@@ -483,6 +483,11 @@ def test_schedules_by_hand_cost_no_flood(place: Place, name: str) -> None:
     client.close()
 
 
+def problems_of(client: Sql, database: str) -> list[str]:
+    seen = client.rows("SELECT db, problem FROM queuegate.schedules")
+    return [problem for db, problem in seen if db == database and problem]
+
+
 def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
     """With columns of other types, and without some: it stops nobody else's schedules, and what is read is bounded."""
     client, admin = place.login(), Sql(place.gate.connect(database=SHOP))
@@ -508,9 +513,8 @@ def test_a_table_of_schedules_by_hand(place: Place, name: str) -> None:
         wait_until(
             lambda wanted=wanted: admin.value(f"SELECT COUNT(*) FROM {name}_jobs") >= wanted, 60, "others' ticks"
         )
-        seen = admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
-        assert (f"{name}_honest", SHOP, None) in seen
-        assert [problem for _, db, problem in seen if db == OWNER and problem]
+        wait_until(lambda: problems_of(admin, OWNER), 60, "the catalog to be read")
+        assert (f"{name}_honest", SHOP, None) in admin.rows("SELECT schedule, db, problem FROM queuegate.schedules")
         assert client.value(f"SELECT COUNT(*) FROM {name}") == 0
     assert "failed by a defect" not in place.gate.log
     client("DROP TABLE queuegate_schedules")
