@@ -88,6 +88,10 @@ class Task(Generic[P, R]):
         """As `send`; needs `using(connection=...)` with a connection of asyncio."""
         return await self.using().send_async(*args, **kwargs)
 
+    def send_many(self, calls: Iterable[Iterable[Any] | Mapping[str, Any]]) -> int:
+        """Send a message for each call; how many. See `Sender.send_many`."""
+        return self.using().send_many(calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Sender(Generic[P]):

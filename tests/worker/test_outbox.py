@@ -150,6 +150,8 @@ def test_many_calls_at_once(outbox):
 
     assert show.using().send_many([("a",), {"word": "b", "times": 2}]) == 2
     outbox.assert_enqueued(show, kwargs={"word": "b", "times": 2})
+    assert show.send_many([("c",)]) == 1 and show.send_many([]) == 0
+    outbox.assert_enqueued(show, args=("c",), count=1)
 
 
 def test_periodic_tasks_are_enqueued_by_the_clock(outbox):
