@@ -65,7 +65,7 @@ def age(seconds: float | None) -> str:
 
 
 def moment(ns: Any) -> Markup:
-    """A time in nanoseconds, in UTC; a script of the page writes it in the reader's zone."""
+    """A time in nanoseconds, in UTC; a script of the page adds it in the reader's zone, as a hint."""
     if not isinstance(ns, int) or ns <= 0:
         return Markup("{}").format(NONE)
     try:

@@ -1,4 +1,4 @@
-// What the pages do by themselves: times in the reader's zone, refreshes, keys, copying, light and dark.
+// What the pages do by themselves: times in the reader's zone as a hint, refreshes, keys, copying, light and dark.
 (function () {
   "use strict";
   var root = document.documentElement;
@@ -7,10 +7,7 @@
   function localTimes(within) {
     within.querySelectorAll("time[datetime]").forEach(function (each) {
       var at = new Date(each.getAttribute("datetime"));
-      if (isNaN(at) || each.dataset.local) return;
-      each.title = each.textContent;
-      each.textContent = format.format(at);
-      each.dataset.local = "1";
+      if (!isNaN(at)) each.title = format.format(at) + ", your time"; // shown are times as they are typed: in UTC
     });
   }
 

@@ -36,18 +36,19 @@ def gate(shared_gate: Callable[..., Gate]) -> Gate:
 
 @pytest.fixture
 def visitor(chromium: Any, gate: Gate) -> Iterator[Callable[..., Any]]:
-    """Opens a window of somebody who is not logged in, of that width and scheme of colours.
+    """Opens a window of somebody who is not logged in, of that width and scheme of colours, in that time zone.
 
     An error in the browser's console, a script that fails, and an answer that is no page fail the test.
     """
     contexts = []
     wrong: list[str] = []
 
-    def make(width: int = 1280, scheme: str = "light") -> Any:
+    def make(width: int = 1280, scheme: str = "light", zone: str = "UTC") -> Any:
         context = chromium.new_context(
             base_url=f"http://127.0.0.1:{console_port(gate)}",
             viewport={"width": width, "height": 800},
             color_scheme=scheme,
+            timezone_id=zone,
         )
         contexts.append(context)
         context.set_default_timeout(SECONDS * 1000)

@@ -77,3 +77,14 @@ def test_a_queue_without_a_trouble_is_no_line(person, queue, sql, stream):
     row.get_by_text("ok", exact=True).wait_for()
     assert page.get_by_role("list", name="What needs attention").count() == 0
     page.get_by_text("Nothing needs attention.").wait_for()
+
+
+def test_times_are_shown_in_the_zone_in_which_they_are_typed(gate, person, queue, sql):
+    q, page = queue(), person(zone="America/New_York")
+    sql("SET time_zone = '+00:00'")
+    sql(f"INSERT INTO {q} (payload) VALUES ('1') AT '2030-12-24 18:00:00'")
+    page.goto(f"/queue?db={gate.database}&name={q}&state=scheduled")
+    time = page.locator("tbody time").filter(has_text="2030-12-24 18:00:00 UTC").first
+    time.wait_for()
+    hint = time.get_attribute("title")
+    assert hint is not None and "1:00:00" in hint and "your time" in hint
