@@ -148,7 +148,6 @@ class Supervisor:
             return
         assert child.link is not None
         child.link.read()
-        child.states = child.link.states
         code = child.process.poll()
         if code is not None:
             self._ended(child, code, now)

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import pymysql
+
 from queuegate_worker.address import address_of
 from queuegate_worker.connection import Connection, connection_factory
-from queuegate_worker.errors import WorkerError
+from queuegate_worker.errors import WorkerError, connection_lost
 from queuegate_worker.sending.connections import Id, run, run_async
 from queuegate_worker.sending.rows import Due, Row, inserts
 from queuegate_worker.statements import Statement
@@ -61,8 +63,10 @@ class Database:
             ids = [run(connection.driver_connection, *statement) for statement in statements]
             if not alone:
                 connection.commit()
-        except BaseException:
-            connection.close()
+        except BaseException as error:
+            # A statement that the database refused, such as a duplicate, leaves the connection as it was.
+            if not (alone and isinstance(error, pymysql.MySQLError)) or connection_lost(error):
+                connection.close()
             raise
         return ids
 

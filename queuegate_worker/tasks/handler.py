@@ -47,7 +47,7 @@ class TaskHandler:
         except (Reject, Release, LeaseLost, CannotBegin):
             raise
         except Exception as error:
-            if task.max_attempts is not None and message.epoch >= task.max_attempts:
+            if task.is_last(message.epoch):
                 raise Reject(reason_of(error)) from error
             raise
 

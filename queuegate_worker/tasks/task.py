@@ -25,6 +25,7 @@ DEFAULT_QUEUE = "tasks"
 _NAME_MAX = 255  # of the column `task`
 _SECONDS_MAX = 315_360_000
 _PRIORITY_MAX = 100
+_RULES = ("cron", "every", "time_zone")  # options that make a Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,10 @@ class Task(Generic[P, R]):
     keep_result: float | None = None
     schedule: Schedule | None = None
     takes_context: bool = False
+
+    def is_last(self, attempt: int) -> bool:
+        """Whether a message that fails at this attempt is not tried again, by the task's own `max_attempts`."""
+        return self.max_attempts is not None and attempt >= self.max_attempts
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here."""
@@ -202,9 +207,9 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
-    known = {"queue", "name", "max_attempts", "timeout", "unique", "keep_result", "takes_context"}
-    rules = {name: options[name] for name in ("cron", "every", "time_zone") if options.get(name) is not None}
-    if unknown := sorted(options.keys() - known - {"cron", "every", "time_zone"}):
+    known = {"queue", "name", "max_attempts", "timeout", "unique", "keep_result", "takes_context", *_RULES}
+    rules = {name: options[name] for name in _RULES if options.get(name) is not None}
+    if unknown := sorted(options.keys() - known):
         raise WorkerError(f"a task has no option {unknown[0]!r}")
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise WorkerError(f"{function!r} is no function")

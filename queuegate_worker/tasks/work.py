@@ -115,9 +115,10 @@ class TaskWork:
             if (number := attempt.transaction.connection_id) is not None:
                 connection.execute("KILL %s", (number,))
             of_queue = Statements(message.queue, _PROGRAM, 1)
-            last = task.max_attempts is not None and message.epoch >= task.max_attempts
             reason = f"TimeLimitExceeded: {over_limit(task)}"
-            for statement in of_queue.reject([message], reason) if last else of_queue.nack([message], reason, None):
+            last = task.is_last(message.epoch)
+            settling = of_queue.reject([message], reason) if last else of_queue.nack([message], reason, None)
+            for statement in settling:
                 connection.execute(*statement)
         finally:
             connection.close()

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy
 from django.conf import settings as of_django
 from django.db.backends.mysql.base import DatabaseWrapper
+from servers import wait_until
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
@@ -175,6 +176,9 @@ def test_without_a_connection_it_commits_on_one_of_its_own(gate, sql, monkeypatc
         with pytest.raises(pymysql.MySQLError):
             ORDERS.send(customer=3)  # whether it was sent cannot be known, so it is not sent twice
         assert ORDERS.send(customer=4)
+        with pytest.raises(pymysql.MySQLError, match=r"1054|colum"):
+            ORDERS.send(nothing=1)
+        assert transport.current()._own.connection.open, "a statement that is refused costs no connection"
         assert ORDERS.send_many({"customer": number} for number in range(10, 1010)) == 1000
         with pytest.raises(pymysql.MySQLError, match=r"1054|colum"):
             ORDERS.send_many([{"nothing": number} for number in range(1000)])
@@ -201,4 +205,6 @@ def test_a_typed_message_comes_out_as_it_went_in(gate, sql):
     address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
     Worker(address, typed.name).run(lambda message: seen.append(typed.load(message)), drain=True)
     assert seen == [Order(7, ["pen"])]
-    assert "customer" in sql.value("SELECT last_error FROM orders_dead")
+    wait_until(lambda: sql.rows("SHOW TABLES LIKE 'orders_dead'"), 60, "the dead letters")
+    ((error,),) = wait_until(lambda: sql.rows("SELECT last_error FROM orders_dead"), 60, "the dead letter")
+    assert "customer" in error
