@@ -30,13 +30,13 @@ class Moment(Enum):
         return self in (Moment.CUT_BEFORE, Moment.CUT_AFTER)
 
 
-_COMMIT = b"COMMIT"
+_COMMIT, _ROLLBACK = b"COMMIT", b"ROLLBACK"
 
 
 @dataclass(eq=False)
 class _Hold:
     """A transaction that is to stand still: at the request that has all of these texts, or, where it `commits`, at the
-    COMMIT after it on the same line."""
+    COMMIT after it on the same line. A transaction that ends otherwise is not the one."""
 
     texts: tuple[bytes, ...]
     without: bytes
@@ -180,6 +180,8 @@ class Cutter:
     def _stands_still(self, line: _Line, data: bytes) -> bool:
         """Whether the line is to stand still once the server has got this."""
         with self._lock:
+            if _ROLLBACK in data:
+                self._expect_anew(line)
             hold = line.expecting
             if hold is None:
                 hold = next((one for one in self._holds if one.picks(data)), None)
@@ -193,6 +195,12 @@ class Cutter:
                 hold.fell.set()
                 return True
             return False
+
+    def _expect_anew(self, line: _Line) -> None:
+        """The transaction ended without a COMMIT: the next that has the texts is waited for, on any line."""
+        if line.expecting is not None:
+            self._holds.append(line.expecting)
+            line.expecting = None
 
     def _keeps(self, line: _Line, data: bytes) -> bool:
         """Whether an answer is kept, as its line stands still."""
@@ -231,5 +239,7 @@ class Cutter:
         except OSError:
             pass
         line.given_up |= requests
+        with self._lock:
+            self._expect_anew(line)
         if not self._dark and (not line.stalled or requests):
             line.end()
