@@ -53,25 +53,8 @@ from rewriter.views import SHOW_VIEWS, Scope
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: then the database decides.
 _ORDINARY_VERBS = frozenset(
-    (
-        b"SELECT",
-        b"WITH",
-        b"TABLE",
-        b"UPDATE",
-        b"DELETE",
-        b"INSERT",
-        b"REPLACE",
-        b"EXPLAIN",
-        b"DESCRIBE",
-        b"DESC",
-        b"ANALYZE",
-        b"CALL",
-        b"KILL",
-        b"USE",
-        b"SHOW",
-    )
+    b"SELECT WITH TABLE UPDATE DELETE INSERT REPLACE EXPLAIN DESCRIBE DESC ANALYZE CALL KILL USE SHOW".split()
 )
-
 
 _FROM_STREAM = re.compile(r"\bFROM\s+STREAM\b", re.IGNORECASE)
 
@@ -105,7 +88,10 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
     return handler(cursor)
 
 
-def _of_group(parse_statement: Callable[[TokenCursor], Statement | None]) -> Callable[[TokenCursor], Statement | None]:
+_Parse = Callable[[TokenCursor], Statement | None]
+
+
+def _of_group(parse_statement: _Parse) -> _Parse:
     """A statement on messages, which may name their consumer group."""
 
     def parse_of_group(cursor: TokenCursor) -> Statement | None:
@@ -118,36 +104,20 @@ def _of_group(parse_statement: Callable[[TokenCursor], Statement | None]) -> Cal
     return parse_of_group
 
 
-def _create(cursor: TokenCursor) -> Statement | None:
-    cursor.take_words("CREATE")
-    if cursor.accept_words("TOPIC"):
-        return parse_create_topic(cursor)
-    if cursor.accept_words("GROUP"):
-        return parse_create_group(cursor)
-    if cursor.accept_words("SCHEDULE"):
-        return parse_create_schedule(cursor)
-    return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None
+def _by_kind(**parsers: _Parse) -> _Parse:
+    """Statements of one verb, by the word after it. Of other words they are ordinary SQL."""
+
+    def parse_kind(cursor: TokenCursor) -> Statement | None:
+        parser = parsers.get(cursor.peek_word(1))
+        if parser is None:
+            return None
+        cursor.position += 2
+        return parser(cursor)
+
+    return parse_kind
 
 
-def _alter(cursor: TokenCursor) -> Statement | None:
-    if cursor.accept_words("ALTER", "GROUP"):
-        return parse_alter_group(cursor)
-    if cursor.accept_words("ALTER", "TOPIC"):
-        return parse_alter_topic(cursor)
-    if cursor.accept_words("ALTER", "SCHEDULE"):
-        return parse_alter_schedule(cursor)
-    return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
-
-
-def _drop(cursor: TokenCursor) -> Statement | None:
-    if cursor.accept_words("DROP", "TOPIC"):
-        return parse_drop_topic(cursor)
-    if cursor.accept_words("DROP", "GROUP"):
-        return parse_drop_group(cursor)
-    if cursor.accept_words("DROP", "SCHEDULE"):
-        return parse_drop_schedule(cursor)
-    if not cursor.accept_words("DROP", "QUEUE"):
-        return None
+def _drop_queue(cursor: TokenCursor) -> Statement:
     if_exists = cursor.accept_words("IF", "EXISTS")
     statement = DropQueue(cursor.take_name(), if_exists)
     cursor.take_end("DROP QUEUE takes one queue")
@@ -266,10 +236,14 @@ def _explain(cursor: TokenCursor) -> Statement | None:
     return replace(statement, fault=StreamNotExplained()) if isinstance(statement, SelectStream) else statement
 
 
-_HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
-    "CREATE": _create,
-    "ALTER": _alter,
-    "DROP": _drop,
+_HANDLERS: dict[str, _Parse] = {
+    "CREATE": _by_kind(
+        TOPIC=parse_create_topic, GROUP=parse_create_group, SCHEDULE=parse_create_schedule, QUEUE=parse_create_queue
+    ),
+    "ALTER": _by_kind(
+        GROUP=parse_alter_group, TOPIC=parse_alter_topic, SCHEDULE=parse_alter_schedule, QUEUE=parse_alter_queue
+    ),
+    "DROP": _by_kind(TOPIC=parse_drop_topic, GROUP=parse_drop_group, SCHEDULE=parse_drop_schedule, QUEUE=_drop_queue),
     "TRUNCATE": _truncate,
     "SHOW": _show,
     "KILL": _kill,
