@@ -24,6 +24,9 @@ from engine.store.base import Release
 OFFER_SECONDS = 2.0
 """For so long a statement that may bear a message keeps a receiver's place for it."""
 
+HAND_OUT_SECONDS = 0.1
+"""For so long what is born waits for a receiver that is busy with the message before it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Birth:
@@ -56,6 +59,7 @@ class Births:
         self._clock = clock
         self._offered: dict[Birth, float] = {}
         self._born: list[tuple[Birth, MessageId]] = []
+        self._born_at = 0.0  # the first of them
         self._read = 0  # how many of them are being handed out
         self.times = LeaseTimes()
         self.possible = False
@@ -94,10 +98,24 @@ class Births:
         """Nothing was born of it."""
         self._offered.pop(birth, None)
 
-    def born(self, birth: Birth, id_: MessageId) -> None:
-        """The message is committed."""
-        self.withdraw(birth)
+    def born(self, birth: Birth, id_: MessageId) -> bool:
+        """The message is committed. Returns whether it is to be handed out: not where it comes late, or after one that
+        goes the ordinary way."""
+        if self._offered.pop(birth, None) is None:
+            return False
+        if not self._born:
+            self._born_at = self._clock.monotonic()
         self._born.append((birth, id_))
+        return True
+
+    def withdraw_all(self) -> None:
+        """Whatever is born of them comes too late."""
+        self._offered.clear()
+
+    @property
+    def hand_out_until(self) -> float:
+        """Until when those that are to be handed out may wait for a receiver, by the monotonic clock."""
+        return self._born_at + HAND_OUT_SECONDS
 
     def take(self) -> Sequence[tuple[Birth, MessageId]]:
         """Remove and return those that are to be handed out."""

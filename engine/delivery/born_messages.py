@@ -7,6 +7,7 @@ awaits only, and only the manager's owner task awaits.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from engine.delivery.births import Birth
 from engine.delivery.context import DeliveryHost, QueueContext
@@ -89,15 +90,29 @@ class BornMessages:
 
     def born(self, birth: Birth, id_: MessageId) -> None:
         """A message was inserted so, and is committed."""
-        self._known.births.born(birth, id_)
-        self._host.wake()
-        if not self._receivers or self._known.queue.options.paused:
+        if not self._known.births.born(birth, id_):
+            self._abandon([(birth, id_)])
+        elif not self._receivers or self._known.queue.options.paused:
             self.release()
+        self._host.wake()
 
     def release(self) -> None:
-        """There is no receiver for what is born."""
+        """There is no receiver for what is born, or it must not come before a message that goes the ordinary way. The
+        same holds for what INSERTs that are on their way bear."""
+        self._known.births.withdraw_all()
         if born := self._known.births.take():
-            self._leases.on_abandoned([birth.lease(id_) for birth, id_ in born])
+            self._abandon(born)
+
+    def _abandon(self, born: Sequence[tuple[Birth, MessageId]]) -> None:
+        self._leases.on_abandoned([birth.lease(id_) for birth, id_ in born])
+
+    @property
+    def next_time(self) -> float | None:
+        """When there is something to hand out, or to release: at once where a receiver waits."""
+        if not self._known.births:
+            return None
+        waits = any(subscription.capacity() for subscription in self._receivers.waiting)
+        return 0.0 if waits else self._known.births.hand_out_until
 
     async def hand_out(self) -> SendResult:
         """Read what is born, and hand it out to those that wait now. Raises BackendError."""
@@ -107,11 +122,17 @@ class BornMessages:
             self.release()
             return SendResult()
         with known.births.taking() as born:
-            handed, complete = await self._sender.read_born(queue, born)
+            try:
+                handed, complete = await self._sender.read_born(queue, born)
+            except BaseException:
+                self.release()
+                raise
             if complete is None:
                 known.births.possible = False
             known.added.record_outcome(correct=bool(complete))
             result = self._sender.hand_out(queue, waiting.waiting, first, handed)
-        if not complete and known.mode is not Mode.IDLE:
-            known.poll_for_added()
+        if not complete:
+            self.release()
+            if known.mode is not Mode.IDLE:
+                known.poll_for_added()
         return result

@@ -68,12 +68,17 @@ class ReceiverSet:
     @property
     def may_work(self) -> bool:
         """Whether a step, or the end of a pass, may do anything now; of one without a condition."""
-        if self.receivers.bounded or self.messages.births:  # those results may be at their end
+        if self.receivers.bounded or self._birth_due:  # those results may be at their end
             return True
         room = self.receivers.room()
         known = self.messages
         more = bool(known.added or known.resumed)
         return self.receivers.can_send(room) or (bool(room) and (more or known.poll_due(room)))
+
+    @property
+    def _birth_due(self) -> bool:
+        at = self.births.next_time
+        return at is not None and at <= self._clock.monotonic()
 
     # --- receivers
 
@@ -146,7 +151,7 @@ class ReceiverSet:
         if not receivers or known.queue.options.paused:
             self.births.release()
             return
-        if known.births:
+        if self._birth_due:
             result.claimed = True
             self._on_sent(result, await self.births.hand_out())
             return
@@ -309,8 +314,8 @@ class ReceiverSet:
     def next_time(self, now: float) -> float | None:
         """When there is something to do without being woken; None: nothing."""
         known = self.messages
-        if known.births:
-            return 0.0
+        if (birth_at := self.births.next_time) is not None:
+            return birth_at
         rests_until = known.rests_until(now)
         if rests_until > now:
             return rests_until

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
 from memory_store import NAME, Row, make_spec
 from test_added import Ahead, listening
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.delivery.births import OFFER_SECONDS
+from engine.delivery.births import HAND_OUT_SECONDS, OFFER_SECONDS
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.lease_token import voided
 from engine.model.option_values import NS_PER_SECOND as SECOND
@@ -156,6 +157,32 @@ async def test_what_is_being_handed_out_has_its_place():
         await settle(500)
         assert offers == [None], "the receiver takes one at a time"
         assert receiver.ids == [1, 2, 3] and receiver.epochs == [1, 1, 1] and not w.store.calls["release"]
+
+
+@pytest.mark.parametrize("busy", [HAND_OUT_SECONDS / 2, HAND_OUT_SECONDS * 2])
+@in_virtual_time
+async def test_what_is_born_while_its_receiver_is_busy_is_not_overtaken(busy):
+    async with world() as w:
+        receiver, second, third = await listening(w), [], []
+
+        async def bear_another():
+            second.append(offered(w))
+            w.store.add(row(second[0], 3))
+            w.engine.queues.born(second[0], 3)
+            third.append(offered(w))
+
+        w.store.during["born"] = bear_another
+        receiver.stop_reading()
+        await bear(w, 2)
+        w.store.latency = 0.01
+        await pass_time(busy)
+        receiver.go_on_reading()
+        await settle()
+        await bear(w, 4, third[0])
+        await pass_time(1)
+        assert receiver.ids == [1, 2, 3, 4]
+        assert receiver.epochs == [1, 1, 1, 1]
+        assert bool(w.store.calls["release"]) is (busy > HAND_OUT_SECONDS), "for a moment it waits with its lease"
 
 
 @in_virtual_time
