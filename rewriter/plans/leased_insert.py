@@ -16,6 +16,7 @@ _HEAD_MAX = 4096
 _HEADS_MAX = 1000  # known at once: an application has some dozens
 _VALUES = re.compile(rb"\bVALUES?\s*+(?=\()", re.IGNORECASE)
 _COLUMNS = f", epoch, time_next, {TOKEN_COLUMN}".encode()
+_UNSURE = (b"\\", b'"', b"'", b"#", b"--", b"/*")
 _OWN = frozenset(SYSTEM_COLUMNS) - {"priority"}
 
 
@@ -55,8 +56,9 @@ class LeasedInserts:
 
 def _place_of(head: bytes) -> int | None:
     """Where the list of columns ends, if it has none of the queue's own but `priority`."""
-    # Without a backslash or a double quote, no setting of the session changes how it is read.
-    if b"\\" in head or b'"' in head or b"'" in head:
+    # Without a backslash or a double quote, no setting of the session changes how it is read. The values begin where it
+    # ends only if no comment is in it.
+    if any(mark in head for mark in _UNSURE):
         return None
     reader = StrictReader(head)
     try:
