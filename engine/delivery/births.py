@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from engine.clock import Clock
 from engine.model.identity import numbers_itself
-from engine.model.key_range import SLOT_COLUMN
 from engine.model.lease_token import LeaseTimes
-from engine.model.queue import Condition, MessageId, QueueName, QueueSpec
-from engine.store.base import Release
+from engine.model.queue import Condition, Message, MessageId, QueueName, QueueSpec
+from engine.store.base import Release, release_of
 
 OFFER_SECONDS = 2.0
 """For so long a statement that may bear a message keeps a receiver's place for it."""
@@ -43,13 +42,20 @@ class Birth:
     earliest_ns: int
     latest_ns: int
 
-    def is_valid_at(self, now_ns: int) -> bool:
-        """Whether such a message may be handed out at this time of the database's."""
-        return self.earliest_ns <= now_ns <= self.latest_ns
+    def delivers(self, message: Message, now_ns: int) -> bool:
+        """Whether it may be handed out at this time of the database's: it has its lease, and is due."""
+        on_time = self.earliest_ns <= now_ns <= self.latest_ns
+        return on_time and message.lease_until_ns == self.until_ns > now_ns and message.due_ns <= now_ns
 
     def lease(self, id_: MessageId) -> Release:
         """The lease of the message that was born so."""
         return Release(id_, self.due_ns, self.until_ns, 1, self.token)
+
+    def release(self, message: Message) -> Release:
+        """What takes its lease back, where it is not handed out. Where a trigger has postponed it, that stays, and is
+        no attempt."""
+        until_ns = message.lease_until_ns
+        return release_of(message) if until_ns == self.until_ns else Release(message.id, until_ns, until_ns, 1)
 
 
 class Births:
@@ -70,12 +76,7 @@ class Births:
         options = queue.options
         # An INSERT that waits longer than its lease would have used up the only attempt.
         takes = queue.takes_added and queue.has_tokens and not (options.paused or options.attempts_max == 1)
-        # What is computed may depend on the lease, and a unique key on that.
-        fixed = {"state", SLOT_COLUMN} if queue.has_ring else {"state"}
-        computed = queue.generated - queue.lease_independent - fixed or any(
-            index.unique and "" in index.columns for index in queue.indexes
-        )
-        self.possible = takes and numbers_itself(queue) and condition is None and not computed
+        self.possible = takes and numbers_itself(queue) and condition is None and not queue.lease_shows
 
     def __bool__(self) -> bool:
         """Whether messages are to be handed out."""

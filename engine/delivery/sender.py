@@ -302,8 +302,9 @@ class Sender:
             claim, began = await self._work.run_timed(self._store.births.read(queue, list(leases.values())))
             if claim is None:
                 return {}, None
-            leases |= {message.id: release_of(message) for message in claim.messages}
-            claim = replace(claim, messages=tuple(m for m in claim.messages if births[m.id].is_valid_at(claim.now_ns)))
+            leases |= {message.id: births[message.id].release(message) for message in claim.messages}
+            due = (message for message in claim.messages if births[message.id].delivers(message, claim.now_ns))
+            claim = replace(claim, messages=tuple(due))
             self._record([message.id for message in claim.messages], claim)
             await self._recheck(queue, pending)
             handed = self._leased(claim, pending, began)

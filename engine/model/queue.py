@@ -198,8 +198,8 @@ class QueueSpec:
     """Those of ERROR_COLUMNS and ATTEMPTS_COLUMN that cannot store all of Unicode: lower-case name, character set."""
     shards: tuple[str, ...] = ()
     """Those of its keyspace, where that has several: each has a part of its messages."""
-    lease_independent: frozenset[str] = frozenset()
-    """Those of `generated` that are known not to depend on the lease."""
+    lease_shows: bool = False
+    """Whether a lease that the INSERT of a message writes may change more than itself (engine.delivery.births)."""
 
     @property
     def takes_directly(self) -> bool:

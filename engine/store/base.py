@@ -392,7 +392,8 @@ class BirthStore(Protocol):
     """Reads of messages that their INSERT has leased, for a queue that `takes_added`. They raise BackendError."""
 
     async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        """Those that still have these leases, and time left; None where the server may show that late."""
+        """Those that have the tokens of these leases, at a first delivery; None where the server may show that late.
+        A trigger may have written another end."""
         ...
 
     async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:

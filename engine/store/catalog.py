@@ -6,6 +6,7 @@ rejected with a reason that names what is missing, and is not served.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,30 @@ from engine.model.topics import group_table
 
 LEASE_COLUMNS = ("epoch", "time_next", TOKEN_COLUMN)
 """What the INSERT of a message sets that is leased by it (engine.delivery.births)."""
+
+# Texts of SHOW CREATE TABLE, in lower case: of MariaDB, of MySQL, and of the embedded database, which has its table of
+# SQLite there. No text of a value can be taken for a part of one, as it would begin or end within it.
+_NAMES = r"`(?:[^`]|``)+`"
+_OWN_USES = re.compile(
+    # the state; and the columns' own lines
+    r"`state` (?:varchar|char|enum)\b[^`]* generated always as [^`]*`time_acked`[^`]*`epoch` > 0\)? then [^`]* end"
+    rf"|`state` (?:varchar|char|enum)\b|`(?:epoch|time_next|{TOKEN_COLUMN})` (?:tiny|small|medium|big)?int\b"
+    # what holds for any time of a message's, leased or not
+    r"|`time_next` (?:<= 0|>= 946684800000000000)\b"
+    r"|new\.`time_next` is null|`time_next` = coalesce\(`time_next`, new\.`time_scheduled`\)"
+    # an index that is not unique
+    rf"|\n +key {_NAMES} \((?:{_NAMES}(?:\(\d+\))?(?: desc| asc)?,?)+\)"
+    rf"|,create index {_NAMES} on {_NAMES} \([^()']*\)"
+)
+_DUE_AT_ONCE = re.compile(
+    r"`time_next` bigint(?:\(\d+\))? default (?:`time_scheduled`|\(`time_scheduled`\))(?=,|\n| comment )"
+    r"|`time_next` = coalesce\(`time_next`, new\.`time_scheduled`\)"
+)
+_NOW = re.compile(
+    r"`time_scheduled` bigint(?:\(\d+\))?(?: not null)? default \(+"
+    r"(?:timestampdiff\(microsecond,[a-z0-9_]*'1970-01-01',utc_timestamp\(6\)\)"
+    r"|cast\(\(julianday\('now'\)-2440587\.5\)\*86400000 as integer\)\*1000\)) \* 1000\)+(?=,|\n| comment )"
+)
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _TIMES = ("time_next", "time_acked")
@@ -122,26 +147,21 @@ def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
         table.generated,
         table.narrow,
         shards,
-        lease_independent(table.definition, table.generated),
+        lease_shows(table.definition, table.generated),
     )
     if shards and (reason := unfit_for_shards(queue, table.vindex)) is not None:
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     return queue
 
 
-def lease_independent(definition: str | None, generated: Collection[str]) -> frozenset[str]:
-    """The generated columns whose values do not depend on the lease, as far as SHOW CREATE TABLE shows it: their
-    expressions name no column of the lease, and no other generated column."""
-    lines = [] if definition is None else definition.lower().splitlines()
-    of_lease = [quoted(name) for name in (*LEASE_COLUMNS, *generated)]
-
-    def is_independent(name: str) -> bool:
-        own = [line for line in lines if line.lstrip().startswith(f"{quoted(name)} ")]
-        _, generates, expression = own[0].partition(" generated always as ") if len(own) == 1 else ("", "", "")
-        # With an odd number of quotes a text goes on in the next line, and the expression with it.
-        return bool(generates) and expression.count("'") % 2 == 0 and not any(each in expression for each in of_lease)
-
-    return frozenset(filter(is_independent, generated))
+def lease_shows(definition: str | None, generated: Collection[str]) -> bool:
+    """Whether a lease that the INSERT of a message writes may change more than itself, by the text of SHOW CREATE
+    TABLE: something else than an index that is not unique names its columns, or the state; or a message may be due
+    later, because the times have other defaults than the queue's own."""
+    text = "" if definition is None else definition.lower()
+    rest = _OWN_USES.sub("", text)
+    names = (*LEASE_COLUMNS, *(("state",) if "state" in generated else ()))
+    return not (_DUE_AT_ONCE.search(text) and _NOW.search(text)) or any(quoted(name) in rest for name in names)
 
 
 def _unfit(table: TableInfo) -> str | None:

@@ -164,9 +164,9 @@ class MemoryBirths:
             now, born = store._now_ns(), []
             for lease in leases:
                 for row in store._rows(queue, (lease.id,)):
-                    if (row.time_next, row.epoch, row.lease_token) == lease[2:] and lease.lease_until_ns > now:
-                        due_ns, values = row.time_scheduled or 0, row.values()
-                        born.append(Message(row.id, 1, row.priority or 0, due_ns, *lease[2:3], values, lease.token))
+                    if (row.epoch, row.lease_token) == (lease.epoch, lease.token):
+                        due_ns, priority, values = row.time_scheduled or 0, row.priority or 0, row.values()
+                        born.append(Message(row.id, 1, priority, due_ns, row.time_next or 0, values, lease.token))
             return Claim(now, tuple(born))
 
         return await store._call("born", work)

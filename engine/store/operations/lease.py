@@ -203,14 +203,10 @@ def reading_born(statements: QueueStatements, queue: QueueSpec, leases: Sequence
 
 
 def born(queue: QueueSpec, leases: Sequence[Release], rows: Sequence[tuple[TextValue, ...]]) -> Claim:
-    """Of rows that `reading_born` brings, at least one, those that have these leases, and time left."""
-    now_ns, wanted = int(not_null(rows[0][0])), {lease[2:] for lease in leases}
-    messages = (
-        message
-        for message in _first_deliveries(queue, rows)
-        if (message.lease_until_ns, message.epoch, message.token) in wanted and message.lease_until_ns > now_ns
-    )
-    return Claim(now_ns, tuple(messages))
+    """Of rows that `reading_born` brings, at least one, those that were inserted with these leases."""
+    now_ns, wanted = int(not_null(rows[0][0])), {(lease.epoch, lease.token) for lease in leases}
+    messages = _first_deliveries(queue, rows)
+    return Claim(now_ns, tuple(message for message in messages if (message.epoch, message.token) in wanted))
 
 
 def _first_deliveries(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> tuple[Message, ...]:

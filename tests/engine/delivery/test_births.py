@@ -380,3 +380,33 @@ async def test_where_the_server_shows_it_late_no_other_is_born():
         await pass_time(3)
         assert receiver.ids == [1, 2] and receiver.times[-1] < 1003
         assert w.engine.queues.offer_birth(NAME) is None
+
+
+@in_virtual_time
+async def test_a_message_that_turns_out_to_be_scheduled_comes_at_its_time():
+    """The session's clock was set, say."""
+    async with world() as w:
+        receiver, at_ns = await listening(w), w.clock.now_ns() + 3600 * SECOND
+        w.ack(1)
+        await bear(w, 2, time_scheduled=at_ns)
+        await pass_time(1)
+        row = w.store.tables[NAME][2]
+        assert receiver.ids == [1] and (row.time_next, row.epoch) == (at_ns, 0)
+        await pass_time(3590)
+        assert receiver.ids == [1]
+        await pass_time(10)
+        assert receiver.ids == [1, 2] and receiver.epochs[-1] == 1
+
+
+@in_virtual_time
+async def test_a_trigger_that_postpones_a_message_costs_no_attempt():
+    """It sets time_next alone."""
+    async with world(make_spec(max_attempts=2)) as w:
+        receiver, at_ns = await listening(w), w.clock.now_ns() + 5 * SECOND
+        w.ack(1)
+        await bear(w, 2, time_next=at_ns)
+        await pass_time(1)
+        row = w.store.tables[NAME][2]
+        assert receiver.ids == [1] and (row.time_next, row.epoch) == (at_ns, 0)
+        await pass_time(5)
+        assert receiver.ids == [1, 2] and receiver.epochs[-1] == 1
