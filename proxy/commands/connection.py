@@ -238,11 +238,16 @@ class ClientConnection:
 
     # --- the fast path
 
+    def refused(self, error: Outcome) -> bytes:
+        """See RelayListener."""
+        return self._fast.refused(error)
+
     def relayed(self, command: int, outcome: Outcome) -> None:
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         fast = self._fast
         effects, fast.effects = fast.effects, NO_EFFECTS
-        birth, fast.birth = fast.birth, None
+        leased, fast.leased = fast.leased, None
+        birth = None if leased is None else leased.birth
         self.executor.database.note(outcome, effects, sent_at=fast.sent_at, birth=birth)
         if self.executor.database.excess is not None:
             self._killed = True

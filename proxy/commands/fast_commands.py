@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from mysql_mimic.types import Commands
 
-from engine.delivery.births import Birth
 from mysql_wire import requests
+from mysql_wire.outcome import Outcome
 from mysql_wire.packets import frame
 from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.upstream_statements import UpstreamStatements
+from proxy.statements.births import LeasedInsert
 from proxy.statements.executor import Executor
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.repeats import stands_alone
@@ -26,13 +27,13 @@ _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE
 
 
 class FastCommands:
-    """See the module. `effects`, `sent_at` and `birth` are those of the command on the fast path, where its end is
+    """See the module. `effects`, `sent_at` and `leased` are those of the command on the fast path, where its end is
     reported."""
 
     def __init__(self, executor: Executor, statements: UpstreamStatements) -> None:
         self.effects = NO_EFFECTS
         self.sent_at: float | None = None
-        self.birth: Birth | None = None
+        self.leased: LeasedInsert | None = None
         self._executor = executor
         self._session = executor.session
         self._statements = statements
@@ -95,11 +96,16 @@ class FastCommands:
         leased = self._executor.births.leased(text, effects)
         if leased is None:
             return None
-        if leased.first:
-            self._executor.engine.queues.unborn(leased.birth)
-            return FastPath.REFUSE
-        self.effects, self.sent_at, self.birth = effects, None, leased.birth
+        self.effects, self.sent_at, self.leased = effects, None, leased
         return frame(self._executor.database.query(leased.text))
+
+    def refused(self, error: Outcome) -> bytes:
+        """See RelayListener: the client's own INSERT, in place of that with a lease."""
+        leased = self.leased
+        if leased is None or not self._executor.births.refused(leased.birth, error):
+            return b""
+        self.leased = None
+        return frame(self._executor.database.query(leased.own))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects):

@@ -1,7 +1,8 @@
 """SessionBirths: which of a client's INSERTs are sent with a lease for a receiver that waits (engine.delivery.births).
 
 Only where the text alone says what the statement does: it is a transaction of its own, of one row of literals, by an
-account whose statements are not judged one by one, in a session whose settings are known.
+account whose statements are not judged one by one, in a session whose settings are known. What the database refuses is
+sent as the client wrote it, and the client gets that answer.
 """
 
 from __future__ import annotations
@@ -10,24 +11,28 @@ from typing import NamedTuple
 
 from engine.delivery.births import Birth
 from engine.engine import Engine
+from engine.model.errors import INTERRUPTED, LOCKED
 from engine.model.queue import QueueName
+from engine.store.catalog import LEASE_COLUMNS
 from mysql_wire.outcome import Outcome
 from proxy.session.session import ClientSession
-from proxy.statements.database_commands import DatabaseCommands
+from proxy.statements.database_commands import CONNECTION_LOST, DatabaseCommands
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.upstream.repeats import stands_alone
 from rewriter.plan import Effects
 from rewriter.text.long_text import LONG_TEXT
 
+_NOT_BY_THE_LEASE = INTERRUPTED | LOCKED | {1053, 1062}  # also a shutdown, and a duplicate: no unique key has a lease
+_NAMED = tuple(f"'{column}'" for column in LEASE_COLUMNS)
+
 
 class LeasedInsert(NamedTuple):
-    """What is sent in place of an INSERT, and what it is born with. `first`: whether the account may write all columns
-    of the queue is not known yet, so the answer is to be read before the client gets it."""
+    """What is sent in place of a client's `own` INSERT, and what it is born with."""
 
     text: bytes
     birth: Birth
-    first: bool
+    own: bytes
 
 
 class SessionBirths:
@@ -43,8 +48,8 @@ class SessionBirths:
     ) -> None:
         self._session, self._engine, self._planning, self._reader = session, engine, planning, reader
         self._database = database
-        self._may: dict[QueueName, bool] = {}
-        self._may_of = session.identity
+        self._none_in: set[QueueName] = set()  # tables that this account may not write so, or that are others here
+        self._as = session.identity
 
     def leased(self, text: bytes, effects: Effects) -> LeasedInsert | None:
         """The INSERT with a lease; None where it is to be sent as it is. `effects`: the scanner's. What became of the
@@ -52,9 +57,9 @@ class SessionBirths:
         session, queue = self._session, effects.only_adds
         if queue is None or session.rights is not None or not session.scope.empty or len(text) > LONG_TEXT:
             return None
-        if session.settings.unsettled or session.identity is not self._may_of:  # perhaps another account, or role
-            self._may, self._may_of = {}, session.identity
-        if session.settings.unsettled or self._may.get(queue) is False:
+        if session.settings.unsettled or session.identity is not self._as:  # perhaps another account, or role
+            self._none_in, self._as = set(), session.identity
+        if session.settings.unsettled or queue in self._none_in:
             return None
         if not stands_alone(session.upstream.status) or not self._reader.splittable:
             return None
@@ -66,33 +71,39 @@ class SessionBirths:
         if sql is None:
             self._engine.queues.unborn(birth)
             return None
-        return LeasedInsert(sql, birth, queue not in self._may)
+        return LeasedInsert(sql, birth, text)
+
+    def refused(self, birth: Birth, error: Outcome) -> bool:
+        """Whether the client's own INSERT is to be sent after this error, because the lease may be the cause. Nothing
+        was born then.
+
+        An account may write only some columns, a session may have a temporary table of the queue's name, a column may
+        have been dropped, and a trigger may refuse the values.
+        """
+        if error.errno in _NOT_BY_THE_LEASE or error.sqlstate.startswith(CONNECTION_LOST):
+            return False
+        self._engine.queues.unborn(birth)
+        if error.errno in DENIED or any(name in error.message for name in _NAMED):
+            self._none_in.add(birth.queue)  # the next one would be refused, too
+        return True
 
     async def run(self, leased: LeasedInsert, effects: Effects) -> bool:
-        """Have the database insert the message, and answer the client. False: nothing was done, since the account may
-        not write all columns of the queue; the statement is to be run as it is.
+        """Have the database insert the message, and answer the client. False: nothing was done, and the client's own
+        INSERT is to be run.
 
         Raises:
             BackendError: the database refused it.
         """
-        session, birth, database = self._session, leased.birth, self._database
+        session, birth = self._session, leased.birth
         try:
-            if leased.first:
-                answer = await session.upstream.collect(self._reader.decode(leased.text))
-                outcome = answer if isinstance(answer, Outcome) else Outcome(status=session.upstream.status)
-            else:
-                outcome = await session.upstream.command(database.query(leased.text), repeatable=True)
+            answer = await session.upstream.collect(self._reader.decode(leased.text))
         except BaseException:
             self._engine.queues.lost(birth)
             raise
-        if not leased.first:
-            database.note(outcome, effects, birth=birth)
-            return True
-        self._may[birth.queue] = outcome.errno not in DENIED
-        if outcome.errno in DENIED:
-            self._engine.queues.unborn(birth)
+        outcome = answer if isinstance(answer, Outcome) else Outcome(status=session.upstream.status)
+        if not outcome.ok and self.refused(birth, outcome):
             return False
-        database.note(outcome, effects, birth=birth)
+        self._database.note(outcome, effects, birth=birth)
         if not outcome.ok:
             raise outcome.failure()
         await session.writer.ok(

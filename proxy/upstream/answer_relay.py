@@ -216,7 +216,8 @@ class AnswerRelay:
         if client.writer is not None:
             if len(chunk) > HEADER_BYTES + 2 and chunk[HEADER_BYTES] == _ERR and not self.output.begun:
                 errno = chunk[HEADER_BYTES + 1] | chunk[HEADER_BYTES + 2] << 8
-                if self.repeats.sent_again(errno, self.status, chunk):
+                repeats = self.repeats
+                if repeats.sent_again(errno, self.status, chunk) or repeats.replaced(chunk, self.listener.refused):
                     return
                 chunk = renumbered(chunk, errno)
             client.writer(chunk)

@@ -35,6 +35,11 @@ class RelayListener(Protocol):
         that is to be sent in its place, and its end must be reported. Must not raise."""
         ...
 
+    def refused(self, error: Outcome) -> bytes:
+        """The server refuses what was sent in the place of a command of the fast path: the packet that is to be sent
+        next, before the client gets an answer; empty where it is to get this error."""
+        ...
+
     def relayed(self, command: int, outcome: Outcome) -> None:
         """A command of the fast path has ended, and not just as the one before."""
         ...
@@ -56,6 +61,10 @@ class NoListener:
     def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener."""
         return FastPath.REFUSE
+
+    def refused(self, error: Outcome) -> bytes:
+        """See RelayListener."""
+        return b""
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         """See RelayListener."""

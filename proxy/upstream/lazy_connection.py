@@ -208,6 +208,10 @@ class LazyConnection:
             return FastPath.REFUSE
         return self._listener.may_relay(command, packet)
 
+    def refused(self, error: Outcome) -> bytes:
+        """See RelayListener."""
+        return self._listener.refused(error)
+
     def relayed(self, command: int, outcome: Outcome) -> None:
         """See RelayListener."""
         self._listener.relayed(command, outcome)

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from engine.model.errors import ROLLED_BACK, BackendError
+from mysql_wire.answer_walker import parse_err
+from mysql_wire.outcome import Outcome
 from mysql_wire.packets import HEADER_BYTES, SIZE_MASK
 from mysql_wire.status_flags import AUTOCOMMIT, IN_TRANSACTION
 from proxy.transport.backend_socket import BackendSocket
@@ -49,11 +51,24 @@ class Repeats:
             answer: what was received. Nothing is repeated where a part of the error is still to come.
         """
         may = self._packet and errno in ROLLED_BACK and stands_alone(status) and self._done < REPEATS_MAX
-        if not may or len(answer) != HEADER_BYTES + (int.from_bytes(answer[:HEADER_BYTES], "little") & SIZE_MASK):
+        if not may or not _is_whole(answer):
             return False
         self._done += 1
         self._backend.write(self._packet)
         return True
+
+    def replaced(self, answer: bytes, refused: Callable[[Outcome], bytes]) -> bool:
+        """Whether another command was sent in place of this error: what `refused` makes of it (RelayListener). It may
+        not be repeated."""
+        own = refused(parse_err(answer[HEADER_BYTES:])) if self._packet and _is_whole(answer) else b""
+        if own:
+            self.begin(b"")
+            self._backend.write(own)
+        return bool(own)
+
+
+def _is_whole(answer: bytes) -> bool:
+    return len(answer) == HEADER_BYTES + (int.from_bytes(answer[:HEADER_BYTES], "little") & SIZE_MASK)
 
 
 async def repeated(status: int, run: Callable[[], Awaitable[T]]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers import SERVER
+from servers import SERVER, wait_until
 from slowness import scaled
 
 
@@ -172,3 +172,118 @@ def test_a_unique_key_that_depends_on_the_lease_holds(sql, waiting):
     assert sql.error(f"INSERT INTO {q} (k) VALUES (7)")[0] == 1062
     sql(f"INSERT INTO {q} (k) VALUES (8)")
     receiver.wait(2, scaled(10))
+
+
+@pytest.mark.parametrize("columns", ["k, lease_token", "k, epoch", "k, state"])
+def test_a_unique_key_over_a_column_of_the_lease_holds(sql, waiting, place, columns):
+    if place == "embedded" and "state" in columns:
+        pytest.skip("no key over a virtual column there")
+    q, receiver = waiting(f"k INT, UNIQUE KEY once ({columns})", first="(k) VALUES (1)")
+    sql(f"INSERT INTO {q} (k) VALUES (7) DELAY '1h'")
+    assert sql.error(f"INSERT INTO {q} (k) VALUES (7)")[0] == 1062
+    sql(f"INSERT INTO {q} (k) VALUES (8)")
+    receiver.wait(2, scaled(10))
+
+
+_NOW = "UNIX_TIMESTAMP() * 1000000000"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        f"wait_s INT NOT NULL DEFAULT 0, time_scheduled BIGINT NOT NULL DEFAULT ({_NOW} + wait_s * 1000000000)",
+        "wait_s INT NOT NULL DEFAULT 0, time_next BIGINT NULL DEFAULT (time_scheduled + wait_s * 1000000000)",
+    ],
+)
+def test_a_default_that_schedules_a_message_counts(sql, waiting, columns):
+    q, receiver = waiting(columns, first="(wait_s) VALUES (0)")
+    sql(f"INSERT INTO {q} (wait_s) VALUES (3600)")
+    sql(f"INSERT INTO {q} (wait_s) VALUES (0)")
+    receiver.wait(2, scaled(10))
+    ((id_, epoch, state),) = sql.rows(f"SELECT id, epoch, state FROM {q} WHERE wait_s = 3600")
+    assert (epoch, state) == (0, "to_be_fired") and id_ not in [row[0] for row in receiver.rows]
+
+
+def test_a_session_whose_clock_is_ahead_schedules_its_messages(sql, connect, waiting, place):
+    if place == "embedded" or SERVER == "vitess":
+        pytest.skip("no clock of a session there")
+    q, receiver = waiting()
+    ahead = connect()
+    ahead("SET timestamp = UNIX_TIMESTAMP() + 3600")
+    for _ in range(3):
+        ahead(f"INSERT INTO {q} (payload) VALUES ('later')")
+    sql(f"INSERT INTO {q} (payload) VALUES ('now')")
+    receiver.wait(2, scaled(10))
+    later = f"SELECT epoch, state FROM {q} WHERE payload = 'later' AND time_next = time_scheduled"
+    wait_until(lambda: sql.rows(later) == [(0, "to_be_fired")] * 3, scaled(10), "what was given back")
+    assert len(receiver.rows) == 2
+
+
+def test_a_default_that_names_the_lease_has_its_value_of_before(sql, waiting):
+    q, receiver = waiting("k INT, first_try BOOL DEFAULT (epoch = 0)", first="(k) VALUES (1)")
+    sql(f"INSERT INTO {q} (k) VALUES (2)")
+    receiver.wait(2, scaled(10))
+    assert sql.rows(f"SELECT first_try FROM {q}") == [(1,), (1,)]
+
+
+def test_a_check_that_names_the_lease_holds(sql, waiting):
+    q, receiver = waiting("payload TEXT, CHECK (epoch > 0 OR payload <> 'bad')")
+    for _ in range(2):
+        assert sql.error(f"INSERT INTO {q} (payload) VALUES ('bad')")[0] in (3819, 4025)
+    sql(f"INSERT INTO {q} (payload) VALUES ('good')")
+    receiver.wait(2, scaled(10))
+
+
+def test_a_trigger_that_refuses_the_lease_changes_nothing(sql, waiting, place):
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q, receiver = waiting()
+    refusal = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not by a client'"
+    sql(f"CREATE TRIGGER {q}_own BEFORE INSERT ON {q} FOR EACH ROW IF NEW.epoch <> 0 THEN {refusal}; END IF")
+    for n in range(2, 5):
+        sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+        receiver.wait(n, scaled(10))
+    assert [row[1] for row in receiver.rows] == [1] * 4
+
+
+def test_a_trigger_that_sets_time_next_alone_costs_no_attempt(sql, waiting, place):
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q, receiver = waiting(max_attempts=2)
+    later = "SET NEW.time_next = NEW.time_scheduled + 1000000000"
+    sql(f"CREATE TRIGGER {q}_later BEFORE INSERT ON {q} FOR EACH ROW {later}")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    receiver.wait(2, scaled(10))
+    assert receiver.rows[1][1] == 1
+
+
+def test_a_temporary_table_of_the_name_is_the_sessions_own(sql, connect, waiting):
+    q, receiver = waiting()
+    own = connect()
+    own(f"CREATE TEMPORARY TABLE {q} (id INT AUTO_INCREMENT PRIMARY KEY, payload TEXT)")
+    for _ in range(3):
+        assert own(f"INSERT INTO {q} (payload) VALUES ('mine')") == 1
+    assert own.rows(f"SELECT id FROM {q}") == [(1,), (2,), (3,)]
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    receiver.wait(2, scaled(10))
+
+
+def test_rights_that_are_taken_away_in_a_session_count(sql, connect, waiting, place):
+    if place not in ("mariadb", "mysql"):
+        pytest.skip("accounts are the server's own there")
+    q, receiver = waiting()
+    account = "births_reduced@'127.0.0.1'"
+    sql(f"CREATE USER {account} IDENTIFIED BY 'secret'")
+    try:
+        sql(f"GRANT INSERT ON {q} TO {account}")
+        producer = connect(user="births_reduced", password="secret")
+        for n in range(2, 6):
+            producer(f"INSERT INTO {q} (payload) VALUES ('a')")
+            receiver.wait(n, scaled(10))
+            if n == 3:
+                sql(f"REVOKE INSERT ON {q} FROM {account}")
+                sql(f"GRANT INSERT (payload) ON {q} TO {account}")
+        sql(f"REVOKE INSERT (payload) ON {q} FROM {account}")
+        assert producer.error(f"INSERT INTO {q} (payload) VALUES ('a')")[0] in (1142, 1143)
+    finally:
+        sql(f"DROP USER {account}")

@@ -59,6 +59,8 @@ class Relay:
         self.decisions: list[tuple[int, bytes]] = []
         self.fast = fast
         self.instead: bytes | None = None  # what goes to the server in place of a fast command
+        self.own = b""  # what goes to the server where it refuses that
+        self.refusals: list[int] = []
         self.upstream = RelayUpstream(
             self.link,
             self.stream,
@@ -68,6 +70,11 @@ class Relay:
         )
         self.upstream.attach(self)
         self.stream.fast_path = self.upstream.try_fast
+
+    def refused(self, error: Outcome) -> bytes:
+        self.refusals.append(error.errno)
+        own, self.own = self.own, b""
+        return own
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         self.answers.append((command, outcome))

@@ -139,6 +139,9 @@ class _Listener:
         fast = self._server.fast and b"/*" not in packet
         return FastPath.RELAY_AND_REPORT if fast else FastPath.REFUSE
 
+    def refused(self, error: Outcome) -> bytes:
+        return b""
+
     def relayed(self, command: int, outcome: Outcome) -> None:
         self._server.fast_answers.append((command, outcome))
 

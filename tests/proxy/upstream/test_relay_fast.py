@@ -50,6 +50,28 @@ async def test_another_command_may_go_in_the_place_of_a_fast_one() -> None:
     reader.cancel()
 
 
+async def test_where_the_server_refuses_it_the_clients_own_command_is_sent() -> None:
+    relay = Relay(fast=True)
+    relay.instead, own = packet(b"\x03INSERT INTO q (a, epoch) VALUES (1, 1)"), packet(QUERY)
+    unknown = replies.err_packet(0, 1054, "42S22", "Unknown column 'epoch' in 'field list'")
+    duplicate = replies.err_packet(0, 1062, "23000", "Duplicate entry")
+    reader = await relay.parked()
+    for last in (ok(), unknown):
+        relay.own = own
+        relay.stream.data_received(own)
+        assert relay.server.take() == relay.instead
+        relay.link.data_received(answer([unknown]))
+        assert relay.client.take() == b"" and relay.server.take() == own
+        relay.link.data_received(answer([last]))
+        assert relay.client.take() == answer([last])
+    relay.own = b""
+    relay.stream.data_received(own)
+    relay.link.data_received(answer([duplicate]))
+    assert relay.server.take() == relay.instead and relay.client.take() == answer([duplicate])
+    assert [outcome.errno for _, outcome in relay.answers] == [0, 1054, 1062] and relay.refusals == [1054, 1054, 1062]
+    reader.cancel()
+
+
 async def test_fast_path_is_left_when_decide_says_no() -> None:
     relay = Relay(fast=False)
     reader = await relay.parked()
