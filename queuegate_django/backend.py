@@ -140,6 +140,12 @@ class QueuegateBackend(BaseTaskBackend):
                 " server name another backend in TASKS: Django's ImmediateBackend or DummyBackend.",
                 id="queuegate_django.E002",
             )
+        elif not connections[database].settings_dict["AUTOCOMMIT"]:
+            yield checks.Error(
+                f"The task backend {self.alias!r} uses the database {database!r}, whose AUTOCOMMIT is False.",
+                "Leave AUTOCOMMIT out: without it a worker's ack and the deletion of old results are not committed.",
+                id="queuegate_django.E003",
+            )
 
 
 def _text(value: datetime) -> str:

@@ -1,8 +1,10 @@
 """One task, run by a worker: the function, its result and the ack in one transaction of Django's.
 
 What a worker calls for each message is a `TaskHandler`. If the function raises, what it has written is rolled back, and
-a second transaction stores the error and rejects the message, or has it come again. An error of the database after the
-function has returned is no error of the task: then the worker nacks the message, and the task runs again.
+a second transaction stores the error and rejects the message, or has it come again. So it is where the result cannot be
+stored. A passing fault of the database before or after the function, such as a lost connection, is no error of the
+task: then the worker nacks the message, and the task runs again. What a function of `transaction.on_commit` raises
+comes after the commit: it is logged, and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connections, transaction
+from django.db import Error, InterfaceError, close_old_connections, connections, transaction
 
 from queuegate_django import results
+from queuegate_django.queues import number_of
 from queuegate_django.results import Record
 from queuegate_django.tasks_api import (
     LOGGER,
@@ -30,6 +33,13 @@ from queuegate_worker import LeaseLost, Message, Reject
 from queuegate_worker.errors import reason_of
 
 logger = logging.getLogger(LOGGER)
+
+_PASSING = frozenset(
+    (0, 1020, 1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1836, 1927)
+    + (2002, 2003, 2006, 2013, 2014, 2055, 3100, 3101, 4031)
+)
+"""MySQL's numbers for a lost connection, a lock that was not had, and a server that ends or may not be written to. Any
+other error of the database would come again with the same result."""
 
 
 class TaskHandler:
@@ -78,7 +88,8 @@ class _Run:
         self._backend, self._message, self._record = backend, message, record
         self._database = backend.settings.database
         self._result: Any = None  # of the task, once the task is imported
-        self._returned = False
+        self._in_task = False
+        self._committed = False
 
     def run(self) -> None:
         """See the module."""
@@ -86,24 +97,37 @@ class _Run:
             self._result = self._record.result(self._record.imported_task(self._backend.alias), self._backend.alias)
             task_started.send_robust(sender=type(self._backend), task_result=self._result)
             with self._transaction_of_the_task():
+                if self._backend.settings.atomic:
+                    transaction.on_commit(self._note_commit, using=self._database)  # before those of the task
+                self._in_task = True
                 value = self._call()
-                self._returned = True
+                self._in_task = False
                 self._succeed(value)
-        except LeaseLost:
-            raise
-        except (OperationalError, InterfaceError) as error:
-            if self._returned:
-                raise
-            self._fail(error)
         except BaseException as error:
-            self._fail(error)
-        else:
-            self._finished()
+            if not self._committed:
+                if isinstance(error, LeaseLost) or (not self._in_task and _is_passing(error)):
+                    raise
+                self._fail(error)
+                return
+            logger.exception(
+                "Task id=%s path=%s is committed; a function of its transaction.on_commit failed, and later ones do not"
+                " run",
+                self._result.id,
+                self._record.task,
+            )
+        self._finished()
+
+    def _note_commit(self) -> None:
+        self._committed = True
 
     def _transaction_of_the_task(self) -> AbstractContextManager[Any]:
         return self._atomic() if self._backend.settings.atomic else nullcontext()
 
     def _atomic(self) -> AbstractContextManager[Any]:
+        """A transaction that ends in a commit. Without autocommit, which a task may have left, Django sends none."""
+        connection = connections[self._database]
+        if not connection.in_atomic_block and not connection.get_autocommit():
+            connection.set_autocommit(True)
         return transaction.atomic(using=self._database, savepoint=False)  # type: ignore[no-any-return]
 
     def _call(self) -> Any:
@@ -123,7 +147,9 @@ class _Run:
 
     def _fail(self, error: BaseException) -> None:
         """Called while the error is handled, so that the log has its traceback."""
-        last = self._result is None or self._message.epoch >= self._backend.settings.max_attempts
+        # A worker that was killed has left no error. Errors from before a REDRIVE do not count.
+        attempt = min(len(self._record.ending.errors) + 1, self._message.epoch)
+        last = self._result is None or attempt >= self._backend.settings.max_attempts
         self._end(
             status=TaskResultStatus.FAILED if last else TaskResultStatus.READY,
             return_value=None,
@@ -141,7 +167,6 @@ class _Run:
         elif last:
             self._finished()
         else:
-            attempt = self._message.epoch
             logger.warning(
                 "Task id=%s path=%s failed, attempt=%d", self._result.id, self._record.task, attempt, exc_info=error
             )
@@ -153,3 +178,8 @@ class _Run:
         """After the commit. An error of a receiver of the signal is logged by Django, and changes nothing."""
         result = self._record.result(self._result.task, self._backend.alias)
         task_finished.send_robust(sender=type(self._backend), task_result=result)
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether it is a fault of the database that passes."""
+    return isinstance(error, InterfaceError) or (isinstance(error, Error) and number_of(error) in _PASSING)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import logging
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from queuegate_django import results
 from queuegate_django.backend import QueuegateBackend
 from queuegate_django.execution import TaskHandler
 from queuegate_django.options import Options
-from queuegate_worker import Hooks, Worker, run_together
+from queuegate_worker import Hooks, Worker, WorkerError, run_together
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -25,7 +27,13 @@ _PURGES_EACH_SECONDS = 600.0  # or a tenth of the age, if that is shorter
 _PURGE_ENDS_SECONDS = 10.0  # for a purge that runs when the worker ends; the rest is deleted by the next one
 WORKER_ID_CHARACTERS = 64
 """The longest name of a worker."""
-_FROM_OPTIONS = ("ssl", "ssl_ca", "unix_socket", "connect_timeout", "read_default_file", "read_default_group")
+_QUOTES = re.compile(r"""\A(['"])(.*)\1\Z""")
+_SETTINGS = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD", "database": "NAME"}
+_OTHER_NAMES = {"passwd": "password", "db": "database"}  # of mysqlclient
+_FROM_OPTIONS = (
+    *(*_SETTINGS, "unix_socket", "connect_timeout"),
+    *("ssl", "ssl_ca", "ssl_cert", "ssl_key", "ssl_disabled", "ssl_verify_cert", "ssl_verify_identity"),
+)
 """Entries of a database's OPTIONS that mean the same to PyMySQL, by which a worker receives."""
 
 
@@ -42,17 +50,37 @@ class Settings:
 
 
 def address_of(database: str) -> dict[str, Any]:
-    """Where a worker connects, by the settings of the database: the arguments of `pymysql.connect`."""
+    """Where Django connects, and so a worker: the arguments of `pymysql.connect`. OPTIONS override the settings of the
+    database, and these its option file. Raises WorkerError."""
     settings: Mapping[str, Any] = connections[database].settings_dict
-    options = settings.get("OPTIONS") or {}
-    address = {name: options[name] for name in _FROM_OPTIONS if name in options}
-    host = settings.get("HOST") or "127.0.0.1"
-    if host.startswith("/"):
-        address["unix_socket"] = host
-    else:
-        address |= {"host": host, "port": int(settings.get("PORT") or 3306)}
-    named = {"user": "USER", "password": "PASSWORD", "database": "NAME"}
-    return address | {name: settings[key] for name, key in named.items() if settings.get(key)}
+    options = {_OTHER_NAMES.get(name, name): value for name, value in (settings.get("OPTIONS") or {}).items()}
+    explicit = {name: settings[key] for name, key in _SETTINGS.items() if settings.get(key)}
+    if explicit.get("host", "").startswith("/"):
+        explicit["unix_socket"] = explicit.pop("host")
+    explicit |= {name: options[name] for name in _FROM_OPTIONS if name in options}
+    address = {"host": "127.0.0.1", "port": 3306, **_of_option_file(options), **explicit}
+    if "host" in explicit and "unix_socket" not in explicit:
+        address.pop("unix_socket", None)  # of the file
+    return {**address, "port": int(address["port"])}
+
+
+def _of_option_file(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file such as /etc/mysql/my.cnf says, in [client] and in the group that OPTIONS name."""
+    if (path := options.get("read_default_file")) is None:
+        return {}
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read(os.path.expanduser(path), "utf-8")
+        groups = [name for name in ("client", options.get("read_default_group")) if name and parser.has_section(name)]
+        lines = {name: value for group in groups for name, value in parser.items(group) if value}
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise WorkerError(f"{path}: {error}") from error
+    values = {name.replace("_", "-"): _QUOTES.sub(r"\2", value) for name, value in lines.items()}
+    address = {name: values[name] for name in _SETTINGS if values.get(name)}
+    if values.get("socket"):
+        address["unix_socket"] = values["socket"]
+    ssl = {name: values[f"ssl-{name}"] for name in ("ca", "capath", "cert", "key") if values.get(f"ssl-{name}")}
+    return {**address, "ssl": ssl} if ssl else address
 
 
 def run(backend: QueuegateBackend, settings: Settings) -> None:

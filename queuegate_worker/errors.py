@@ -96,7 +96,10 @@ def permanent(error: BaseException, place: Any) -> WorkerError | None:
 
 def reason_of(error: BaseException) -> str:
     """An error as text for REASON: its class and text, at most the 1000 characters that the server stores."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as failure:  # its __str__ is the handler's code too
+        text = f"its text cannot be read: {type(failure).__name__}"
     explicit = isinstance(error, Reject | Retry | Release)
     whole = text if explicit else f"{type(error).__name__}: {text}" if text else type(error).__name__
     return whole[:1000].encode("utf-8", "backslashreplace").decode()[:1000]

@@ -132,6 +132,22 @@ def test_any_name_of_a_queue(chapter):
     chapter("any_queue")
 
 
+def test_an_error_after_the_commit(chapter):
+    chapter("after_the_commit")
+
+
+def test_a_result_that_cannot_be_stored(chapter):
+    chapter("results_not_stored")
+
+
+def test_a_task_that_leaves_autocommit_off(chapter):
+    chapter("autocommit_left")
+
+
+def test_where_a_worker_connects(chapter):
+    chapter("addresses")
+
+
 def test_no_chapter_is_left_out():
     text = (PROJECT / "chapters.py").read_text()
     names = set(re.findall(r"\w+", re.search(r"^CHAPTERS = \((.*?)^\)", text, re.MULTILINE | re.DOTALL)[1]))

@@ -117,6 +117,17 @@ def test_a_task_that_kills_its_workers_ends_as_a_dead_letter(project):
     assert len(workers) == 2 and orders(project) == []
 
 
+def test_a_killed_worker_uses_no_attempt_of_the_task(project):
+    project.environment["QG_OPTIONS"] = '{"max_attempts": 2}'
+    marker = str(project.folder / "died")
+    result = project.run(f"import json; print(json.dumps(tasks.die_once_and_fail.enqueue({marker!r}).id))")
+    assert project.worker().wait(scaled(60)) == 9
+    project.worker()
+    wait_until(lambda: project.result(result)[0] == "FAILED", 60, "the last attempt")
+    _, workers, errors = project.result(result)
+    assert (len(workers), errors) == (3, ["builtins.ValueError"] * 2)
+
+
 def test_sigterm_lets_the_running_task_end(project):
     result = enqueue_waiting(project, "last")
     worker = project.worker()

@@ -127,11 +127,17 @@ def test_what_a_signature_says():
             handler_of(wrong, batches=False)
 
 
+class Unreadable(Exception):
+    def __str__(self):
+        return self.args[0]
+
+
 def test_reasons_are_what_the_server_keeps():
     assert reason_of(ValueError("x")) == "ValueError: x" and reason_of(KeyError()) == "KeyError"
     assert reason_of(Reject("bad")) == "bad" and reason_of(Retry("later", delay=3)) == "later"
     assert len(reason_of(ValueError("x" * 5000))) == 1000
     reason_of(ValueError("\ud800")).encode()
+    assert reason_of(Unreadable()) == "Unreadable: its text cannot be read: IndexError"
     for delay in (-1, 1e9):
         with pytest.raises(ValueError, match="ten years"):
             Retry(delay=delay)

@@ -22,6 +22,7 @@ import django
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
@@ -34,9 +35,10 @@ if __name__ == "__main__":
 from shop import tasks
 from shop.models import Order
 
-from queuegate_django import results
+from queuegate_django import results, worker_run
 from queuegate_django.models import StoredResult
 from queuegate_django.tasks_api import (
+    LOGGER,
     InvalidTask,
     TaskResultDoesNotExist,
     TaskResultStatus,
@@ -246,6 +248,71 @@ def signals():
     assert refreshed(failing).attempts == 1
 
 
+def after_the_commit():
+    """A function of on_commit that raises, and a connection that is found dead: neither is the task's error."""
+    finished, text, log = [], io.StringIO(), logging.getLogger(LOGGER)
+    handler = logging.StreamHandler(text)
+
+    def receive(task_result, **_):
+        finished.append(str(task_result.status))
+
+    task_finished.connect(receive)
+    log.addHandler(handler)
+    try:
+        failing = tasks.book_then_hook.enqueue("Ann")
+        work()
+        assert (finished, refreshed(failing).return_value, customers()) == (["SUCCESSFUL"], 1, ["Ann"])
+        assert "ValueError: no mail server" in text.getvalue() and "is committed" in text.getvalue()
+        killing, after = tasks.book_then_hook.enqueue("Bob", kills=True), tasks.book.enqueue("Cid")
+        until(lambda: [work(concurrency=1), refreshed(after).is_finished][1])
+    finally:
+        log.removeHandler(handler)
+        task_finished.disconnect(receive)
+    assert [refreshed(each).status for each in (killing, after)] == [TaskResultStatus.SUCCESSFUL] * 2
+    assert customers() == ["Ann", "Bob", "Cid"]
+
+
+def results_not_stored():
+    """A result that the database refuses ends the task; a passing fault has it run again."""
+    real, raised = results.store, []
+
+    def store(options, alias, record):
+        if record.ending.status == TaskResultStatus.SUCCESSFUL and raised:
+            raise django.db.OperationalError(*raised.pop())
+        real(options, alias, record)
+
+    with mock.patch.object(results, "store", store):
+        for number in (1153, 3140):
+            raised.append((number, "refused"))
+            refused = tasks.book.enqueue("refused")
+            work()
+            (error,) = refreshed(refused).errors
+            assert error.exception_class is django.db.OperationalError and customers() == []
+        for number in (1205, 1213, 2006):
+            raised.append((number, "passes"))
+            passing = tasks.add.enqueue(number, 1)
+            until(lambda passing=passing: [work(), refreshed(passing).is_finished][1])
+            assert refreshed(passing).return_value == number + 1
+            assert refreshed(passing).attempts == 2
+    unreadable = tasks.fail_without_text.enqueue()
+    work()
+    assert refreshed(unreadable).errors[0].exception_class is tasks.UnreadableError
+
+
+def autocommit_left():
+    """What a task does to autocommit ends with the task."""
+    with options(atomic=False):
+        result = tasks.leave_autocommit.enqueue()
+        work()
+        assert refreshed(result).return_value == 1
+    assert customers() == ["not committed"]
+    connections.settings["default"]["AUTOCOMMIT"] = False
+    try:
+        assert [each.id for each in task_backends["default"].check()] == ["queuegate_django.E003"]
+    finally:
+        connections.settings["default"]["AUTOCOMMIT"] = True
+
+
 def running():
     """While a task runs, its result says so."""
     folder = os.environ["QG_FOLDER"]
@@ -423,8 +490,6 @@ def admin():
 
 def creation():
     """migrate creates what is missing; a table of that name is refused; the commands say what to do."""
-    from django.core.management.base import CommandError
-
     assert queue_names() == ["tasks_default", "tasks_mails"]
     options_set = dict(row[:2] for row in rows("SHOW QUEUE tasks_default OPTIONS"))
     assert (options_set["max_attempts"], options_set["purge_after"]) == ("20", "3600s")
@@ -470,6 +535,44 @@ def shown(*command, **changes):
     return output.getvalue()
 
 
+def addresses():
+    """A worker goes where Django goes: by OPTIONS, by the settings, by an option file."""
+    path = os.path.join(os.environ["QG_FOLDER"], "my.cnf")
+    with open(path, "w") as file:
+        port = os.environ["QG_PORT"]
+        file.write(f"[client]\nhost = 127.0.0.1\nport = {port}\nuser = 'root'\ndatabase = main\nquick\npassword\n")
+        file.write("[own]\nuser = shop\nsocket = /run/own.sock\nssl_ca = /etc/ca.pem\n")
+    connections["default"].close()
+    none = dict.fromkeys(("HOST", "PORT", "USER", "PASSWORD", "NAME"), "")
+    in_file = {"host": "127.0.0.1", "port": int(port), "user": "root", "database": "main"}
+
+    def address(options, **changes):
+        changed = {**none, **changes, "OPTIONS": {"read_default_file": path, **options}}
+        with mock.patch.dict(connections["default"].settings_dict, changed):
+            return worker_run.address_of("default")
+
+    assert address({}) == in_file
+    assert address({"user": "ann", "passwd": "x", "db": "other"}, USER="bob", NAME="main") == {
+        **in_file, "user": "ann", "password": "x", "database": "other",
+    }  # fmt: skip
+    own = {"read_default_group": "own"}
+    assert address(own, PORT="3308") == {
+        **in_file, "port": 3308, "user": "shop", "unix_socket": "/run/own.sock", "ssl": {"ca": "/etc/ca.pem"},
+    }  # fmt: skip
+    assert "unix_socket" not in address(own, HOST="gate")
+    assert address({"read_default_file": None, "host": "gate"}, HOST="/run/a.sock")["unix_socket"] == "/run/a.sock"
+    assert address({"read_default_file": None}) == {"host": "127.0.0.1", "port": 3306}
+    result = tasks.add.enqueue(1, 2)
+    place = {**none, "NAME": os.environ["QG_DATABASE"], "OPTIONS": {"read_default_file": path}}
+    with mock.patch.dict(connections["default"].settings_dict, place):
+        work()
+    assert refreshed(result).return_value == 3
+    with open(path, "w") as file:
+        file.write("host = before a group\n")
+    with pytest.raises(CommandError, match=r"my\.cnf"), mock.patch.dict(connections["default"].settings_dict, place):
+        work()
+
+
 def any_queue():
     """QUEUES = []: a task may name any queue; the names are checked."""
     own = {**settings.TASKS["default"], "QUEUES": []}
@@ -505,7 +608,7 @@ def fresh():
 CHAPTERS = (
     *(transactions, success, failure, retries, not_atomic, order, coroutines, signals, running, lost_lease),
     *(missing_results, bulk, purging, connections_between_tasks, naive_times, not_a_task, traces, admin, creation),
-    any_queue,
+    *(any_queue, after_the_commit, results_not_stored, autocommit_left, addresses),
 )
 
 

@@ -73,9 +73,55 @@ def leave():
 
 
 @task
+def die_once_and_fail(marker):
+    """As if the worker was killed, the first time."""
+    if not Path(marker).exists():
+        Path(marker).write_text("")
+        os._exit(9)
+    raise ValueError("after the kill")
+
+
+@task
 def break_transaction():
     """Leaves the transaction of the worker in a state in which nothing can be written."""
     transaction.set_rollback(True)
+
+
+@task
+def book_then_hook(customer, kills=False):
+    """What it does after the commit fails, or kills the connection, which the next task then finds dead."""
+    Order.objects.create(customer=customer)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CONNECTION_ID()")
+        (number,) = cursor.fetchone()
+
+    def hook():
+        if not kills:
+            raise ValueError("no mail server")
+        other = connection.copy()
+        with other.cursor() as cursor:
+            cursor.execute(f"KILL {number}")
+        other.close()
+
+    transaction.on_commit(hook)
+    return 1
+
+
+class UnreadableError(Exception):
+    def __str__(self):
+        return self.args[0]
+
+
+@task
+def fail_without_text():
+    raise UnreadableError
+
+
+@task
+def leave_autocommit():
+    transaction.set_autocommit(False)
+    Order.objects.create(customer="not committed")
+    return 1
 
 
 @task
