@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from queuegate_django import queues
-from queuegate_django.backend import QueuegateBackend, backends
+from queuegate_django.backend import backends
 from queuegate_django.models import StoredResult
-from queuegate_django.tasks_api import TaskResultStatus, task_backends
+from queuegate_django.tasks_api import TaskResultStatus
 
 
 class StoredResultAdmin(admin.ModelAdmin):
@@ -61,8 +61,8 @@ class StoredResultAdmin(admin.ModelAdmin):
         left = sum(map(len, failed.values())) - count
         self.message_user(request, ngettext("%d task runs again.", "%d tasks run again.", count) % count)
         if left:
-            one, many = "%d failed task is not", "%d failed tasks are not"
-            text = ngettext(f"{one} in the dead-letter queue.", f"{many} in the dead-letter queue.", left)
+            place = "in the dead-letter queue of a backend in TASKS."
+            text = ngettext(f"%d failed task is not {place}", f"%d failed tasks are not {place}", left)
             self.message_user(request, text % left, messages.WARNING)
 
     run_again.short_description = _("Run selected failed tasks again")  # type: ignore[attr-defined]
@@ -71,16 +71,15 @@ class StoredResultAdmin(admin.ModelAdmin):
 
 def _run_again(alias: str, queue_name: str, task_ids: list[str]) -> int:
     """How many there were. The row says again that the task waits, with the errors of its earlier attempts."""
-    backend = task_backends[alias]
-    if not isinstance(backend, QueuegateBackend):
+    backend = next((each for each in backends() if each.alias == alias), None)
+    if backend is None:
         return 0
     options = backend.settings
     with transaction.atomic(using=options.database):
-        count = queues.redrive(options, queue_name, task_ids)
-        if count:
-            rows = StoredResult.objects.using(options.database).filter(pk__in=task_ids)
-            rows.update(status=TaskResultStatus.READY, finished_at=None)
-    return count
+        redriven = queues.redrive(options, queue_name, task_ids)
+        rows = StoredResult.objects.using(options.database).filter(pk__in=redriven)
+        rows.update(status=TaskResultStatus.READY, finished_at=None)
+    return len(redriven)
 
 
 admin.site.register(StoredResult, StoredResultAdmin)

@@ -138,17 +138,22 @@ def _row(options: Options, table: str, columns: Sequence[str], state: str, task_
     return None if row is None else dict(zip((*columns, "state"), row, strict=True))
 
 
-def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> int:
-    """Put dead letters back into their queue; how many there were."""
-    dead = quoted(options.table(queue_name) + DEAD)
+def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> list[str]:
+    """Put those of these tasks that are dead letters back into their queue; their ids. To be called in a transaction."""
+    dead, several = quoted(options.table(queue_name) + DEAD), ", ".join(["%s"] * len(task_ids))
     with connections[options.database].cursor() as cursor:
         try:
-            cursor.execute(f"REDRIVE {dead} WHERE task_id IN ({', '.join(['%s'] * len(task_ids))})", [*task_ids])
+            # One that is acked stays for a while.
+            of_tasks = f"task_id IN ({several}) AND time_acked IS NULL"
+            cursor.execute(f"SELECT task_id FROM {dead} WHERE {of_tasks} FOR UPDATE", [*task_ids])
         except DatabaseError as error:
             if number_of(error) == _NO_SUCH_TABLE:
-                return 0
+                return []
             raise
-        return int(cursor.rowcount)
+        dead_ids = [str(row[0]) for row in cursor.fetchall()]
+        if dead_ids:
+            cursor.execute(f"REDRIVE {dead} WHERE task_id IN ({', '.join(['%s'] * len(dead_ids))})", dead_ids)
+    return dead_ids
 
 
 def counts(options: Options, queue_name: str) -> dict[str, int] | None:

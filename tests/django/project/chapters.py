@@ -479,12 +479,30 @@ def admin():
     assert refreshed(bad).status == TaskResultStatus.READY and not refreshed(bad).is_finished
     work()
     assert refreshed(bad).status == TaskResultStatus.FAILED and refreshed(good).return_value == 3
+    _redriven_in_part(client, place, bad)
     reader = User.objects.create_user("reader", password="x", is_staff=True)
     reader.user_permissions.add(Permission.objects.get(codename="view_storedresult"))
     other = Client()
     other.login(username="reader", password="x")
     assert "Run selected failed tasks again" not in other.get(place).content.decode()
     other.post(place, form)
+    assert refreshed(bad).status == TaskResultStatus.FAILED
+
+
+def _redriven_in_part(client, place, bad):
+    """Of three failed tasks one is a dead letter of a backend in TASKS: the others stay as they are."""
+    acked, gone = tasks.book_and_fail.enqueue("acked"), tasks.book_and_fail.enqueue("gone")
+    work()
+    until(lambda: rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(3,)])
+    ids = [each.id.rpartition(":")[2] for each in (bad, acked, gone)]
+    with connection.cursor() as cursor:
+        cursor.execute(f"ACK {QUEUE}_dead WHERE task_id = %s", [ids[1]])
+    StoredResult.objects.filter(pk=ids[2]).update(backend="old")
+    page = client.post(place, {"action": "run_again", "_selected_action": ids}, follow=True).content.decode()
+    assert "1 task runs again." in page and "2 failed tasks are not in the dead-letter queue" in page
+    failed = StoredResult.objects.filter(status=TaskResultStatus.FAILED, finished_at__isnull=False)
+    assert sorted(failed.values_list("pk", flat=True)) == sorted(ids[1:])
+    work()
     assert refreshed(bad).status == TaskResultStatus.FAILED
 
 
