@@ -17,6 +17,7 @@ _QUEUE_CHARACTERS = 30  # a result's id is this name, a colon and 32 digits; Dja
 DEAD = "_dead"
 """The end of the name of a queue's dead-letter queue."""
 
+_FOR_EVER = timedelta(days=36_500)  # a time long before it has no date
 _QUEUE_OPTIONS: Mapping[str, str | int] = {"max_attempts": 20, "purge_after": "1h"}
 """Of new queues. A task that ends its worker process each time is a dead letter after so many deliveries. Acked
 messages are not needed: results have a table of their own."""
@@ -39,6 +40,8 @@ class Options:
         name = f"{self.prefix}{queue_name}"
         if not _NAME.fullmatch(queue_name):
             raise ValueError(f"queue name {queue_name!r}: only letters, digits, '_', '$' and '-' are allowed")
+        if queue_name.endswith(DEAD):
+            raise ValueError(f"queue name {queue_name!r}: names that end in {DEAD!r} are those of dead-letter queues")
         if len(queue_name) > _QUEUE_CHARACTERS:
             raise ValueError(f"queue name {queue_name!r}: it has more than {_QUEUE_CHARACTERS} letters")
         if len(name) > _TABLE_CHARACTERS:
@@ -58,11 +61,22 @@ def options_of(alias: str, entries: Mapping[str, Any], queue_names: Iterable[str
             if name in values:
                 values[name] = _READERS[name](values[name])
         options = Options(**values)
+        _check_attempts(options)
         for queue_name in queue_names:
             options.table(queue_name)
     except (TypeError, ValueError) as error:
         raise _wrong(alias, str(error)) from error
     return options
+
+
+def _check_attempts(options: Options) -> None:
+    """After the queue's last delivery the message is a dead letter, whatever the task's own number says. 0: no last."""
+    deliveries = str(options.queue_options["max_attempts"])
+    if deliveries.isdecimal() and 0 < int(deliveries) < options.max_attempts:
+        raise ValueError(
+            f"max_attempts is {options.max_attempts}, but a queue delivers {deliveries} times: give queue_options a"
+            " larger max_attempts, and ALTER QUEUE those that are there"
+        )
 
 
 def _wrong(alias: str, reason: str) -> ImproperlyConfigured:
@@ -97,11 +111,11 @@ def _max_attempts(value: object) -> int:
 
 
 def _keep_results(value: object) -> timedelta:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value < 10**9:
-        value = timedelta(seconds=value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        value = timedelta(seconds=min(value, _FOR_EVER.total_seconds()))
     if not isinstance(value, timedelta) or value < timedelta(seconds=1):
         raise ValueError(f"keep_results is {value!r}; it is a timedelta, or seconds, of at least a second")
-    return value
+    return min(value, _FOR_EVER)
 
 
 def _queue_options(value: object) -> Mapping[str, str | int]:

@@ -104,6 +104,11 @@ class Pace:
         self._bytes = max(float(size), self._bytes + (size - self._bytes) * _FASTER)
 
     @property
+    def worked(self) -> bool:
+        """Whether anything was handled."""
+        return self._seconds is not None
+
+    @property
     def ahead(self) -> int:
         """Messages to receive beyond the free slots."""
         if self._seconds is None:

@@ -70,8 +70,8 @@ class Run:
         self._work: SimpleQueue[Batch | None] = SimpleQueue()
         self._free_slots, self._in_flight = FreeSlots(plan.concurrency), InFlight()
         self._pace = Pace(plan.concurrency, plan.batch)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread: threading.Thread | None = None
+        self._own_loop: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+        self._stopped = False
         self._error: WorkerError | None = None
         self._end_callbacks: list[Callable[[], object]] = []
         self._control = self._thread(self._control_main, "control")
@@ -82,6 +82,7 @@ class Run:
 
     def stop(self) -> None:
         """Ask for the end; returns at once. Safe in a signal handler, and in a handler of messages."""
+        self._stopped = True
         self._stop_reasons.put(None)
 
     def abandon(self, message: Message) -> None:
@@ -92,6 +93,16 @@ class Run:
     def on_end(self, callback: Callable[[], object]) -> None:
         """Have `callback` called in the control thread when the run has ended. To be registered before `start`."""
         self._end_callbacks.append(callback)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    @property
+    def worked(self) -> bool:
+        """Whether it has handled messages."""
+        return self._pace.worked
 
     def join(self) -> None:
         """Wait for the end. Raises the WorkerError that ended the run."""
@@ -194,18 +205,20 @@ class Run:
             return InThread(plan.handler, plan.hooks)
         if plan.loop is not None:
             return OnLoop(plan.handler, plan.hooks, plan.loop)
-        self._loop = asyncio.new_event_loop()
-        self._loop_thread = self._thread(self._loop.run_forever, "loop")
-        self._loop_thread.start()
-        return OnLoop(plan.handler, plan.hooks, self._loop)
+        loop = asyncio.new_event_loop()
+        thread = self._thread(loop.run_forever, "loop")
+        self._own_loop = loop, thread
+        thread.start()
+        return OnLoop(plan.handler, plan.hooks, loop)
 
     def _end_loop(self) -> None:
         """End the run's own loop; a loop that a handler blocks ends with the process."""
-        if self._loop is not None and self._loop_thread is not None:
-            asyncio.run_coroutine_threadsafe(_stop_loop(), self._loop)
-            self._loop_thread.join(_CANCELLED_SECONDS)
-            if not self._loop_thread.is_alive():
-                self._loop.close()
+        if self._own_loop is not None:
+            loop, thread = self._own_loop
+            asyncio.run_coroutine_threadsafe(_stop_loop(), loop)
+            thread.join(_CANCELLED_SECONDS)
+            if not thread.is_alive():
+                loop.close()
 
     def _shared(self, statements: Statements) -> Shared:
         return Shared(

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
@@ -153,26 +153,39 @@ class Worker:
 
 
 def run_together(*pairs: tuple[Worker, Callable[..., Any]], drain: bool = False) -> None:
-    """Run several workers in one process, each with its handler. If one cannot continue, all are stopped.
+    """Run several workers in one process, each with its handler. If one cannot continue, all are stopped. With `drain`
+    they run until nothing is due in any queue, also where the handler of one sends to another.
 
     Raises the first WorkerError.
     """
-    runs = [worker._new_run(handle, drain=drain) for worker, handle in pairs]
-    ended: SimpleQueue[None] = SimpleQueue()
+    runs: list[Run] = []
+    again, stopping = True, False
 
     def stop() -> None:
+        nonlocal stopping
+        stopping = True
         for run in runs:
             run.stop()
 
+    with _until_a_signal(stop):
+        while again:
+            runs[:] = [worker._new_run(handle, drain=drain) for worker, handle in pairs]
+            if not stopping:
+                _run_to_the_end(runs, drain=drain)
+            again = drain and len(runs) > 1 and any(run.worked for run in runs) and not any(run.stopped for run in runs)
+
+
+def _run_to_the_end(runs: Sequence[Run], *, drain: bool) -> None:
+    ended: SimpleQueue[None] = SimpleQueue()
     for run in runs:
         run.on_end(lambda: ended.put(None))
-    with _until_a_signal(stop):
-        for run in runs:
-            run.start()
-        for number in range(len(runs)):
-            ended.get()
-            if number == 0 and not drain:
-                stop()
+    for run in runs:
+        run.start()
+    for number in range(len(runs)):
+        ended.get()
+        if number == 0 and not drain:
+            for run in runs:
+                run.stop()
     for run in runs:
         run.join()
 

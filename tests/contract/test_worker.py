@@ -407,6 +407,24 @@ def test_two_workers_of_two_queues_in_one_process(sql, filled, worker):
     assert (seen.count(one), seen.count(two)) == (3, 4)
 
 
+def test_a_drain_ends_when_nothing_is_due_in_any_queue(sql, filled, queue, worker):
+    """The second queue is drained when the handler of the first sends to it."""
+    one, two = filled(1), queue("n INT")
+    began, seen = threading.Event(), []
+
+    class Began(Hooks):
+        def receiving(self):
+            began.set()
+
+    def send(_message):
+        assert began.wait(20)
+        wait_until(lambda: sum("queuegate-receiver" in each.name for each in threading.enumerate()) == 1)
+        sql(f"INSERT INTO {two} (n) VALUES (7)")
+
+    run_together((worker(one), send), (worker(two, hooks=Began()), lambda message: seen.append(message.n)), drain=True)
+    assert seen == [7]
+
+
 def test_any_kind_of_id_and_odd_names(sql, worker, name):
     sql(f"CREATE QUEUE `{name} 100%%.x``y` (id VARCHAR(20) PRIMARY KEY, `a b%%` INT)" % ())
     sql(f"INSERT INTO `{name} 100%%.x``y` (id, `a b%%`) VALUES ('it''s', 1), ('%%s', 2), ('\\\\', 3)" % ())

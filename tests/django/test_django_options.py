@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -43,6 +43,9 @@ def test_all_options():
         ({"keep_results": 0}, "at least a second"),
         ({"keep_results": "1d"}, "keep_results is '1d'"),
         ({"keep_results": float("nan")}, "keep_results is nan"),
+        ({"keep_results": float("-inf")}, "keep_results is -inf"),
+        ({"max_attempts": 21}, "max_attempts is 21, but a queue delivers 20 times: give queue_options"),
+        ({"max_attempts": 6, "queue_options": {"max_attempts": "4"}}, "delivers 4 times"),
         ({"queue_options": []}, "it is a dict"),
         ({"queue_options": {"a b": 1}}, "'a b', which is no option"),
         ({"queue_options": {"message_cols": "id"}}, "set by the backend"),
@@ -57,7 +60,19 @@ def test_wrong_options_are_refused(given, text):
     assert text in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "a`b", "a%b", "é", "x" * 31])
+@pytest.mark.parametrize("age", [timedelta.max, timedelta(days=800_000), float("inf"), 10**400])
+def test_results_may_stay_for_ever(age):
+    kept = options_of("default", {"keep_results": age}, []).keep_results
+    assert kept >= timedelta(days=36_500) and datetime.now(UTC) - kept
+
+
+@pytest.mark.parametrize("deliveries", [0, "0", 21, "21"])
+def test_a_queue_delivers_as_often_as_a_task_is_tried(deliveries):
+    given = {"max_attempts": 21, "queue_options": {"max_attempts": deliveries}}
+    assert options_of("default", given, []).max_attempts == 21
+
+
+@pytest.mark.parametrize("name", ["", "x_dead", "a b", "a.b", "a`b", "a%b", "é", "x" * 31])
 def test_wrong_names_of_queues_are_refused(name):
     with pytest.raises(ValueError, match="queue name"):
         Options().table(name)

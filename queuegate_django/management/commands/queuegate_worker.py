@@ -16,6 +16,7 @@ from queuegate_django.queues import MISSING, NoQueuegate, check_proxy
 from queuegate_django.tasks_api import LOGGER, task_backends
 from queuegate_django.worker_run import WORKER_ID_CHARACTERS, Settings, run
 from queuegate_worker import Hooks, WorkerError
+from queuegate_worker.errors import reason_of
 
 _LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG, logging.DEBUG)
 """By the verbosity."""
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         """Run it. Raises CommandError."""
         backend = backend_of(options["backend"])
         self._log(options["verbosity"])
-        hooks = import_string(options["hooks"])() if options["hooks"] else Hooks()
+        hooks = _hooks(options["hooks"]) if options["hooks"] else Hooks()
         for name in options["queue"] or ():
             if backend.queues and name not in backend.queues:
                 raise CommandError(f"{name!r} is not in QUEUES of TASKS[{backend.alias!r}]")
@@ -80,6 +81,17 @@ def _worker_id(text: str) -> str:
     if not 1 <= len(text) <= WORKER_ID_CHARACTERS:
         raise ArgumentTypeError(f"it has {len(text)} characters; there may be 1 to {WORKER_ID_CHARACTERS}")
     return text
+
+
+def _hooks(path: str) -> Hooks:
+    """An object of the class. Raises CommandError."""
+    try:
+        hooks = import_string(path)()
+    except Exception as error:  # of the module, or of the class
+        raise CommandError(f"--hooks {path}: {reason_of(error)}") from error
+    if not isinstance(hooks, Hooks):
+        raise CommandError(f"--hooks {path}: it is no subclass of queuegate_worker.Hooks")
+    return hooks
 
 
 def _hint(backend: QueuegateBackend, error: str) -> str:
