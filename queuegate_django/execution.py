@@ -35,8 +35,10 @@ from queuegate_worker.errors import reason_of
 logger = logging.getLogger(LOGGER)
 
 _PASSING = frozenset(
-    (0, 1020, 1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1836, 1927)
-    + (2002, 2003, 2006, 2013, 2014, 2055, 3100, 3101, 4031)
+    (
+        *(0, 1020, 1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1836, 1927),
+        *(2002, 2003, 2006, 2013, 2014, 2055, 3100, 3101, 4031),
+    )
 )
 """MySQL's numbers for a lost connection, a lock that was not had, and a server that ends or may not be written to. Any
 other error of the database would come again with the same result."""

@@ -139,7 +139,7 @@ def _row(options: Options, table: str, columns: Sequence[str], state: str, task_
 
 
 def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> list[str]:
-    """Put those of these tasks that are dead letters back into their queue; their ids. To be called in a transaction."""
+    """Put those of these tasks that are dead letters back into their queue; their ids. Called in a transaction."""
     dead, several = quoted(options.table(queue_name) + DEAD), ", ".join(["%s"] * len(task_ids))
     with connections[options.database].cursor() as cursor:
         try:

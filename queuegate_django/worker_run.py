@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.db import Error, close_old_connections, connections
@@ -70,7 +71,7 @@ def _of_option_file(options: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
-        parser.read(os.path.expanduser(path), "utf-8")
+        parser.read(Path(path).expanduser(), "utf-8")
         groups = [name for name in ("client", options.get("read_default_group")) if name and parser.has_section(name)]
         lines = {name: value for group in groups for name, value in parser.items(group) if value}
     except (configparser.Error, UnicodeDecodeError) as error:

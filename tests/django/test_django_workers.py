@@ -169,9 +169,11 @@ def test_the_commands_say_what_is_wrong(project):
     assert "'other' is not in QUEUES" in project.manage("queuegate_worker", "--queue", "other", status=1)
     assert "concurrency is 0" in project.manage("queuegate_worker", "--concurrency", "0", status=1)
     for hooks, reason in (
-        ("nope.Class", "ModuleNotFoundError: No module named 'nope'"), ("nope", "ImportError"), ("shop.tasks.add", "TypeError"),
+        ("nope.Class", "ModuleNotFoundError: No module named 'nope'"),
+        ("nope", "ImportError"),
+        ("shop.tasks.add", "TypeError"),
         ("builtins.dict", "no subclass of queuegate_worker.Hooks"),
-    ):  # fmt: skip
+    ):
         told = project.manage("queuegate_worker", "--hooks", hooks, status=1)
         assert f"--hooks {hooks}: " in told and reason in told and "Traceback" not in told
     assert "no issues" in project.manage("check", "--database", "default")
