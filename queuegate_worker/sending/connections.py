@@ -21,6 +21,10 @@ _KNOWN = (
     "give a connection of PyMySQL, mysqlclient or mysql-connector, a connection or session of SQLAlchemy, or Django's"
 )
 
+_NEW = (
+    "the function gives another connection each time, which nobody would commit; "
+    "it has to return the one whose transaction is open, such as lambda: session"
+)
 _OF_ASYNCIO = "the connection is one of asyncio: use send_async"
 
 
@@ -65,15 +69,24 @@ def is_duplicate(error: BaseException) -> bool:
     return bool(number == _DUPLICATE)
 
 
+def check(connection: Any) -> None:
+    """Refuse what is neither a connection nor a function that may return one. Raises WorkerError."""
+    if not _is_connection(connection) and not callable(connection):
+        raise WorkerError(f"{_class_of(connection)} is no connection; {_KNOWN}")
+
+
 def _resolved(connection: Any) -> Any:
     """The connection itself, where a function that returns one stands for it."""
+    check(connection)
     if _is_connection(connection):
         return connection
-    if callable(connection):
-        connection = connection()
-        if _is_connection(connection):
-            return connection
-    raise WorkerError(f"{_class_of(connection)} is no connection; {_KNOWN}")
+    made = connection()
+    if not _is_connection(made):
+        raise WorkerError(f"{_class_of(made)} is no connection; {_KNOWN}")
+    # A sessionmaker, or engine.connect: the message would be rolled back as soon as its connection is forgotten.
+    if connection() is not made:
+        raise WorkerError(_NEW)
+    return made
 
 
 def _is_connection(value: Any) -> bool:

@@ -25,8 +25,8 @@ class Queue(Generic[M]):
 
     A send is an INSERT on the application's `connection`, in the transaction that is open there: if that is rolled
     back, there is no message. The connection is one of PyMySQL, mysqlclient or mysql-connector, a connection or session
-    of SQLAlchemy, Django's, or a function that returns one. Without one the message is sent, and committed, on a
-    connection of this thread's to QUEUEGATE_URL.
+    of SQLAlchemy, Django's, or a function that returns the one whose transaction is open. Without one the message is
+    sent, and committed, on a connection of this thread's to QUEUEGATE_URL.
 
     `model`: a dataclass or pydantic model whose fields are the queue's columns; every payload is checked by it.
     `traces`: fill the queue's column `traceparent` with the current span of OpenTelemetry. Raises WorkerError.
@@ -58,7 +58,7 @@ class Queue(Generic[M]):
         The payload is an object of the model, or columns by name; columns that are named like an argument of this
         method have to be in the mapping. `delay`: seconds until it is due, or a timedelta; `at`: the time at which it
         is due, with a time zone. A dictionary or list is stored as JSON. Raises WorkerError for an argument that is
-        wrong, and the errors of the connection's driver.
+        wrong or a value that the database would store as another one, and the errors of the connection's driver.
         """
         rows = [self._row(payload, columns)]
         return transport.current().send(self.name, rows, Due.of(delay, at), self._choose(connection))[0]
@@ -72,7 +72,10 @@ class Queue(Generic[M]):
         delay: float | timedelta | None = None,
         at: datetime | None = None,
     ) -> int:
-        """Send many messages with few statements, of up to 500 rows each; how many. All have the same columns."""
+        """Send many messages with few statements, of up to 500 rows each; how many. All have the same columns.
+
+        All are checked before the first is sent. Raises as `send`.
+        """
         rows = [self._row(payload, {}) for payload in payloads]
         if rows:
             transport.current().send(self.name, rows, Due.of(delay, at), self._choose(connection))

@@ -24,6 +24,7 @@ _TEXT_MAX = 500_000  # estimated bytes of one statement: the proxy reads DELAY i
 _DELAY_SECONDS_MAX = 315_360_000  # ten years, the server's own bound
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = (2000, 2199)  # what nanoseconds in a BIGINT hold, and what the queue's own check allows
+_BITS_MAX = 1024  # of an integer: a DOUBLE holds no larger one, and a DECIMAL less
 _PLAIN = (str, bytes, int, float, Decimal, datetime, date, time, timedelta)
 
 
@@ -52,10 +53,10 @@ NOW = Due()
 
 def _seconds(delay: float | timedelta) -> float:
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         raise WorkerError(f"delay is {delay!r}; it is a number of seconds, or a timedelta")
-    if not 0 <= seconds <= _DELAY_SECONDS_MAX:
-        raise WorkerError(f"delay is {delay!r}; it is 0 to {_DELAY_SECONDS_MAX} seconds (ten years)")
+    if not 0 <= seconds <= _DELAY_SECONDS_MAX:  # without its value: Python does not write every integer
+        raise WorkerError(f"a delay is 0 to {_DELAY_SECONDS_MAX} seconds (ten years)")
     return float(seconds)
 
 
@@ -64,7 +65,7 @@ def _checked(at: datetime) -> datetime:
         raise WorkerError(f"at is {at!r}; it is a datetime with a time zone")
     if at.utcoffset() is None:
         raise WorkerError(f"at is {at!r}, without a time zone; use datetime.now(UTC) or .astimezone()")
-    if not _YEARS[0] <= at.astimezone(UTC).year <= _YEARS[1]:
+    if not datetime(_YEARS[0], 1, 1, tzinfo=UTC) <= at < datetime(_YEARS[1] + 1, 1, 1, tzinfo=UTC):
         raise WorkerError(f"at is {at!r}; it is a time of the years {_YEARS[0]} to {_YEARS[1]}")
     return at
 
@@ -99,7 +100,7 @@ def _head(queue: str, names: Sequence[str], scheduled: bool) -> tuple[str, str]:
     """The text before the rows, and the placeholders of one."""
     columns = [_column(name) for name in names] + (["`time_scheduled`"] if scheduled else [])
     marks = f"({', '.join(['%s'] * len(columns))})"
-    return f"INSERT INTO {_without_percent(queue, quoted(queue))} ({', '.join(columns)}) VALUES ", marks
+    return f"INSERT INTO {_sendable(queue, quoted(queue))} ({', '.join(columns)}) VALUES ", marks
 
 
 def _tail(due: Due) -> tuple[str, tuple[str, ...]] | None:
@@ -117,13 +118,15 @@ def _statement(
 def _column(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise WorkerError(f"{name!r} is no name of a column")
-    return _without_percent(name, back_quoted(name))
+    return _sendable(name, back_quoted(name))
 
 
-def _without_percent(name: str, sql: str) -> str:
+def _sendable(name: str, sql: str) -> str:
     """Refuses a percent sign: drivers differ in how one is written in a statement with placeholders."""
     if "%" in name:
         raise WorkerError(f"{name!r} has a percent sign, which not every driver can send; write the INSERT yourself")
+    if not _is_unicode(name):
+        raise WorkerError(f"{name!r} is no text of Unicode")
     return sql
 
 
@@ -132,7 +135,7 @@ def as_value(name: str, value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return as_value(name, value.value)
     if value is None or isinstance(value, _PLAIN):
-        return _finite(name, value)
+        return _storable(name, value)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if isinstance(value, uuid.UUID):
@@ -140,10 +143,32 @@ def as_value(name: str, value: Any) -> Any:
     return as_json(name, value)
 
 
-def _finite(name: str, value: Any) -> Any:
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
-        raise WorkerError(f"column {name!r} is {value!r}; the database has no such number")
+def _storable(name: str, value: Any) -> Any:
+    """Refuses what no column holds, or would hold only in part."""
+    match value:
+        case float() if not math.isfinite(value):
+            raise WorkerError(f"column {name!r} is {value!r}; the database has no such number")
+        case Decimal() if not value.is_finite():
+            raise WorkerError(f"column {name!r} is {value!r}; the database has no such number")
+        case int() if value.bit_length() > _BITS_MAX:
+            raise WorkerError(f"column {name!r} is a number of {value.bit_length()} bits; the database has no such one")
+        case datetime() | time() if value.tzinfo is not None:
+            raise WorkerError(
+                f"column {name!r} is a time with a zone, which the column would lose; "
+                "give it in UTC without one: .astimezone(UTC).replace(tzinfo=None)"
+            )
+        case str() if not _is_unicode(value):
+            raise WorkerError(f"column {name!r} is no text of Unicode: it has a surrogate")
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8: text that was read with `surrogateescape` cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_json(name: str, value: Any) -> str:
@@ -152,7 +177,9 @@ def as_json(name: str, value: Any) -> str:
     Raises WorkerError.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_default)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_default)
+        text.encode()  # a lone surrogate is refused here, and not by the driver
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise WorkerError(f"{name!r} cannot be written as JSON: {error}") from error
 
@@ -174,8 +201,25 @@ def _json_default(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)):
+        refuse_unlike(dump())
         return dump(mode="json")
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def refuse_unlike(dumped: Any) -> None:
+    """Refuses parts of a value that pydantic writes as another one: null for NaN, asterisks for a secret.
+
+    Raises ValueError.
+    """
+    if isinstance(dumped, float) and not math.isfinite(dumped):
+        raise ValueError(f"JSON has no number {dumped!r}")
+    if hasattr(dumped, "get_secret_value"):
+        raise ValueError("a secret would be written as asterisks; make it a field of its own, or plain text")
+    if isinstance(dumped, Mapping):
+        dumped = [*dumped.values()]
+    if isinstance(dumped, list | tuple | set | frozenset):
+        for each in dumped:
+            refuse_unlike(each)
 
 
 def _size(values: Sequence[Any]) -> int:

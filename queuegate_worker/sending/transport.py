@@ -41,16 +41,16 @@ class Database:
 
     def send(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[Id | None]:
         """Raises WorkerError, and the errors of the connection's driver."""
-        statements = inserts(queue, rows, due)
+        statements = [*inserts(queue, rows, due)]  # of all rows before the first is sent: one may be refused
         if connection is None:
-            return self._on_own_connection([*statements])
+            return self._on_own_connection(statements)
         return [run(connection, *statement) for statement in statements]
 
     async def send_async(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[Id | None]:
         """Raises as `send`."""
-        if connection is None:
-            raise WorkerError("give a connection: connection=..., such as an AsyncSession")
-        return [await run_async(connection, *statement) for statement in inserts(queue, rows, due)]
+        statements = [*inserts(queue, rows, due)]
+        check_async(connection)
+        return [await run_async(connection, *statement) for statement in statements]
 
     def _on_own_connection(self, statements: Sequence[Statement]) -> list[Id | None]:
         """All are committed together. Raises WorkerError, PyMySQL's errors."""
@@ -74,11 +74,20 @@ class Database:
         url = os.environ.get("QUEUEGATE_URL")
         if not url:
             raise WorkerError("give a connection (connection=...), or the address of the proxy in QUEUEGATE_URL")
-        if getattr(self._own, "url", None) != url:
+        # A forked process has its parent's connection, too. It is forgotten, which closes this process's socket and
+        # does not end the session: the parent goes on in it.
+        key = (url, os.getpid())
+        if getattr(self._own, "key", None) != key:
             connect = connection_factory(address_of(url, os.environ), _PROGRAM)
-            self._own.url, self._own.connection, self._own.used = url, Connection(connect, _ANSWER_SECONDS), 0.0
+            self._own.key, self._own.connection, self._own.used = key, Connection(connect, _ANSWER_SECONDS), 0.0
         connection: Connection = self._own.connection
         return connection
+
+
+def check_async(connection: Any) -> None:
+    """Refuse a send of asyncio without a connection. Raises WorkerError."""
+    if connection is None:
+        raise WorkerError("give a connection: connection=..., such as an AsyncSession")
 
 
 _current: Transport = Database()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import json
+import os
+import pathlib
+import subprocess
+import sys
+import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
 
 import aiomysql
 import asyncmy
@@ -16,7 +23,9 @@ import pytest
 import sqlalchemy
 from django.conf import settings as of_django
 from django.db.backends.mysql.base import DatabaseWrapper
-from servers import wait_until
+from pydantic import AwareDatetime, BaseModel, HttpUrl, SecretStr
+from servers import ROOT, wait_until
+from slowness import scaled
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
@@ -205,3 +214,110 @@ def test_a_typed_message_comes_out_as_it_went_in(gate, sql):
     wait_until(lambda: sql.rows("SHOW TABLES LIKE 'orders_dead'"), 60, "the dead letters")
     ((error,),) = wait_until(lambda: sql.rows("SELECT last_error FROM orders_dead"), 60, "the dead letter")
     assert "customer" in error
+
+
+class Kind(enum.Enum):
+    FIRST = "first"
+
+
+class Everything(BaseModel):
+    kind: Kind
+    number: uuid.UUID
+    url: HttpUrl
+    path: pathlib.Path
+    secret: SecretStr
+    opens: time
+    lasts: timedelta
+    before: timedelta
+    day: date
+    local: datetime
+    moment: AwareDatetime
+    amount: Decimal
+    share: float
+    paid: bool
+    raw: bytes | None
+    big: int
+    many: list[date] | None
+
+
+EVERYTHING = Everything(
+    kind=Kind.FIRST, number=uuid.UUID(int=1), url=HttpUrl("http://x.y/"), path=pathlib.Path("/a"),
+    secret=SecretStr("s"), opens=time(9, 30, 0, 5), lasts=timedelta(hours=30, microseconds=5),
+    before=timedelta(minutes=-90), big=2**60,
+    day=date(2026, 7, 1), local=datetime(2026, 7, 1, 12, 0, 0, 5), raw=b"\0\xff'\\%s", many=[date(2026, 7, 1)],
+    moment=datetime(2026, 7, 1, 12, tzinfo=timezone(timedelta(hours=2))), amount=Decimal("1.50"), share=0.1, paid=True,
+)  # fmt: skip
+COLUMNS = """kind VARCHAR(9), number CHAR(36), url VARCHAR(99), path VARCHAR(99), secret VARCHAR(99), opens TIME(6),
+    lasts TIME(6), `before` TIME, day DATE, local DATETIME(6), moment DATETIME(6), amount DECIMAL(9, 2), share DOUBLE,
+    paid BOOL, raw BLOB, big BIGINT, many JSON"""
+
+
+@pytest.mark.parametrize("kind", ["pymysql", "mysqlclient", "mysql-connector", "aiomysql", "asyncmy"])
+async def test_every_type_comes_out_as_it_went_in_by_every_driver(gate, sql, kind):
+    sql(f"CREATE QUEUE typed ({COLUMNS})")
+    typed, seen = Queue("typed", Everything), []
+    # aiomysql 0.3 has no bytes: it takes the function for them from PyMySQL, where it is no longer.
+    sent = EVERYTHING.model_copy(update={"raw": None}) if kind == "aiomysql" else EVERYTHING
+    if kind in ASYNCHRONOUS:
+        async with opened_async(kind, gate) as (connection, commit, _):
+            await typed.send_async(sent, connection=connection)
+            await commit()
+    else:
+        with opened(kind, gate) as (connection, commit, _):
+            typed.send(sent, connection=connection)
+            commit()
+    address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    Worker(address, "typed").run(lambda message: seen.append(typed.load(message)), drain=True)
+    assert seen == [sent]
+
+
+FORKING = """
+import os
+from queuegate_worker import Queue
+
+orders = Queue("orders")
+orders.send(customer=0)
+children = []
+for child in (1, 2, 3):
+    if (process := os.fork()) == 0:
+        for customer in range(child * 1000, child * 1000 + 30):
+            os.write(1, f"{orders.send(customer=customer)} {customer}\\n".encode())
+        os._exit(0)
+    children.append(process)
+for process in children:
+    os.waitpid(process, 0)
+os.write(1, f"{orders.send(customer=1)} 1\\n".encode())
+"""
+
+
+def test_a_forked_process_has_a_connection_of_its_own(gate, sql):
+    url = f"mysql://root@127.0.0.1:{gate.port}/{gate.database}"
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        cwd=ROOT,
+        env={**os.environ, "QUEUEGATE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=scaled(60),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sent = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(sent) == 91 and sorted(sent) == sql.rows(
+        "SELECT id, customer FROM orders WHERE customer > 0 ORDER BY id"
+    )
+
+
+@pytest.mark.parametrize("maker", ["sessionmaker", "engine.connect", "pymysql.connect"])
+def test_a_function_that_makes_new_connections_is_refused(gate, sql, maker):
+    address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    engine = sqlalchemy.create_engine(f"mysql+pymysql://root@127.0.0.1:{gate.port}/{gate.database}")
+    made = {
+        "sessionmaker": sessionmaker(engine),
+        "engine.connect": engine.connect,
+        "pymysql.connect": lambda: pymysql.connect(**address),
+    }
+    with pytest.raises(WorkerError, match="another connection each time"):
+        Queue("orders", connection=made[maker]).send(customer=1)
+    engine.dispose()
+    assert sql.rows("SELECT customer FROM orders") == []

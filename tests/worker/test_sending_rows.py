@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import ipaddress
+import pathlib
 import sys
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NewType
 
 import pymysql
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, SecretBytes, SecretStr, create_model
+from typing_extensions import TypeAliasType
 
 from queuegate_worker import Message, Queue, Reject, WorkerError
-from queuegate_worker.sending.connections import is_duplicate, run
+from queuegate_worker.sending import transport
+from queuegate_worker.sending.connections import is_duplicate, run, run_async
 from queuegate_worker.sending.models import Model, is_structured
 from queuegate_worker.sending.rows import Due, as_value, current_traceparent, inserts
 
@@ -82,7 +87,9 @@ def test_a_time_is_exact_and_independent_of_the_session():
         (1, datetime(2030, 1, 1, tzinfo=UTC), "not both"),
         (None, datetime(2030, 1, 1), "without a time zone"), (None, "2030-01-01", "a datetime"),
         (None, date(2030, 1, 1), "a datetime"), (None, datetime(1999, 1, 1, tzinfo=UTC), "2000 to 2199"),
-        (None, datetime(9999, 1, 1, tzinfo=UTC), "2000 to 2199"),
+        (None, datetime(9999, 1, 1, tzinfo=UTC), "2000 to 2199"), (10**400, None, "ten years"),
+        (None, datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))), "2000 to 2199"),
+        (None, datetime(2200, 1, 1, tzinfo=UTC), "2000 to 2199"),
     ],
 )  # fmt: skip
 def test_times_that_are_none(delay, at, problem):
@@ -107,8 +114,12 @@ def test_values_as_drivers_take_them(value, sent):
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), Decimal("NaN"), {"a": float("nan")}, object(), {"a": {1j}}]
-)
+    "value",
+    [
+        float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), {"a": float("nan")}, object(), {"a": {1j}},
+        10**400, "\udc80", {"a": "\ud800"}, datetime(2026, 7, 1, tzinfo=UTC), time(9, tzinfo=UTC),
+    ],
+)  # fmt: skip
 def test_values_that_cannot_be_sent_are_named(value):
     with pytest.raises(WorkerError, match="'amount'"):
         as_value("amount", value)
@@ -135,7 +146,7 @@ def test_many_messages_take_few_statements():
     ("rows", "problem"),
     [
         ([{"a": 1}, {"b": 1}], "same columns"), ([{"a": 1}, {}], "same columns"), ([{"50%": 1}], "percent"),
-        ([{"": 1}], "no name of a column"), ([{7: 1}], "no name of a column"),
+        ([{"": 1}], "no name of a column"), ([{7: 1}], "no name of a column"), ([{"\ud800": 1}], "no text of Unicode"),
     ],
 )  # fmt: skip
 def test_rows_that_are_refused(rows, problem):
@@ -210,11 +221,118 @@ def test_pydantic_is_asked_for_where_it_is_missing(monkeypatch):
         Model(Order)
 
 
+UserId = NewType("UserId", str)
+Name = TypeAliasType("Name", str)  # type: ignore[valid-type]
+BERLIN = timezone(timedelta(hours=2))
+
+
+def of(annotation, **config):
+    """A class with one field of this type."""
+    return create_model("Payload", __config__=ConfigDict(**config), field=(annotation, ...))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "stored", "read"),
+    [
+        (UserId, "ann", "ann", "ann"), (Name, "123", "123", "123"), (UserId | None, None, None, None),
+        (HttpUrl, HttpUrl("http://x.y/"), "http://x.y/", "http://x.y/"), (pathlib.Path, pathlib.Path("/a"), "/a", "/a"),
+        (ipaddress.IPv4Address, ipaddress.IPv4Address("10.0.0.1"), "10.0.0.1", "10.0.0.1"),
+        (SecretStr, SecretStr("s3"), "s3", "s3"), (SecretBytes, SecretBytes(b"s3"), b"s3", b"s3"),
+        (time, time(9, 30, 0, 5), time(9, 30, 0, 5), timedelta(hours=9, minutes=30, microseconds=5)),
+        (time | None, time(0), time(0), timedelta(0)),
+        (timedelta, timedelta(hours=-30), timedelta(hours=-30), timedelta(hours=-30)),
+        (AwareDatetime, datetime(2026, 7, 1, 12, tzinfo=BERLIN), datetime(2026, 7, 1, 10), datetime(2026, 7, 1, 10)),
+        (AwareDatetime | None, datetime(2026, 7, 1, tzinfo=UTC), datetime(2026, 7, 1), datetime(2026, 7, 1)),
+        (datetime, datetime(2026, 7, 1, 12), datetime(2026, 7, 1, 12), datetime(2026, 7, 1, 12)),
+        (Decimal, Decimal("1.10"), Decimal("1.10"), Decimal("1.10")), (bytes, b"\xff", b"\xff", b"\xff"),
+        (bool, True, True, 1),
+        (uuid.UUID, uuid.UUID(int=1), uuid.UUID(int=1), str(uuid.UUID(int=1))), (Colour, Colour.RED, Colour.RED, "red"),
+        (Literal["a", 1], "a", "a", "a"), (Annotated[int, Field(gt=0)], 7, 7, 7), (float | None, 0.1, 0.1, 0.1),
+        (list[date], [date(2026, 1, 2)], '["2026-01-02"]', '["2026-01-02"]'), (list[bytes], [b"a"], '["a"]', '["a"]'),
+        (list[HttpUrl] | None, [HttpUrl("http://x.y/")], '["http://x.y/"]', '["http://x.y/"]'),
+        (dict[int, timedelta], {1: timedelta(days=2)}, '{"1":"P2D"}', '{"1": "P2D"}'),
+        (Line | None, Line("pen", Decimal(2)), '{"product":"pen","price":"2"}', '{"price":2,"product":"pen"}'),
+        (str | list[str], "ann", '"ann"', '"ann"'), (Any, "ann", '"ann"', '"ann"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_typed_value_comes_out_as_it_went_in(annotation, value, stored, read, strict):
+    model = Model(of(annotation, strict=strict))
+    for sent in (value, "2026-07-01T12:00:00+02:00") if not strict and stored == datetime(2026, 7, 1, 10) else (value,):
+        assert model.columns({"field": sent}) == {"field": stored}
+    assert model.load({"field": read}).field == value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "loaded"),
+    [(UserId, "123", "123"), (AnyUrl, "http://x.y/", AnyUrl("http://x.y/")), (str | list[str], "ann", "ann")],
+)
+def test_what_other_programs_insert_is_read(annotation, text, loaded):
+    assert Model(of(annotation)).load({"field": text}).field == loaded
+
+
+@dataclass
+class Weight:
+    grams: float | None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "problem"),
+    [
+        (list[float], [float("nan")], "JSON has no number nan"),
+        (list[Weight], [Weight(float("inf"))], "no number inf"),
+        (list[bytes], [b"\xff"], "utf-8"), (list[SecretStr], [SecretStr("s3")], "asterisks"),
+        (AwareDatetime, datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))), "out of range"),
+        (list[str], ["\ud800"], "surrogates"),
+    ],
+)  # fmt: skip
+def test_typed_values_that_would_be_changed_are_refused(annotation, value, problem):
+    with pytest.raises(WorkerError, match=f"Payload cannot be sent: field: .*{problem}"):
+        Model(of(annotation)).columns({"field": value})
+
+
+def test_what_could_not_be_read_again_is_refused():
+    class Pair(enum.Enum):
+        LEFT = (1, 2)  # an array in JSON, which is no value of it
+
+    with pytest.raises(WorkerError, match="could not be read again: field: "):
+        Model(of(Pair)).columns({"field": Pair.LEFT})
+
+
+def test_a_time_with_a_zone_needs_a_field_that_says_so():
+    queue = Queue("q", of(datetime))
+    with pytest.raises(WorkerError, match=r"'field' is a time with a zone.*UTC"):
+        queue.send(field=datetime(2026, 7, 1, tzinfo=UTC), connection=object())
+
+
+def test_a_secret_inside_an_untyped_value_is_refused():
+    class Login(BaseModel):
+        password: SecretStr
+
+    with pytest.raises(WorkerError, match="asterisks"):
+        as_value("login", {"of": Login(password=SecretStr("s3"))})
+
+
+def test_a_name_that_is_no_field_is_refused():
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        customer: int
+
+    for model, wrong in (
+        (Mail, {"recipient": "ann", "sise": 2}),
+        (Open, {"customer": 1, "notes": "x"}),
+        (Open, Open(customer=1, notes="x")),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(WorkerError, match=r"has no field '(sise|notes)'"):
+            Model(model).columns(wrong)
+
+
 @pytest.mark.parametrize(
     ("annotation", "structured"),
     [
         (int, False), (str | None, False), (Literal["a"], False), (Annotated[int, "x"], False), (Colour, False),
         (list[int], True), (dict, True), (Order, True), (Mail | None, True), (Annotated[list[int], "x"], True),
+        (UserId, False), (Name | None, False), (TypeAliasType("Names", list[str]), True),
     ],
 )  # fmt: skip
 def test_which_fields_are_json(annotation, structured):
@@ -225,6 +343,34 @@ def test_which_fields_are_json(annotation, structured):
 def test_what_is_no_connection(connection):
     with pytest.raises(WorkerError, match="is no connection; give a connection of PyMySQL"):
         run(connection, "DO 0", ())
+
+
+class FakeConnection:
+    """Counts its cursors."""
+
+    cursors = 0
+
+    def cursor(self):
+        FakeConnection.cursors += 1
+        raise AssertionError
+
+
+def test_a_function_that_makes_connections_is_refused():
+    with pytest.raises(WorkerError, match="another connection each time"):
+        run(FakeConnection, "DO 0", ())
+    with pytest.raises(WorkerError, match="another connection each time"):
+        asyncio.run(run_async(lambda: FakeConnection(), "DO 0", ()))
+
+
+def test_all_rows_are_checked_before_the_first_is_sent():
+    rows = [{"n": 1.0}] * 700 + [{"n": float("nan")}]
+    FakeConnection.cursors = 0
+    with transport.replaced_by(transport.Database()):
+        with pytest.raises(WorkerError, match="no such number"):
+            Queue("q").send_many(rows, connection=FakeConnection())
+        with pytest.raises(WorkerError, match="no such number"):
+            asyncio.run(Queue("q").send_many_async(rows, connection=FakeConnection()))
+    assert FakeConnection.cursors == 0
 
 
 def test_without_a_connection_an_address_is_needed(monkeypatch):
