@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,11 +18,12 @@ from zoneinfo import ZoneInfo
 import pymysql
 
 from queuegate_worker.errors import Reject, Release, Retry, WorkerError, reason_of
-from queuegate_worker.handlers import handler_of
+from queuegate_worker.handlers import Handler, handler_of
 from queuegate_worker.message import Message
 from queuegate_worker.sending import transport
+from queuegate_worker.sending.connections import check
 from queuegate_worker.sending.queue import Queue
-from queuegate_worker.sending.rows import Due, Row, as_value
+from queuegate_worker.sending.rows import Due, Row, as_value, inserts
 from queuegate_worker.tasks.arguments import Call, as_text
 from queuegate_worker.tasks.handler import TaskHandler
 from queuegate_worker.tasks.layout import ATTEMPTS
@@ -29,6 +33,8 @@ _DRAIN_MAX = 10_000  # handlers in one drain: one that sends itself a message wo
 _DUPLICATE = 1062
 _BACKOFF_SECONDS = 1.0  # the queue's own default, doubled with each attempt
 _BACKOFF_MAX_SECONDS = 3600.0
+_DOUBLINGS_MAX = 12  # with which the backoff is at its most
+_PRIORITY = 50  # of a message that has none
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -64,12 +70,12 @@ class Statements:
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """There are no rows without a database."""
-        raise WorkerError("the outbox has no database: give drain a transaction, or use the fixture queuegate_url")
+        raise WorkerError("the outbox has no database: give drain a transaction, or use the fixture queuegate_server")
 
 
 class Outbox:
     """While it is entered, all messages of this process go into it: of `Queue.send` and of tasks, whatever their
-    connection. A rollback does not take them out.
+    connection, which is not used. It refuses what the database transport does. A rollback does not take them out.
 
         with Outbox() as outbox:
             place_order(7)
@@ -97,16 +103,25 @@ class Outbox:
 
     def send(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[int | None]:
         """Called by Queue and Task in place of the database."""
+        for _ in inserts(queue, rows, due):
+            pass  # refuses what cannot be sent
+        if connection is not None:
+            check(connection)
         return [self._add(queue, row, due) for row in rows]
 
     async def send_async(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[int | None]:
         """Called by Queue and Task in place of the database."""
-        return [self._add(queue, row, due) for row in rows]
+        transport.check_async(connection)
+        return self.send(queue, rows, due, connection)
 
     def sent(self, what: AnyTask | Queue[Any] | str) -> list[Sent]:
         """The messages of a task, or of a queue, in the order in which they were sent."""
         if isinstance(what, Task):
-            return [each for each in self.messages if each.columns.get("task") == what.name]
+            return [
+                each
+                for each in self.messages
+                if _is_call(each.queue, each.columns) and each.columns["task"] == what.name
+            ]
         name = what.name if isinstance(what, Queue) else what
         return [each for each in self.messages if each.queue == name]
 
@@ -165,25 +180,26 @@ class Outbox:
         Messages of tasks call their functions; `handlers` has the handlers of other queues, whose messages stay if it
         has none. An exception of a handler is raised here; if `raises` is false, the message is tried again after the
         backoff (`advance`), and is dead after its last attempt, as with a server. `transaction`: what handlers get that
-        take one; by default `statements` of this outbox.
+        take one; by default `statements` of this outbox. Raises WorkerError for a handler that is none.
         """
+        of_queues = {queue: _handler(function) for queue, function in (handlers or {}).items()}
         attempts = 0
-        while (message := self._next(handlers or {})) is not None:
+        while (message := self._next(of_queues)) is not None:
             attempts += 1
             if attempts > _DRAIN_MAX:
-                raise AssertionError(f"more than {_DRAIN_MAX} messages: a handler sends messages without end")
-            self._handle(message, handlers or {}, self.statements if transaction is None else transaction, raises)
+                raise AssertionError(f"more than {_DRAIN_MAX} attempts: a handler sends or releases without end")
+            self._handle(message, of_queues, self.statements if transaction is None else transaction, raises)
         return attempts
 
     def _add(self, queue: str, row: Row, due: Due) -> int:
-        once = row.get("once")
+        time = due.at or self.now + timedelta(seconds=due.delay or 0)
+        columns = {name: as_value(name, value) for name, value in row.items()}
+        once = columns.get("once") if _is_call(queue, columns) else None
         if once is not None and any(
             each.queue == queue and each.columns.get("once") == once and each.state == "waiting"
             for each in self.messages
         ):
             raise pymysql.err.IntegrityError(_DUPLICATE, "there is a message with this key already")
-        time = due.at or self.now + timedelta(seconds=due.delay or 0)
-        columns = {name: as_value(name, value) for name, value in row.items()}
         self.messages.append(Sent(next(self._ids), queue, columns, max(time, self.now), self.now))
         return self.messages[-1].id
 
@@ -196,27 +212,26 @@ class Outbox:
             return {name: as_value(name, value) for name, value in columns.items()}
         return {"args": as_text(what.parameters.checked(Call(args, kwargs))), **columns}
 
-    def _next(self, handlers: Mapping[str, Callable[..., Any]]) -> Sent | None:
+    def _next(self, handlers: Mapping[str, Handler]) -> Sent | None:
         """The next message that is due and has a handler: by priority, then by time, as a queue delivers."""
         due = [
             each
             for each in self.messages
-            if each.state == "waiting" and each.due <= self.now and (each.queue in handlers or "task" in each.columns)
+            if each.state == "waiting"
+            and each.due <= self.now
+            and (each.queue in handlers or _is_call(each.queue, each.columns))
         ]
-        return min(due, key=lambda each: (each.columns.get("priority", 50), each.due, each.id), default=None)
+        return min(due, key=lambda each: (_priority(each), each.due, each.id), default=None)
 
-    def _handle(self, sent: Sent, handlers: Mapping[str, Callable[..., Any]], transaction: Any, raises: bool) -> None:
+    def _handle(self, sent: Sent, handlers: Mapping[str, Handler], transaction: Any, raises: bool) -> None:
         sent.attempts += 1
         message = Message(sent.queue, sent.id, sent.attempts, sent.columns)
         try:
-            function = handlers.get(sent.queue)
-            if function is None:
-                TaskHandler(tasks(), _NoLimits())(message, transaction)
+            handler = handlers.get(sent.queue)
+            if handler is None:
+                _without_loop(lambda: TaskHandler(tasks(), _NoLimits())(message, transaction))
             else:
-                handler = handler_of(function, batches=False)
-                if handler.asynchronous:
-                    raise WorkerError("the outbox runs coroutines of tasks alone: await the handler in the test")
-                function(*([message, transaction] if handler.transactional else [message]))
+                handler.function(*([message, transaction] if handler.transactional else [message]))
             sent.state = "acked"
         except Exception as error:
             self._failed(sent, error)
@@ -233,9 +248,13 @@ class Outbox:
             case Retry(delay=float() | int() as delay):
                 sent.due = self.now + timedelta(seconds=delay)
             case _:
-                backoff = min(_BACKOFF_SECONDS * 2 ** (sent.attempts - 1), _BACKOFF_MAX_SECONDS)
+                backoff = min(_BACKOFF_SECONDS * 2 ** min(sent.attempts - 1, _DOUBLINGS_MAX), _BACKOFF_MAX_SECONDS)
                 sent.due = self.now + timedelta(seconds=backoff)
-        if "task" in sent.columns and sent.attempts >= ATTEMPTS and not isinstance(error, Release):
+        if (
+            _is_call(sent.queue, sent.columns)
+            and sent.attempts >= _attempts_of(sent.queue)
+            and not isinstance(error, Release)
+        ):
             sent.state = "dead"
 
 
@@ -246,6 +265,42 @@ class _NoLimits:
     def watch(self, *_: Any) -> Iterator[None]:
         """Nothing is watched."""
         yield
+
+
+def _handler(function: Callable[..., Any]) -> Handler:
+    handler = handler_of(function, batches=False)
+    if handler.asynchronous:
+        raise WorkerError("the outbox runs coroutines of tasks alone: await the handler in the test")
+    return handler
+
+
+def _is_call(queue: str, columns: Mapping[str, Any]) -> bool:
+    """Whether a message calls a task; a queue may have columns of such names for itself."""
+    known = tasks()
+    return {"task", "args"} <= columns.keys() and (
+        columns["task"] in known or queue in {each.queue for each in known.values()}
+    )
+
+
+def _attempts_of(queue: str) -> int:
+    """The queue's `max_attempts`, as the worker creates it for its tasks."""
+    return max((each.max_attempts or ATTEMPTS for each in tasks().values() if each.queue == queue), default=ATTEMPTS)
+
+
+def _priority(sent: Sent) -> int:
+    priority = sent.columns.get("priority")
+    return priority if isinstance(priority, int) else _PRIORITY
+
+
+def _without_loop(call: Callable[[], None]) -> None:
+    """Calls it where no event loop runs, in a thread if need be: a task that is a coroutine has a loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        call()
+        return
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(copy_context().run, call).result()
 
 
 def _has(columns: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

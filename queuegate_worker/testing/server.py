@@ -84,6 +84,7 @@ class Server:
         """Drop all queues, topics, tables and views, as a test wants them that comes next."""
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SET @queuegate_allow_drop_table = 1")
+            cursor.execute("SET foreign_key_checks = 0")  # so that tables are dropped in any order
             cursor.execute(
                 "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = DATABASE()"
             )
@@ -105,9 +106,11 @@ class Server:
                     return int(match[1])
         finally:
             deadline.cancel()
+        process.stderr.close()
         raise WorkerError("the server did not start:\n" + b"".join(log[-20:]).decode(errors="replace"))
 
 
 def _read_on(log: IO[bytes]) -> None:
-    for _ in log:
-        pass
+    with log:
+        for _ in log:
+            pass

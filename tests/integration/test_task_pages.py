@@ -12,6 +12,8 @@ from servers import ROOT, wait_until
 from sessions import PORT, sessions
 from slowness import scaled
 
+from queuegate_worker.testing import Server
+
 TASKS, TESTS = ROOT / "docs" / "tasks.md", ROOT / "docs" / "test-your-tasks.md"
 
 
@@ -120,3 +122,19 @@ def test_the_page_on_tests(tmp_path):
     reader.write("test_orders.py", server.text)
     assert "1 passed" in reader.run("bash", "-e", "-c", command.text)
     assert "1 passed" in reader.run("python", "-m", "pytest", "-q", "test_orders.py")
+
+
+def test_the_server_of_tests_is_cleared_also_of_tables_that_refer_to_each_other():
+    with Server() as server:
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE customers (id INT PRIMARY KEY)")
+            cursor.execute(
+                "CREATE TABLE orders (id INT, customer INT, FOREIGN KEY (customer) REFERENCES customers (id))"
+            )
+            cursor.execute("INSERT INTO customers VALUES (1)")
+            cursor.execute("INSERT INTO orders VALUES (1, 1)")
+            cursor.execute("CREATE QUEUE mails (n INT)")
+        server.clear()
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW TABLES")
+            assert cursor.fetchall() == ()

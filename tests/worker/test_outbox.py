@@ -26,8 +26,15 @@ def outbox():
 ORDERS = Queue("orders")
 
 
+class FakeConnection:
+    """What an application has for its own tests; nothing runs on it."""
+
+    def cursor(self):
+        raise AssertionError
+
+
 def test_messages_go_into_the_outbox_and_nowhere_else(outbox):
-    number = ORDERS.send(customer=7, lines=[1], connection=object())
+    number = ORDERS.send(customer=7, lines=[1], connection=FakeConnection())
     assert number == 1 and ORDERS.send_many([{"customer": 8}, {"customer": 9}]) == 2
     sent = outbox.assert_enqueued(ORDERS, columns={"customer": 7, "lines": [1]}, count=1)
     assert sent.columns["lines"] == "[1]" and len(outbox.sent("orders")) == 3
@@ -41,8 +48,23 @@ def test_messages_go_into_the_outbox_and_nowhere_else(outbox):
 
 
 async def test_asynchronous_sends_as_well(outbox):
-    await ORDERS.send_async(customer=7)
+    await ORDERS.send_async(customer=7, connection=FakeConnection())
     outbox.assert_enqueued("orders", columns={"customer": 7})
+    with pytest.raises(WorkerError, match="give a connection"):
+        await ORDERS.send_async(customer=7)
+
+
+def test_what_the_database_transport_refuses_the_outbox_refuses(outbox):
+    for send, problem in (
+        (lambda: ORDERS.send_many([{"a": 1}, {"b": 2}]), "same columns"),
+        (lambda: ORDERS.send({"50%": 1}), "percent"),
+        (lambda: Queue("a%b").send(a=1), "percent"),
+        (lambda: ORDERS.send(a=1, connection=7), "no connection"),
+        (lambda: ORDERS.send(body="x" * 400_000, delay=1), "at most about"),
+    ):
+        with pytest.raises(WorkerError, match=problem):
+            send()
+    outbox.assert_nothing_enqueued()
 
 
 def test_tasks_run_when_they_are_due(outbox):
@@ -95,6 +117,48 @@ def test_failures_are_raised_or_tried_again(outbox):
     assert outbox.drain(raises=False) == 1
 
 
+def test_a_task_has_the_attempts_of_its_queue(outbox):
+    @task(max_attempts=8)
+    def fails():
+        raise ValueError
+
+    @task
+    def fails_too():
+        raise ValueError
+
+    fails.send()
+    fails_too.send()
+    for _ in range(10):
+        outbox.drain(raises=False)
+        outbox.advance(3600)
+    assert [(each.attempts, each.state) for each in outbox.messages] == [(8, "dead"), (8, "dead")]
+
+
+def test_columns_of_a_queue_that_are_named_as_those_of_tasks(outbox):
+    ORDERS.send(task="paint", once="k", priority=None)
+    ORDERS.send(task="paint", once="k", priority="high")
+    assert outbox.drain() == 0 and outbox.drain({"orders": lambda message: None}) == 2
+
+
+async def test_coroutines_run_also_while_a_loop_runs(outbox):
+    seen = []
+
+    @task
+    async def show(word):
+        seen.append(word)
+
+    show.send("a")
+    assert outbox.drain() == 1 and seen == ["a"]
+
+
+def test_a_coroutine_is_no_handler_of_a_queue_here(outbox):
+    async def book(message):
+        """Books."""
+
+    with pytest.raises(WorkerError, match="await the handler"):
+        outbox.drain({"orders": book}, raises=False)
+
+
 def test_handlers_of_queues_get_messages_and_a_transaction(outbox):
     def book(message, transaction):
         if message.customer == 8:
@@ -114,7 +178,7 @@ def test_handlers_of_queues_get_messages_and_a_transaction(outbox):
     def reads(message, transaction):
         transaction.rows("SELECT 1")
 
-    with pytest.raises(WorkerError, match="no database"):
+    with pytest.raises(WorkerError, match=r"no database.*queuegate_server"):
         outbox.drain({"orders": reads})
 
 
