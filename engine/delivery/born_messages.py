@@ -37,6 +37,7 @@ class BornMessages:
     ) -> None:
         self._store, self._work = context.engine.store, context.work
         self._known, self._receivers, self._sender, self._leases, self._host = known, receivers, sender, leases, host
+        self._clock = context.engine.clock
         self._searches: set[asyncio.Task[None]] = set()
 
     def offer(self) -> Birth | None:
@@ -113,6 +114,12 @@ class BornMessages:
             return None
         waits = any(subscription.capacity() for subscription in self._receivers.waiting)
         return 0.0 if waits else self._known.births.hand_out_until
+
+    @property
+    def due(self) -> bool:
+        """Whether that time has come."""
+        at = self.next_time
+        return at is not None and at <= self._clock.monotonic()
 
     async def hand_out(self) -> SendResult:
         """Read what is born, and hand it out to those that wait now. Raises BackendError."""

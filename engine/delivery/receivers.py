@@ -68,17 +68,12 @@ class ReceiverSet:
     @property
     def may_work(self) -> bool:
         """Whether a step, or the end of a pass, may do anything now; of one without a condition."""
-        if self.receivers.bounded or self._birth_due:  # those results may be at their end
+        if self.receivers.bounded or self.births.due:  # those results may be at their end
             return True
         room = self.receivers.room()
         known = self.messages
         more = bool(known.added or known.resumed)
         return self.receivers.can_send(room) or (bool(room) and (more or known.poll_due(room)))
-
-    @property
-    def _birth_due(self) -> bool:
-        at = self.births.next_time
-        return at is not None and at <= self._clock.monotonic()
 
     # --- receivers
 
@@ -151,7 +146,7 @@ class ReceiverSet:
         if not receivers or known.queue.options.paused:
             self.births.release()
             return
-        if self._birth_due:
+        if self.births.due:
             result.claimed = True
             self._on_sent(result, await self.births.hand_out())
             return
