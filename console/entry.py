@@ -7,7 +7,6 @@ console over TLS, so that no other host of the domain can set it. Programs send 
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 from dataclasses import dataclass
 
@@ -112,7 +111,7 @@ class Entry:
         try:
             name, colon, word = base64.b64decode(credentials.strip(), validate=True).partition(b":")
             account = name.decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, or no UTF-8
             raise Unauthorized from None
         if scheme.lower() != "basic" or not colon:
             raise Unauthorized

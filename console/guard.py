@@ -109,7 +109,7 @@ def _bounded(headers: Headers, receive: Receive, bounds: BodyBounds) -> Receive:
 
     async def bounded() -> Message:
         nonlocal seen, complete
-        if not length.isdigit() or len(length) > 12 or int(length) > bounds.most:
+        if not length.isdecimal() or len(length) > 12 or int(length) > bounds.most:
             raise bounds.too_large()
         if complete:
             return await receive()  # whether the client has gone, which may take as long as it likes

@@ -36,9 +36,12 @@ class Hosts:
         """Whether a request that changes something comes from a page of the console, as far as the browser says."""
         if fetch_site is not None and fetch_site not in _OWN_PAGES:
             return False
-        if origin is None:
+        if origin is None or origin == self.public_origin:
             return True
-        return origin == self.public_origin or urlsplit(origin).netloc.lower() == host.lower()
+        try:
+            return urlsplit(origin).netloc.lower() == host.lower()
+        except ValueError:  # an address in brackets that is none
+            return False
 
 
 def hosts_of(settings: ConsoleSettings) -> Hosts:

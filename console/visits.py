@@ -6,6 +6,7 @@ people, and JSON for programs. An action is one function that changes something,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from console.rates import Rates
 from console.sessions import Session, Undo
 from engine.model.queue import QueueName
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 NAME_MAX = 64
 TEXT_MAX = 1000
 
@@ -42,6 +44,8 @@ class Visit:
         value = self.params.get(name, default)
         if len(value) > most or "\0" in value:
             raise BadInput(f"{name}: has more than {most} characters, or a NUL character")
+        if _SURROGATE.search(value):
+            raise BadInput(f"{name}: has half a character of UTF-16, which no text has")
         return value
 
     def whole(self, name: str, default: int, most: int) -> int:

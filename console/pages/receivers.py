@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.database import StatementError, name_sql, pattern_of
+from console.database import StatementError, name_sql, pattern_of, queue_sql
 from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
@@ -95,7 +95,7 @@ async def read_receivers(visit: Visit) -> ReceiversPage:
     ranges: tuple[Mapping[str, Any], ...] = ()
     if any(each.key_range or each.keys != Keys.SHARED.value for each in receivers):
         with contextlib.suppress(StatementError):  # there may be more ranges than one statement counts
-            ranges = tuple((await visit.session.database.read(f"SHOW QUEUE {queue.sql} RANGES")).lowered)
+            ranges = tuple((await visit.session.database.read(f"SHOW QUEUE {queue_sql(queue)} RANGES")).lowered)
     return ReceiversPage(queue, tuple(ordered[:SHOWN_MAX]), len(receivers), unacked, sql, ranges)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from console.database import StatementError, name_sql, queue_sql
+from console.database import DatabaseError, StatementError, name_sql, queue_sql
 from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.sessions import Undo
-from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
+from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
 from engine.model.queue import QueueName
 
 SHOWN_MAX = 200
@@ -130,14 +130,18 @@ async def _do(visit: Visit, form: str, done: str, inverse: str = "") -> Done:
     queue, name = visit.queue, visit.text("schedule", most=NAME_MAX)
     if not name:
         raise BadInput("schedule: give the name of a schedule")
-    schedule = queue_sql(QueueName(queue.database, name))
+    schedule, changes = queue_sql(QueueName(queue.database, name)), True
+    if inverse:
+        with contextlib.suppress(NotFound, DatabaseError):  # the statement says what is wrong
+            listed = (each for each in (await read_schedules(visit)).schedules if each.name == name)
+            changes = all(each.paused == (inverse == "pause") for each in listed)
     answer = await visit.session.database.change(form.format(schedule))
     where = {"db": queue.database, "name": queue.table}
     everywhere = visit.choice("list", ("", "all"), "")
     goto = "/schedules" if everywhere else link("/queue/schedules", **where)
     fields = {**where, "schedule": name, "list": everywhere}
-    undo = Undo(f"Undo: {inverse}", f"/schedule/{inverse}", fields) if inverse else None
-    return Done(f"the schedule {name} {done}", goto, answer.sql, undo=undo)
+    undo = Undo(f"Undo: {inverse}", f"/schedule/{inverse}", fields) if inverse and changes else None
+    return Done(f"the schedule {name} {done}{'' if changes else '. It was so before'}", goto, answer.sql, undo=undo)
 
 
 _ONE = (*QUEUE_PARAMETERS, Parameter("schedule", "the schedule's name, in the database of its queue", required=True))

@@ -8,6 +8,7 @@ import ssl
 
 import pytest
 from certificates import Authority
+from console_browser import console_port
 from servers import login_errno, wait_until
 
 from console.bounded_http import HEAD_SECONDS
@@ -52,12 +53,12 @@ def test_a_wrong_password(gate, browser):
     assert person.log_in("", "").status == 400
     assert person.log_in("x" * 200, "").status == 400
     assert browser(gate).log_in("root", "secret").status == 303
-    for header in ("Basic ???", "Basic cm9vdA==", "Bearer x", "Basic /w=="):
+    for header in ("Basic ???", "Basic cm9vdA==", "Bearer x", "Basic /w==", "Basic é"):
         assert person.request("GET", "/api/v1/queues", headers={"Authorization": header}).status == 401
 
 
 def test_a_login_from_another_site_is_refused(gate, browser):
-    for origin in ("http://evil.example", "null"):
+    for origin in ("http://evil.example", "null", "http://[", "http://a]b"):
         answer = browser(gate).post("/login", origin=origin, account="root", password="secret")
         assert answer.status == 403 and "set-cookie" not in answer.headers
 
@@ -94,6 +95,24 @@ def test_a_name_that_is_not_the_consoles(gate, browser, host):
     for path in ("/login", "/", "/api/v1/queues", "/static/console.css"):
         assert person.request("GET", path, headers={"Host": host}).status in (400, 421)
     assert person.request("POST", "/login", "account=root&password=secret", {"Host": host}).status in (400, 421)
+
+
+def raw_answer(gate, head):
+    with socket.create_connection(("127.0.0.1", console_port(gate)), timeout=10) as connection:
+        connection.sendall(head + b"\r\nConnection: close\r\n\r\n")
+        return connection.makefile("rb").readline()
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET [ HTTP/1.1", b"GET http://[ HTTP/1.1", b"GET //[ HTTP/1.1", b"GET /%5B%E2%84%80?%FF&=&%=[ HTTP/1.1",
+             b"GET *[ HTTP/1.1", b"POST /login?[ HTTP/1.1\r\nContent-Length: \xb2", b"OPTIONS * HTTP/1.1",
+             b"GET / HTTP/1.1\r\nCookie: \xff=\xff; =; ;\"\\", b"GET / HTTP/1.1\r\nAuthorization: Basic \xff"],
+)  # fmt: skip
+def test_no_request_of_a_stranger_is_a_defect(gate, line):
+    """Each would be a traceback in the log, of whom a stranger can cause any number."""
+    status = raw_answer(gate, line + b"\r\nHost: 127.0.0.1").split(b" ")[1:2]
+    assert status and status[0] < b"500", status
+    assert "Traceback" not in gate.log
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])

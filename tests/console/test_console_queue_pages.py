@@ -77,6 +77,20 @@ def test_a_ring_shows_who_receives_which_part_of_it(gate, root, queue, sql, stre
     assert "nobody receives it" not in person.get("/queue/receivers", **where).text
 
 
+def test_a_ring_of_a_queue_of_any_name(gate, root, connect, stream):
+    cursor, name = connect().connection.cursor(), f"{HOSTILE}2"
+    quoted = f"`{name.replace('`', '``')}`"
+    cursor.execute(f"CREATE QUEUE {quoted} (n INT NOT NULL) WITH (sharding_key = 'n')")
+    try:
+        stream(f"SELECT * FROM STREAM {quoted} WITH (keys = 'sticky')")
+        wait_until(
+            lambda: root(gate).api("/queue/receivers", db=gate.database, name=name).json["ranges"], what="its range"
+        )
+        assert root(gate).get("/queue/receivers", db=gate.database, name=name).status == 200
+    finally:
+        cursor.execute(f"DROP QUEUE {quoted}")
+
+
 def test_nobody_receives(gate, root, queue):
     person = root(gate)
     assert person.api("/queue/receivers", db=gate.database, name=queue()).json["total"] == 0
@@ -229,7 +243,10 @@ def test_a_schedule_is_shown_run_paused_resumed_and_dropped(gate, root, schedule
     assert name in page and "Run now" in page and "SHOW SCHEDULES" in page
     assert person.post("/schedule/run", **fields).status == 303
     assert sql.column(f"SELECT payload FROM {q}") == ["now"]
-    assert person.post("/schedule/pause", **fields).status == 303
+    page = person.get(person.post("/schedule/pause", **fields).location).text
+    assert "Undo: resume" in page
+    page = person.get(person.post("/schedule/pause", **fields).location).text
+    assert "It was so before" in page and "Undo: resume" not in page
     (line,) = lines(person, gate, q)
     assert line["paused"] is True and line["next_tick"] is None
     done = person.post("/schedule/resume", **fields)

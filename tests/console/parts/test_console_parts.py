@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import sqlite3
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -105,6 +106,8 @@ def test_names_of_other_consoles():
         ("http://localhost:8308", None, False),
         ("http://evil.example", None, False),
         ("null", None, False),
+        ("http://[", None, False),
+        ("http://a]b", None, False),
         (None, "cross-site", False),
         (None, "same-site", False),
         ("http://localhost:8307", "cross-site", False),
@@ -156,7 +159,35 @@ def test_a_key_comes_back_from_an_address(row):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "é", "W10=", "e30=", "W3RydWUsMSwxXQ==", "WzEsMiwzLDRd", "W3sieCI6MX0sMSwxXQ==", "Ww=="]
+    ("value", "text"),
+    [
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6), "2026-01-02 03:04:05.000006"),
+        (timedelta(hours=-30, microseconds=-1), "-30:00:00.000001"),
+        (Decimal("1.50"), Decimal("1.50")),
+        (0.5, "0.5"),
+    ],
+)
+def test_a_key_of_another_type_is_its_text(value, text):
+    assert from_text(as_text([value]), 1) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WyJcdWQ4MDAiLDEsMV0=",
+        "W3siZCI6Ik5hTiJ9LDEsMV0=",
+        "W3siZCI6MX0sMSwxXQ==",
+        "",
+        "x",
+        "é",
+        "W10=",
+        "e30=",
+        "W3RydWUsMSwxXQ==",
+        "WzEsMiwzLDRd",
+        "W3sieCI6MX0sMSwxXQ==",
+        "Ww==",
+    ],
 )
 def test_what_is_no_key(text):
     with pytest.raises(BadInput):
