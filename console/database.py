@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pymysql
+from pymysql.constants import FLAG
 
 from console.settings import ProxyPlace
 from engine.model.queue import QueueName, quoted
@@ -84,11 +85,13 @@ class TooSlow(DatabaseError):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of an answer. `type`: the protocol's code; `binary`: it has bytes, or a number."""
+    """One column of an answer. `type`: the protocol's code; `binary`: it has bytes, or a number; `numbered`: the
+    database gives its values."""
 
     name: str
     type: int
     binary: bool = False
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +318,12 @@ def _execute(connection: pymysql.Connection[Any], sql: str, values: Sequence[obj
         text = sql % tuple(_literal(connection, value) for value in values)
         affected = int(cursor.execute(text))
         definitions = column_definitions(cursor)
-        columns = tuple(Column(str(each.name), int(each.type_code), each.charsetnr == _BINARY) for each in definitions)
+        columns = tuple(
+            Column(
+                str(each.name), int(each.type_code), each.charsetnr == _BINARY, bool(each.flags & FLAG.AUTO_INCREMENT)
+            )
+            for each in definitions
+        )
         names = [column.name for column in columns]
         rows = tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchmany(ROWS_MAX))
     return Answer(text, columns, rows, affected, int(cursor.lastrowid or 0))

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 from jinja2 import Environment
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from console.entry import CrossSiteRequest, Entry, LoginRefused, Unauthorized, a
 from console.hosts import local_path
 from console.json_form import plain
 from console.rates import Rates
-from console.rendering import STATIC, link
+from console.rendering import EXACT, STATIC, link
 from console.sessions import Session
 from console.visits import Action, BadInput, NotFound, Page, Visit
 from engine.shared_future import wait_shared
@@ -355,13 +355,20 @@ def _is_part(request: Request) -> bool:
 
 
 async def fields_of(request: Request) -> Mapping[str, str]:
-    """The fields of a form; of several of one name the last. Raises BadInput."""
+    """The fields of a form; of several of one name the last; line breaks as `\\n`, or as they are where the page has
+    encoded them. Raises BadInput."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise BadInput("the form is not of the kind application/x-www-form-urlencoded")
     try:
         text = (await request.body()).decode("ascii")
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX))
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+        return dict(
+            (name.removeprefix(EXACT), unquote(value, errors="strict"))
+            if name.startswith(EXACT)
+            else (name, value.replace("\r\n", "\n"))
+            for name, value in fields
+        )
     except ValueError:
         raise BadInput("the form cannot be read") from None
 

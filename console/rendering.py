@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -141,6 +141,19 @@ def link(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
+EXACT = "exact:"
+"""Before the name of a form's field whose value is percent-encoded."""
+
+
+def exact(name: str, value: object) -> Markup:
+    """The name and the value of a field that the user does not fill in. A browser sends each line break as CRLF, so a
+    value that has some is encoded."""
+    text = str(value)
+    if "\r" in text or "\n" in text:
+        name, text = EXACT + name, quote(text, safe="")
+    return Markup('name="{}" value="{}"').format(name, text)
+
+
 def environment() -> Environment:
     """The templates, ready to be rendered."""
     made = Environment(
@@ -152,6 +165,6 @@ def environment() -> Environment:
     )
     made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
     made.filters |= {"delay": delay_text, "pieces": pieces, "indented": indented}
-    made.globals |= {"link": link, "version": VERSION, "dash": NONE}
+    made.globals |= {"link": link, "exact": exact, "version": VERSION, "dash": NONE}
     made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
     return made

@@ -15,7 +15,7 @@ from console.pages.visible_queues import forget_queues, visible_queues
 from console.rendering import link
 from console.visits import NAME_MAX, Action, BadInput, Done, Page, Parameter, Visit
 from engine.model.queue import QueueName
-from rewriter.text.literals import plain_literal, string_literal
+from rewriter.text.literals import plain_literal
 
 COLUMNS_MAX = 12
 TYPES = {
@@ -85,11 +85,8 @@ class Composed:
     def text(self) -> str:
         """To be read, in the form that every SQL mode understands but NO_BACKSLASH_ESCAPES, in which the values have
         no backslash anyway."""
-        filled = self.sql.replace("%%", "\0")
-        for value in self.values:
-            literal = plain_literal(value) if isinstance(value, bytes) else string_literal(value)
-            filled = filled.replace("%s", literal.replace("%s", "\1"), 1)
-        return filled.replace("\0", "%").replace("\1", "%s")
+        values = iter(self.values)
+        return re.sub("%[%s]", lambda mark: "%" if mark[0] == "%%" else plain_literal(next(values)), self.sql)
 
 
 async def read_form(visit: Visit) -> Form:

@@ -62,7 +62,7 @@ def composed(visit: Visit, columns: Sequence[Column]) -> Composed:
     zone, missed = visit.text("time_zone", most=NAME_MAX).strip(), visit.choice("missed", MISSED, "")
     if zone and kind != "cron":
         raise BadInput("time_zone: only a CRON has one")
-    row = row_of(visit, columns)
+    row = row_of(visit, columns, {})
     sql = f"CREATE SCHEDULE {queue_sql(QueueName(queue.database, name))} ON {queue_sql(queue)} {kind.upper()} %s"
     sql += f"{' TIME ZONE %s' if zone else ''} {row.sql}{' WITH (missed = %s)' if missed else ''}"
     return Composed(sql, (rule, *([zone] if zone else []), *row.values, *([missed] if missed else [])))

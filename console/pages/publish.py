@@ -7,15 +7,25 @@ account that may enqueue and not read types the names of the columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from console.database import Column, StatementError, name_sql, queue_sql, without_values
 from console.pages.create_queue import Composed
 from console.pages.keyset import Key
-from console.pages.messages.editable import COLUMNS_MAX, Editable, bytes_value, editable, is_own
+from console.pages.messages.editable import (
+    COLUMNS_MAX,
+    Editable,
+    bytes_value,
+    editable,
+    is_own,
+    one_break,
+    requested_priority,
+    with_breaks_of,
+)
 from console.pages.messages.message import ID_MAX
-from console.pages.messages.message_rows import WHOLE_CHARACTERS, id_value, is_bytes, is_queue, select
+from console.pages.messages.message_rows import WHOLE_CHARACTERS, id_value, is_bytes, is_cut, is_queue, readable, select
 from console.pages.visible_queues import check_exists
 from console.rendering import link
 from console.visits import NAME_MAX, QUEUE_PARAMETERS, Action, BadInput, Done, NotFound, Page, Parameter, Visit
@@ -23,6 +33,9 @@ from engine.model.queue import QueueName
 
 HOW = {"": "its value; if empty, the default", "empty": "the empty text", "null": "NULL"}
 """What a column gets, by the value of the field beside it."""
+
+COPIED = "copied"
+"""The same of a column that has no field: the value of the message that is copied."""
 
 _DELAY_MAX = 40
 _OF_A_TOPIC = frozenset(("id", "time_scheduled", "time_created"))
@@ -44,12 +57,27 @@ async def read_publish(visit: Visit) -> PublishPage:
     """See the module. Raises NotFound, DatabaseError."""
     queue, copy = visit.queue, visit.text("copy", most=ID_MAX)
     columns = await message_columns(visit, queue)
-    own = empty_fields(columns)
-    if copy:
-        sql = select(queue, columns, WHOLE_CHARACTERS, "`id` = %s", "LIMIT 1")
-        for row in (await visit.session.database.read(sql, id_value(copy, columns))).rows:
-            own = editable(row, columns)
-    return PublishPage(queue, _is_topic(columns), own[:COLUMNS_MAX], copy, tuple(HOW.items()))
+    row = await _copied(visit, columns)
+    own = editable(row, columns) if row else empty_fields(columns)
+    ids = [Editable(column.name, "", False, "", 1) for column in columns if _has_ids_of_clients(column)]
+    return PublishPage(queue, _is_topic(columns), (*ids, *own)[:COLUMNS_MAX], copy, tuple(HOW.items()))
+
+
+async def _copied(visit: Visit, columns: Sequence[Column]) -> Mapping[str, Any]:
+    """The message that is copied; nothing where none is. Raises BadInput, NotFound, DatabaseError."""
+    copy = visit.text("copy", most=ID_MAX)
+    if not copy or not columns:
+        return {}
+    sql = select(visit.queue, columns, WHOLE_CHARACTERS, "`id` = %s", "LIMIT 1")
+    rows = (await visit.session.database.read(sql, id_value(copy, columns))).rows
+    if not rows:
+        raise NotFound(f"there is no message {copy} in {visit.queue} to copy: it may have been purged")
+    return rows[0]
+
+
+def _has_ids_of_clients(column: Column) -> bool:
+    """Whether it is an id that whoever publishes gives."""
+    return column.name == "id" and not column.numbered
 
 
 def _is_topic(columns: Sequence[Column]) -> bool:
@@ -76,32 +104,34 @@ async def message_columns(visit: Visit, queue: QueueName) -> Sequence[Column]:
 async def read_composed(visit: Visit) -> Composed:
     """The statement of what is filled in so far."""
     try:
-        return composed(visit, await message_columns(visit, visit.queue))
+        columns = await message_columns(visit, visit.queue)
+        return composed(visit, columns, await _copied(visit, columns))
     except BadInput as error:
         return Composed("", (), str(error))
 
 
-def composed(visit: Visit, columns: Sequence[Column]) -> Composed:
+def composed(visit: Visit, columns: Sequence[Column], copied: Mapping[str, Any]) -> Composed:
     """The statement of the form. Raises BadInput."""
-    rows = row_of(visit, columns)
+    rows = row_of(visit, columns, copied)
     delay = visit.text("delay", most=_DELAY_MAX).strip()
     sql = f"INSERT INTO {queue_sql(visit.queue)} {rows.sql}{' DELAY %s' if delay else ''}"
     return Composed(sql, (*rows.values, *([delay] if delay else [])))
 
 
-def row_of(visit: Visit, columns: Sequence[Column]) -> Composed:
-    """The columns and the values of the form, as an INSERT has them. Raises BadInput."""
-    types = {column.name: column for column in columns if is_own(column)}
+def row_of(visit: Visit, columns: Sequence[Column], copied: Mapping[str, Any]) -> Composed:
+    """The columns and the values of the form, as an INSERT has them. `copied`: the message that the form began with.
+    Raises BadInput."""
+    types = {column.name: column for column in columns if is_own(column) or _has_ids_of_clients(column)}
     values: dict[str, Key] = {}
     for n in range(1, COLUMNS_MAX + 1):
         name = visit.text(f"column{n}", most=NAME_MAX).strip()
         if name and columns and name not in types:
             raise BadInput(f"column{n}: {name} is no column that a message is published with")
         if name:
-            values |= _value(visit, n, name, types.get(name))
+            values |= _value(visit, n, name, types.get(name), copied.get(name))
     if not values:
         raise BadInput("fill in at least one column")
-    if priority := visit.whole("priority", 0, 999_999_999):
+    if (priority := requested_priority(visit)) is not None:
         values["priority"] = priority
     names, marks = ", ".join(map(name_sql, values)), ", ".join(map(_mark, values.values()))
     parameters = tuple(each for each in values.values() if isinstance(each, str | bytes))
@@ -113,14 +143,24 @@ def _mark(value: Key) -> str:
     return "NULL" if value is None else str(value) if isinstance(value, int) else "%s"
 
 
-def _value(visit: Visit, n: int, name: str, column: Column | None) -> dict[str, Key]:
-    """What one column gets; empty where it is left out. `column`: None where its type is not known."""
-    text = visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2).replace("\r\n", "\n")
-    how = visit.choice(f"how{n}", tuple(HOW), "")
-    if how == "null":
+def _value(visit: Visit, n: int, name: str, column: Column | None, copied: Any) -> dict[str, Key]:
+    """What one column gets; empty where it is left out. `column`: None where its type is not known; `copied`: the value
+    of the message that is copied, which stays as it is where the form has not changed it."""
+    text = visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2)
+    how = visit.choice(f"how{n}", (*HOW, COPIED), "")
+    before = readable(copied)
+    if how == COPIED and not visit.text("copy", most=ID_MAX):
+        raise BadInput(f"how{n}: name the message in copy")
+    if how == "null" or (how == COPIED and before is None):
         return {name: None}
+    if how == COPIED or (before is not None and one_break(text) == one_break(before)):
+        if is_cut(copied, before or "", WHOLE_CHARACTERS):
+            raise BadInput(f"{name}: it is too long to be copied here")
+        return {name: copied if isinstance(copied, bytes) else before}
     if not text and how != "empty":
         return {}
+    if before is not None:
+        text = with_breaks_of(before, text)
     if column is None or not is_bytes(column):
         return {name: text}
     return {name: bytes_value(name, text) if text.startswith("0x") else text.encode()}
@@ -130,7 +170,7 @@ async def publish(visit: Visit) -> Done:
     """Run the statement of the form. Raises BadInput, NotFound, DatabaseError."""
     queue = visit.queue
     columns = await message_columns(visit, queue)
-    what = composed(visit, columns)
+    what = composed(visit, columns, await _copied(visit, columns))
     answer = await visit.session.database.change(what.sql, *what.values)
     id_, where = answer.insert_id, {"db": queue.database, "name": queue.table}
     name = f"message {id_}" if id_ else "a message"
@@ -151,6 +191,7 @@ _PARAMETERS = (
     *QUEUE_PARAMETERS,
     *ROW_PARAMETERS,
     Parameter("delay", "when it is sent: seconds, or 500ms, 30s, 5m; without it, now"),
+    Parameter("copy", f"the id of a message: a column with how1 `{COPIED}` gets its value"),
 )
 
 PAGES = (Page(read_publish, "A form that publishes a message", "/queue/publish", "publish.html"),)

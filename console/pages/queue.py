@@ -7,11 +7,12 @@ but not while one selects messages in it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from console.charts import thinned
-from console.database import Column, StatementError, TooSlow, pattern_of, queue_sql
+from console.database import Column, DatabaseError, StatementError, TooSlow, pattern_of, queue_sql
 from console.pages.figures import Figures
 from console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
 from console.pages.messages.message_rows import (
@@ -225,12 +226,15 @@ async def resume(visit: Visit) -> Done:
 
 
 async def _alter(visit: Visit, verb: str, done: str, inverse: str) -> Done:
-    queue = visit.queue
+    queue, changes = visit.queue, True
+    with contextlib.suppress(NotFound, DatabaseError):  # the statement says what is wrong
+        changes = (await figures_of(visit, queue)).paused == (verb == "RESUME")
     answer = await visit.session.database.change(f"ALTER QUEUE {queue_sql(queue)} {verb}")
     forget_queues(visit)
     where = {"db": queue.database, "name": queue.table}
-    undo = Undo(f"Undo: {inverse}", f"/queue/{inverse}", where)
-    return Done(f"{queue} {done}", link("/queue", **where), answer.sql, undo=undo)
+    undo = Undo(f"Undo: {inverse}", f"/queue/{inverse}", where) if changes else None
+    notice = f"{queue} {done}{'' if changes else '. It was so before'}"
+    return Done(notice, link("/queue", **where), answer.sql, undo=undo)
 
 
 _SPAN = Parameter("span", f"of the rates, one of {', '.join(SPANS)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from servers import Sql, Stream, wait_until
@@ -189,6 +190,44 @@ def test_ids_that_are_texts_and_bytes(gate, root, queue, sql):
     assert found["message"]["id"] == "0x00ff10"
 
 
+@pytest.mark.parametrize("kind", ["DATE", "DATETIME(6)", "DECIMAL(12,2)", "VARBINARY(20)"])
+def test_ids_of_other_types_go_on_over_pages(gate, root, queue, sql, kind):
+    q, person = queue(f"id {kind} PRIMARY KEY, payload INT"), root(gate)
+    texts = {"DATE": "2026-0{}-{:02d}", "DATETIME(6)": "2026-01-0{} 00:00:{:02d}.5"}
+    ids = [texts.get(kind, "{}{:02d}").format(1 + n // 28, 1 + n % 28) for n in range(56)]
+    sql(f"INSERT INTO {q} (id, payload) VALUES {', '.join(['(%s, 1)'] * len(ids))}", *ids)
+    where = {"db": gate.database, "name": q}
+    first = person.api("/messages", **where).json
+    second = person.api("/messages", **where, after=first["after"]).json
+    assert (len(first["rows"]), len(second["rows"]), second["after"]) == (50, 6, "")
+    assert len({row["id"] for row in (*first["rows"], *second["rows"])}) == 56
+    assert person.get("/queue", **where, after=first["after"]).status == 200
+    assert person.get("/message", **where, id=second["rows"][0]["id"]).status == 200
+    told = person.api("/messages/ack", given={**where, "until": second["rows"][-1]["id"], "at": time.time_ns()}).json
+    assert told["changed"] == 56
+
+
+@pytest.mark.parametrize("given", [{"name": "\ud800"}, {"id": "\ud800"}, {"db": "a\udfff"}])
+def test_half_a_character_is_refused(gate, root, queue, given):
+    answer = root(gate).api("/message/ack", given={"db": gate.database, "name": queue(), "id": "1", **given})
+    assert answer.status == 400 and "half a character" in answer.json["error"]["message"]
+
+
+def test_ids_with_line_breaks(gate, root, queue, sql):
+    """A browser sends the line breaks of a field as CRLF."""
+    q, person = queue("id VARCHAR(40), payload INT"), root(gate)
+    for each in ("a\nb", "a\rb", "a\r\nb"):
+        sql(f"INSERT INTO {q} (id, payload) VALUES (%s, 1)", each)
+        page = person.get("/message", db=gate.database, name=q, id=each).text
+        form = re.search(r'<form method="post" action="/message/ack">.*?</form>', page, re.DOTALL)[0]
+        fields = {
+            name: re.sub("\r\n?|\n", "\r\n", value)
+            for name, value in re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form)
+        }
+        assert person.post("/message/ack", **{**fields, "token": person.token}).status == 303
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 0
+
+
 def test_names_and_values_that_could_be_markup_or_sql(gate, root, connect):
     name, person, maker = "a`b'\"<b>%s%", root(gate), connect()
     quoted = f"`{name.replace('`', '``')}`"
@@ -215,7 +254,10 @@ def test_a_queue_is_paused_and_resumed(gate, root, queue, sql):
     assert "is paused" in page.text and "Resume" in page.text
     assert "is paused: it accepts messages and delivers none" not in person.get(done.location).text, "told once"
     assert "paused" in dict(zip(sql.column("SHOW QUEUES"), sql.rows("SHOW QUEUES"), strict=True))[q][-1]
-    assert person.post("/queue/resume", **where).status == 303
+    page = person.get(person.post("/queue/pause", **where).location).text
+    assert "It was so before" in page and "Undo: resume" not in page
+    page = person.get(person.post("/queue/resume", **where).location).text
+    assert "Undo: pause" in page
     assert person.api("/queue/pause", given=where).json["statement"].endswith("PAUSE")
     assert person.api("/queue/resume", given=where).status == 200
     assert f'statement="ALTER QUEUE `{gate.database}`.`{q}` PAUSE"' in gate.log

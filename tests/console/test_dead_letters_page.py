@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 from servers import wait_until
 
@@ -93,7 +96,7 @@ def test_many_go_in_pieces(gate, dead, person, sql, what):
     assert "500 are done." in page and "<strong>100</strong>" in page and "data-go-on" in page
     assert '<progress max="600" value="500"' in page and 'id="stop"' in page
     assert "data-go-on" not in person.get("/dead/ask", **where, what=what, done=500).text, "stopped"
-    answer = person.post(f"/dead/{what}", **where, done=500)
+    answer = person.post(f"/dead/{what}", **as_a_browser(page))
     assert answer.location.startswith("/dead?") and "600 dead letters are" in person.get(answer.location).text
     assert sql.column(f"SELECT last_error FROM {q}_dead WHERE state = 'dead'") == ["other"]
 
@@ -103,7 +106,9 @@ def test_pieces_by_the_api(gate, dead, person):
     given = {"db": gate.database, "name": f"{q}_dead", "of": "all"}
     first = person.api("/dead/redrive", given=given).json
     assert (first["changed"], first["more"]) == (PIECE, True) and first["statement"].endswith(f"LIMIT {PIECE}")
-    second = person.api("/dead/redrive", given={**given, "done": first["done_so_far"]}).json
+    further = {**given, "done": first["done_so_far"]}
+    assert person.api("/dead/redrive", given=further).status == 400, "it might not end"
+    second = person.api("/dead/redrive", given={**further, "at": first["at"]}).json
     assert (second["changed"], second["more"], second["done_so_far"]) == (1, False, PIECE + 1)
 
 
@@ -117,3 +122,48 @@ def test_what_cannot_be_asked(gate, dead, person, queue):
     assert person.get("/dead", db=gate.database, name="nobody").status == 404
     ordinary = queue()
     assert person.post("/dead/redrive", db=gate.database, name=ordinary, of="all").status == 400
+
+
+def as_a_browser(page):
+    """The hidden fields of a page as a browser sends them: every line break as CRLF."""
+    fields = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    return {name: re.sub(r"\r\n?|\n", "\r\n", html.unescape(value)) for name, value in fields if name != "token"}
+
+
+@pytest.mark.parametrize("what", ["redrive", "discard"])
+@pytest.mark.parametrize("error", ["2 errors\namount\n  required", "a\r\nb", "a\rb\n", "\n" * 200, "exact:%0A"])
+def test_errors_with_line_breaks(gate, dead, person, what, error):
+    q = dead({error: 1})
+    where = {"db": gate.database, "name": f"{q}_dead"}
+    page = person.get("/dead/ask", **where, what=what, of="error", error=error).text
+    answer = person.post(f"/dead/{what}", **as_a_browser(page))
+    assert "1 dead letter is" in person.get(answer.location).text
+
+
+def test_patterns_with_line_breaks(gate, dead, person):
+    q = dead({"order 1\nfailed": 1, "order 2\nfailed": 2})
+    where = {"db": gate.database, "name": f"{q}_dead"}
+    (group,) = person.api("/dead", **where).json["groups"]
+    page = person.get("/dead/ask", **where, what="redrive", of="like", error=group["pattern"]).text
+    answer = person.post("/dead/redrive", **as_a_browser(page))
+    assert "3 dead letters are" in person.get(answer.location).text
+
+
+@pytest.mark.parametrize("what", ["redrive", "discard"])
+def test_letters_that_die_after_the_question_are_left_alone(gate, dead, person, sql, what):
+    """Else a redrive of all would not end where a worker rejects what comes back."""
+    q = dead({"HTTP 503": PIECE + 1})
+    where = {"db": gate.database, "name": f"{q}_dead", "of": "all"}
+    page = person.get("/dead/ask", **where, what=what).text
+    answer = person.post(f"/dead/{what}", **as_a_browser(page))
+    assert "at=" in answer.location
+    sql(f"INSERT INTO {q} (payload) VALUES ('new')")
+    sql(f"REJECT {q} WHERE time_next < 9223372036854775806 REASON 'poison'")
+    wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), 30, "the dead letters to be moved")
+    page = person.get(answer.location).text
+    assert "<strong>1</strong>" in page
+    answer = person.post(f"/dead/{what}", **as_a_browser(page))
+    assert f"{PIECE + 1} dead letters are" in person.get(answer.location).text
+    assert "poison" in sql.column(f"SELECT last_error FROM {q}_dead WHERE state = 'dead'")
+    rest = person.api(f"/dead/{what}", given={**where, "name": f"{q}_dead"}).json
+    assert rest["changed"] >= 1 and rest["at"] > 0, "a new question"

@@ -25,7 +25,7 @@ ONE = {**Q, "id": "1"}
 NO_SUCH = {**Q, "id": "999999"}  # whoever may change it changes nothing
 DEAD = {"db": "{database}", "name": "orders_dead"}
 ALL_DEAD = {**DEAD, "of": "all"}
-NONE_FIT = {"column": "payload", "value": "none", "until": "999999"}
+NONE_FIT = {"column": "payload", "value": "none", "until": "999999", "at": "1"}
 T = {"db": "{database}", "name": "events"}
 SEEK = {**T, "group": "billing", "to": "latest"}
 ROW = {**Q, "column1": "payload", "value1": "by the form"}
@@ -338,7 +338,7 @@ def test_nobody_drops_or_empties_what_is_not_theirs(gate, people):
 
 
 def test_who_may_only_look_changes_nothing_that_fits(gate, people):
-    fits = {**filled(gate, Q), "column": "payload", "value": "in orders", "until": "1"}
+    fits = {**filled(gate, Q), "column": "payload", "value": "in orders", "until": "1", "at": str(2**63 - 2)}
     for account in ("looker", "nobody"):
         for verb in ("ack", "reject"):
             answer = people[account].post(f"/messages/{verb}", **fits)

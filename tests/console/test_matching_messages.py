@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+import time
 
 import pytest
 from servers import wait_until
 
 PIECE = 500
+
+
+def now():
+    """As a question has it."""
+    return str(time.time_ns())
 
 
 @pytest.fixture
@@ -121,10 +127,10 @@ def test_all_that_fit_are_acked_in_pieces(queue, sql, gate, person):
     where = {"db": gate.database, "name": q, "state": "unacked", "column": "n", "test": "is_not", "value": "0"}
     page = person.get("/messages/ask", **where, verb="ack").text
     assert "Ack 1\N{THIN SPACE}200" in page and "n` &lt;&gt; 0" in page
-    until = re.search(r'name="until" value="(\d+)"', page)[1]
+    until, at = (re.search(rf'name="{name}" value="(\d+)"', page)[1] for name in ("until", "at"))
     assert until == "1800"
     sql(f"INSERT INTO {q} (n) VALUES (1)")  # comes afterwards, and stays
-    answer = person.post("/messages/ack", **where, until=until)
+    answer = person.post("/messages/ack", **where, until=until, at=at)
     assert answer.status == 303 and "going=1" in answer.location
     page = person.get(answer.location).text
     assert "500 of 500 are changed" in page and "data-go-on" in page and "<strong>700</strong>" in page
@@ -132,7 +138,8 @@ def test_all_that_fit_are_acked_in_pieces(queue, sql, gate, person):
     told = {"more": True, "after": re.search(r'name="after" value="(\d+)"', page)[1], "done_so_far": 500}
     while told["more"]:
         told = person.api(
-            "/messages/ack", given={**where, "until": until, "after": told["after"], "done": told["done_so_far"]}
+            "/messages/ack",
+            given={**where, "until": until, "at": at, "after": told["after"], "done": told["done_so_far"]},
         ).json
     assert told["done_so_far"] == 1200
     assert sql.rows(f"SELECT n, COUNT(*) FROM {q} WHERE time_acked IS NULL GROUP BY n ORDER BY n") == [(0, 600), (1, 1)]
@@ -145,7 +152,7 @@ def test_what_somebody_else_holds_by_then_is_left_alone(queue, sql, gate, person
     where = {"db": gate.database, "name": q, "state": "ready"}
     assert "Ack 3" in person.get("/messages/ask", **where, verb="ack").text
     assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
-    told = person.api("/messages/ack", given={**where, "until": "3"}).json
+    told = person.api("/messages/ack", given={**where, "until": "3", "at": now()}).json
     assert told["changed"] == 2
     assert sql.column(f"SELECT id FROM {q} WHERE time_acked IS NULL") == [1]
 
@@ -163,21 +170,23 @@ def test_other_verbs_of_what_is_in_flight(queue, sql, gate, person, verb, state,
     sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
     assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 3 WAIT 10")) == 3
     where = {"db": gate.database, "name": q, "state": state, "column": "n", "test": "at_least", "value": "2"}
-    told = person.api(f"/messages/{verb}", given={**where, **fields, "until": "3"}).json
+    told = person.api(f"/messages/{verb}", given={**where, **fields, "until": "3", "at": now()}).json
     assert told["changed"] == 2 and not told["more"]
     of_state = {"db": gate.database, "name": q}
     if left[0] == "gone":
         dead = f"{q}_dead"
         wait_until(lambda: dead in sql.column("SHOW QUEUES"), 20, "the dead-letter queue")
         wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {dead}") == 2, 20, "the dead letters")
-        told = person.api("/messages/redrive", given={"db": gate.database, "name": dead, "until": "9"}).json
+        told = person.api(
+            "/messages/redrive", given={"db": gate.database, "name": dead, "until": "9", "at": now()}
+        ).json
         assert told["changed"] == 2, told
         wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 3, 20, "them back")
         return
     rows = person.api("/messages", **of_state, state=left[0]).json["rows"]
     assert [(row["id"], row["last_error"]) for row in rows] == [("2", left[1]), ("3", left[1])]
     if verb == "nack":
-        told = person.api("/messages/retry", given={**of_state, "state": "retrying", "until": "3"}).json
+        told = person.api("/messages/retry", given={**of_state, "state": "retrying", "until": "3", "at": now()}).json
         assert told["changed"] == 2
         assert len(person.api("/messages", **of_state, state="ready").json["rows"]) == 2
 
@@ -186,12 +195,13 @@ def test_a_verb_that_changes_nothing_of_a_state(queue, sql, gate, person):
     q = queue()
     sql(f"INSERT INTO {q} (payload) VALUES ('x')")
     where = {"db": gate.database, "name": q}
-    answer = person.api("/messages/release", given={**where, "state": "acked", "until": "1"})
+    answer = person.api("/messages/release", given={**where, "state": "acked", "until": "1", "at": now()})
     assert answer.status == 400 and "RELEASE" in answer.json["error"]["message"]
-    answer = person.api("/messages/ack", given=where)
-    assert answer.status == 400 and "until" in answer.json["error"]["message"]
+    for missing in ({}, {"until": "1"}, {"at": now()}):
+        answer = person.api("/messages/ack", given={**where, **missing})
+        assert answer.status == 400 and "until and at" in answer.json["error"]["message"]
     assert person.get("/messages/ask", **where, verb="drop").status == 400
-    answer = person.api("/messages/redrive", given={**where, "until": "1"})
+    answer = person.api("/messages/redrive", given={**where, "until": "1", "at": now()})
     assert answer.status == 400 and "dead" in answer.json["error"]["message"], "it is no dead-letter queue"
 
 
@@ -200,7 +210,7 @@ def test_a_piece_that_changes_nothing_goes_on(queue, sql, gate, person):
     q = queue("n INT")
     sql(f"INSERT INTO {q} (n) VALUES {', '.join(['(1)'] * 600)}")
     where = {"db": gate.database, "name": q, "state": "unacked"}
-    answer = person.post("/messages/release", **where, until="600")
+    answer = person.post("/messages/release", **where, until="600", at=now())
     page = person.get(answer.location)
     assert page.status == 200 and "0 of 500 are changed" in page.text and "data-go-on" in page.text
     stop = html.unescape(re.search(r'id="stop" href="([^"]*)"', page.text)[1])
@@ -212,16 +222,62 @@ def test_nothing_fits(queue, gate, person):
     q = queue()
     page = person.get("/messages/ask", db=gate.database, name=q, verb="ack").text
     assert "There are none" in page and "<button" in page
-    told = person.api("/messages/ack", given={"db": gate.database, "name": q, "until": "1"}).json
+    told = person.api("/messages/ack", given={"db": gate.database, "name": q, "until": "1", "at": now()}).json
     assert (told["changed"], told["more"]) == (0, False)
 
 
 def test_the_log_has_the_statement_without_the_values(queue, sql, gate, person):
     q = queue("secret VARCHAR(50)")
     sql(f"INSERT INTO {q} (secret) VALUES ('hush')")
-    where = {"db": gate.database, "name": q, "column": "secret", "test": "is", "value": "hush", "until": "1"}
+    where = {
+        "db": gate.database,
+        "name": q,
+        "column": "secret",
+        "test": "is",
+        "value": "hush",
+        "until": "1",
+        "at": now(),
+    }
     answer = person.post("/messages/ack", **where)
     notice = html.unescape(person.get(answer.location.partition("#")[0]).text)
     assert "is acked" in notice and "= 'hush'" in notice
     wait_until(lambda: "id IN (1 ids)" in gate.log, what="the log")
     assert "hush" not in gate.log
+
+
+def test_messages_that_come_after_the_count_are_left_alone(queue, sql, gate, person):
+    """Also where clients make the ids: then a new message may have a smaller one."""
+    q = queue("id VARCHAR(36), n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES ('m', 1)")
+    where = {"db": gate.database, "name": q, "state": "ready"}
+    page = person.get("/messages/ask", **where, verb="ack").text
+    until, at = (re.search(rf'name="{name}" value="(\w+)"', page)[1] for name in ("until", "at"))
+    assert until == "m" and "made after the count are not changed" in page
+    sql(f"INSERT INTO {q} (id, n) VALUES ('b', 1), ('c', 1)")
+    told = person.api("/messages/ack", given={**where, "until": until, "at": at}).json
+    assert (told["changed"], str(told["at"])) == (1, at)
+    assert sql.column(f"SELECT id FROM {q} WHERE time_acked IS NULL ORDER BY id") == ["b", "c"]
+
+
+def test_messages_that_were_in_another_state_at_the_count_are_left_alone(queue, sql, gate, person):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1) DELAY '1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    where = {"db": gate.database, "name": q, "state": "ready"}
+    chosen = person.api("/messages/ask", **where, verb="ack").json["chosen"]
+    sql(f"RETRY {q} NOW WHERE id = 1")  # its time has come by then
+    told = person.api("/messages/ack", given={**where, "until": chosen["until"], "at": chosen["at_ns"]}).json
+    assert told["changed"] == 1
+    assert sql.column(f"SELECT id FROM {q} WHERE time_acked IS NULL") == [1]
+
+
+def test_a_delivery_that_began_after_the_count_is_not_released(queue, sql, gate, person):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+    where = {"db": gate.database, "name": q, "state": "in_flight"}
+    chosen = person.api("/messages/ask", **where, verb="release").json["chosen"]
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [2]
+    told = person.api("/messages/release", given={**where, "until": "2", "at": chosen["at_ns"]}).json
+    assert told["changed"] == 1
+    assert [row["id"] for row in person.api("/messages", **where).json["rows"]] == ["2"]

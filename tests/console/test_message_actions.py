@@ -241,6 +241,23 @@ def test_what_cannot_be_changed(gate, person, queue, sql, fields):
     assert sql.row(f"SELECT payload, priority, time_acked FROM {q}") == ("x", 50, None)
 
 
+def test_a_blob_that_is_longer_than_a_form_is_not_cut(gate, dead, person, sql):
+    body = b"a" + "é".encode() * 40_000 + b"END"
+    q = dead("payload LONGBLOB, n INT", (body, 1))
+    where = {"db": gate.database, "name": f"{q}_dead", "id": 1}
+    page = person.get("/message/edit", **where).text
+    assert "more than 65536 bytes" in page and 'value="payload"' not in page
+    assert person.post("/message/edit", **where, column1="payload", value1="b").status == 400
+    assert sql.value(f"SELECT payload FROM {q}_dead") == body
+
+
+def test_a_program_sets_line_breaks_as_they_are(gate, dead, person, sql):
+    q = dead("payload TEXT", ("one",))
+    given = {"db": gate.database, "name": f"{q}_dead", "id": "1", "column1": "payload", "value1": "a\r\nb\rc\n"}
+    assert person.api("/message/edit", given=given).json["changed"] == 1
+    assert sql.value(f"SELECT payload FROM {q}_dead") == "a\r\nb\rc\n"
+
+
 @pytest.fixture
 def dead(gate, queue, sql):
     """A queue, and its dead letters: each row that is given, rejected with a reason."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from console.database import Column, StatementError, TooSlow, pattern_of, queue_sql
 from console.pages.figures import Figures
+from console.pages.keyset import key_of
 from console.pages.messages.message_rows import LISTED_CHARACTERS, Value, id_text, readable, select, value
 from console.pages.queue import columns_of
 from console.pages.queue_options import explicit_options
@@ -203,7 +204,7 @@ async def _examples(
 ) -> Mapping[str, tuple[Value, ...]]:
     """The first of the user's columns of one message of each group, by id."""
     wanted_ids = {group.example for group in groups}
-    ids = [row["example"] for row in rows if id_text(row["example"]) in wanted_ids]
+    ids = [key_of(row["example"]) for row in rows if id_text(row["example"]) in wanted_ids]
     if not ids:
         return {}
     own = [column for column in columns if column.name not in SYSTEM_COLUMNS and column.name not in _OWN]

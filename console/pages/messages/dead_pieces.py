@@ -2,20 +2,21 @@
 pieces.
 
 A statement concerns PIECE messages at most: it holds locks, and has a page's seconds. The action leads back to the
-page, which says how many are done and continues automatically until the user stops it.
+page, which says how many are done and continues automatically until the user stops it. Letters that died after the
+question are not changed: so it ends, also where messages that are put back fail again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from console.database import Column, StatementError, queue_sql, with_values, without_values
 from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
-from console.pages.messages.matching import DONE_MAX, PIECE, count_of
+from console.pages.messages.matching import DONE_MAX, PIECE, TIME_MAX, count_of
 from console.pages.messages.message import ID_MAX
-from console.pages.messages.message_rows import id_value
+from console.pages.messages.message_rows import NOW, id_value
 from console.pages.messages.message_verbs import Statement
 from console.pages.queue import columns_of
 from console.rendering import link
@@ -29,11 +30,13 @@ _DONE = {"redrive": "put back into the queue", "discard": "discarded"}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which dead letters. `error`: the first ERROR_CHARACTERS of it, or a pattern that those fit; `id`: of one."""
+    """Which dead letters. `error`: the first ERROR_CHARACTERS of it, or a pattern that those fit; `id`: of one.
+    `at_ns`: when they were counted; 0: it is not known, or does not matter."""
 
     of: str
     error: str = ""
     id: str = ""
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,26 @@ def chosen(visit: Visit) -> Selection:
     if of == "id" and not id_:
         raise BadInput("id: give the id of a dead letter")
     most = {"error": ERROR_CHARACTERS, "like": 2 * ERROR_CHARACTERS}.get(of)
-    return Selection(of, "" if most is None else visit.text("error", most=most), id_)
+    at_ns = visit.whole("at", 0, TIME_MAX)
+    return Selection(of, "" if most is None else visit.text("error", most=most), id_, at_ns)
+
+
+async def _timed(visit: Visit, of: Selection) -> Selection:
+    """The same as of now, where it is the first question; of one message it does not matter when it died."""
+    if of.at_ns or of.of == "id":
+        return of
+    return replace(of, at_ns=int((await visit.session.database.read(NOW)).rows[0]["now_ns"]))
 
 
 def condition(of: Selection, columns: Sequence[Column]) -> Statement:
-    """As SQL, empty for all of them. Raises BadInput."""
+    """As SQL, empty for all of a table that does not have when they died. Raises BadInput."""
+    which = _condition(of, columns)
+    timed = of.at_ns and any(column.name == "time_dead" for column in columns)
+    before = f"COALESCE(time_dead, 0) <= {of.at_ns}" if timed else ""
+    return Statement(" AND ".join(filter(None, (which.sql, before))), which.values)
+
+
+def _condition(of: Selection, columns: Sequence[Column]) -> Statement:
     match of.of:
         case "error":
             return Statement(f"SUBSTRING(last_error, 1, {ERROR_CHARACTERS}) = %s", (of.error,))
@@ -94,7 +112,7 @@ async def read_confirmation(visit: Visit) -> Confirmation:
     what = visit.choice("what", WHATS, "")
     done, going = visit.whole("done", 0, DONE_MAX), visit.choice("going", ("", "1"), "") == "1"
     try:
-        columns = await columns_of(visit, queue)
+        columns, of = await columns_of(visit, queue), await _timed(visit, of)
         where = condition(of, columns)
         wanted = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
         count, exact = await count_of(visit, queue, Statement(wanted, where.values))
@@ -106,8 +124,10 @@ async def read_confirmation(visit: Visit) -> Confirmation:
 
 async def _change(what: str, visit: Visit) -> Done:
     """One piece. Raises BadInput, DatabaseError."""
-    queue, of = visit.queue, chosen(visit)
-    before = visit.whole("done", 0, DONE_MAX)
+    queue, of, before = visit.queue, chosen(visit), visit.whole("done", 0, DONE_MAX)
+    if before and not of.at_ns:
+        raise BadInput("at: give that of the piece before, so that it ends where messages fail again")
+    of = await _timed(visit, of)
     statement = piece(what, queue, condition(of, await columns_of(visit, queue)))
     answer = await visit.session.database.change(statement.sql, *statement.values)
     done, more = before + answer.affected, answer.affected >= PIECE
@@ -116,14 +136,14 @@ async def _change(what: str, visit: Visit) -> Done:
     notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: another client was first."
     if done and what == "discard" and not more:
         notice = f"{notice} {'It stays' if done == 1 else 'They stay'} in {queue} as acked until purge_after."
-    result = {"changed": answer.affected, "done_so_far": done, "more": more}
+    result = {"changed": answer.affected, "done_so_far": done, "more": more, "at": of.at_ns}
     return Done(notice, goto, without_values(statement.sql), result, answer.sql)
 
 
 def _page(queue: QueueName, what: str, of: Selection, done: int) -> str:
     return link(
-        "/dead/ask", db=queue.database, name=queue.table, what=what, of=of.of, error=of.error, id=of.id, done=done,
-        going=1,
+        "/dead/ask", db=queue.database, name=queue.table, what=what, of=of.of, error=of.error, id=of.id,
+        at=of.at_ns or "", done=done, going=1,
     )  # fmt: skip
 
 
@@ -131,6 +151,11 @@ _CHOSEN = (
     Parameter("of", f"which dead letters, one of {', '.join(OF)}", required=True),
     Parameter("error", f"with `of` error: its first {ERROR_CHARACTERS} characters; with `like`: a pattern of LIKE"),
     Parameter("id", "with `of` id: the message's id"),
+    Parameter(
+        "at",
+        "only those that died up to this time, in nanoseconds: `at_ns` of /dead/ask, or `at` of the piece"
+        " before; by default now",
+    ),
     Parameter("done", "how many were done by the pieces before"),
 )
 _WHAT = Parameter("what", f"one of {', '.join(WHATS)}", required=True)

@@ -17,7 +17,7 @@ from pymysql.constants import FIELD_TYPE
 
 from console.database import Column, name_sql, queue_sql
 from console.pages.keyset import Key
-from console.pages.messages.message_rows import WHOLE_CHARACTERS, is_bytes, is_no_text, readable
+from console.pages.messages.message_rows import WHOLE_CHARACTERS, is_bytes, is_cut, is_no_text, readable
 from console.pages.messages.message_verbs import Statement
 from console.visits import NAME_MAX, BadInput, Visit
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
@@ -35,7 +35,8 @@ _YEARS = range(2000, 2038)  # those that AT of an INSERT takes
 
 @dataclass(frozen=True, slots=True)
 class Editable:
-    """One column of the form. `was`: the digest of its value; `closed`: why it cannot be changed here."""
+    """One column of the form. `was`: the digest of its value; `closed`: why it cannot be changed here; `whole`: its
+    value was read to the end."""
 
     name: str
     text: str
@@ -43,15 +44,16 @@ class Editable:
     was: str
     lines: int
     closed: str = ""
+    whole: bool = True
 
 
 def digest(text: str | None) -> str:
     """Of a value, whatever the line breaks are."""
-    plain = "NULL" if text is None else "=" + _one_break(text)
+    plain = "NULL" if text is None else "=" + one_break(text)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _one_break(text: str) -> str:
+def one_break(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -68,24 +70,27 @@ def is_own(column: Column) -> bool:
 
 def _editable(column: Column, value: Any) -> Editable:
     text = readable(value)
-    closed = _closed(column, text)
+    closed = _closed(column, value, text)
     shown = "" if text is None or closed else text
-    return Editable(column.name, shown, text is None, digest(text), min(12, shown.count("\n") + 1), closed)
+    whole = text is None or not is_cut(value, text, WHOLE_CHARACTERS)
+    lines = min(12, shown.count("\n") + 1)
+    return Editable(column.name, shown, text is None, digest(text), lines, closed, whole)
 
 
-def _closed(column: Column, text: str | None) -> str:
+def _closed(column: Column, value: Any, text: str | None) -> str:
     if column.type in _NO_TEXT:
         return "a column of this type is changed in SQL"
     if text is None:
         return ""
-    if len(text) > WHOLE_CHARACTERS:
-        return f"it has more than {WHOLE_CHARACTERS} characters: change it in SQL"
-    if "\0" in text or _with_breaks_of(text, _one_break(text)) != text:
+    if is_cut(value, text, WHOLE_CHARACTERS):
+        kind = "bytes" if isinstance(value, bytes) else "characters"
+        return f"it has more than {WHOLE_CHARACTERS} {kind}: change it in SQL"
+    if "\0" in text or with_breaks_of(text, one_break(text)) != text:
         return "it has characters that a form cannot carry: change it in SQL"
     return ""
 
 
-def _with_breaks_of(before: str, text: str) -> str:
+def with_breaks_of(before: str, text: str) -> str:
     """The text with the line breaks of the value before."""
     return text.replace("\n", "\r\n") if "\r\n" in before else text
 
@@ -102,11 +107,9 @@ def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, 
     """Of a filled form; of a dead letter also what it consists of. Raises BadInput."""
     values: dict[str, Key] = {}
     names = {column.name for column in columns}
-    priority = visit.text("priority", most=20).strip()
-    if priority and priority != visit.text("was_priority", most=20):
-        if not _PRIORITY.fullmatch(priority):
-            raise BadInput("priority: is not a whole number")
-        values["priority"] = int(priority)
+    priority = requested_priority(visit)
+    if priority is not None and str(priority) != visit.text("was_priority", most=20):
+        values["priority"] = priority
     due = visit.text("due", most=40).strip()
     moved = bool(due) and due != visit.text("was_due", most=40)
     if moved:
@@ -120,6 +123,14 @@ def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, 
         if name:
             values |= _body(visit, n, name, shown, types, row)
     return Changes(values, moved)
+
+
+def requested_priority(visit: Visit) -> int | None:
+    """That of a form; None: none is given. Raises BadInput."""
+    priority = visit.text("priority", most=20).strip()
+    if priority and not _PRIORITY.fullmatch(priority):
+        raise BadInput("priority: is not a whole number")
+    return int(priority) if priority else None
 
 
 def _body(
@@ -138,11 +149,12 @@ def _body(
         raise BadInput(f"{name}: {now.closed}")
     if was and was != now.was:
         raise BadInput(f"{name}: another client has changed it meanwhile; reload the form")
+    if was and text is not None:
+        text = with_breaks_of(readable(row[name]) or "", one_break(text))
     return {name: None if text is None else _value(name, text, types[name], row[name])}
 
 
 def _value(name: str, text: str, column: Column, before: Any) -> Key:
-    text = _with_breaks_of(readable(before) or "", _one_break(text))
     if not is_bytes(column):
         return text
     if not is_no_text(before):

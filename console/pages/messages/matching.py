@@ -3,18 +3,20 @@ pieces.
 
 A piece reads the ids of at most PIECE messages, in their order, and runs the verb on them with the same condition, so
 that a message that another client changes in between is not changed. The next piece begins after the last id, and none
-goes beyond the largest id that there was when the page asked: so it ends, also where messages come all the time.
+goes beyond the largest id that there was when the page asked: so it ends, also where messages come all the time. An id
+that a client makes may be smaller than those before it, so the time of the question bounds the pieces as well: a
+message that was made later, or that was in another state at that time, is not changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 from console.database import Column, StatementError, TooSlow, queue_sql, with_values, without_values
-from console.pages.keyset import Key
+from console.pages.keyset import key_of
 from console.pages.messages.message import ID_MAX
 from console.pages.messages.message_rows import NOW, STATES, condition, id_text, id_value
 from console.pages.messages.message_verbs import (
@@ -31,12 +33,14 @@ from console.pages.queue import columns_of
 from console.rendering import link
 from console.sessions import Undo
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import QueueName
 
 # Actions on many messages in pieces: how large a piece is, and how many messages are left to do.
 
 PIECE = 500
 COUNTED_MAX = 100_000
+TIME_MAX = (1 << 63) - 1
 DONE_MAX = 999_999_999
 
 
@@ -58,12 +62,13 @@ async def count_of(visit: Visit, queue: QueueName, where: Statement) -> Count:
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which messages: those of a state that match a search, with ids after `after` and up to `until`, as addresses have
-    ids."""
+    ids. `at_ns`: when they were counted; they were there and in that state then."""
 
     state: str
     search: Search
     after: str = ""
     until: str = ""
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class MatchingConfirmation:
     seen: int
     going: bool
     refused: str = ""
+    bounded: bool = True
+    """Whether the table has the time at which a message was made."""
 
     @property
     def list_address(self) -> str:
@@ -98,14 +105,26 @@ class MatchingConfirmation:
 def selection_of(visit: Visit) -> Selection:
     """As the parameters say. Raises BadInput."""
     state = visit.choice("state", STATES, "unacked")
-    return Selection(state, requested_search(visit), visit.text("after", most=ID_MAX), visit.text("until", most=ID_MAX))
+    return Selection(
+        state, requested_search(visit), visit.text("after", most=ID_MAX), visit.text("until", most=ID_MAX),
+        visit.whole("at", 0, TIME_MAX),
+    )  # fmt: skip
 
 
 def _condition(of: Selection, columns: Sequence[Column], now_ns: int) -> Statement:
-    """Of the state and the search, without the ids. Raises BadInput."""
+    """Of the state, now and at the time of the count, and of the search, without the ids. Raises BadInput."""
     search = search_sql(of.search, columns)
-    state = condition(of.state, now_ns)
-    return Statement(f"{state} AND {search.sql}" if search.sql else state, search.values)
+    states = dict.fromkeys((condition(of.state, now_ns), condition(of.state, of.at_ns)))
+    names = {column.name for column in columns}
+    made = made_before(of.at_ns, names)
+    leased = f"{TOKEN_COLUMN} <= {of.at_ns // 1000}" if of.state == "in_flight" and TOKEN_COLUMN in names else ""
+    return Statement(" AND ".join(filter(None, (*states, made, leased, search.sql))), search.values)
+
+
+def made_before(at_ns: int, columns: Container[str]) -> str:
+    """That a message, or a dead letter, was there at that time; empty where the table does not have it."""
+    column = next((name for name in ("time_dead", "time_created") if name in columns), "")
+    return f"COALESCE({column}, 0) <= {at_ns}" if column else ""
 
 
 def _in_range(of: Selection, columns: Sequence[Column], where: Statement) -> Statement:
@@ -135,8 +154,10 @@ async def read_confirmation(visit: Visit) -> MatchingConfirmation:
         _check(verb, of, columns)
         if not of.until:
             newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
-            of = Selection(of.state, of.search, of.after, "" if newest is None else id_text(newest))
-        where = _condition(of, columns, int((await database.read(NOW)).rows[0]["now_ns"]))
+            of = replace(of, until="" if newest is None else id_text(newest))
+        now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
+        of = replace(of, at_ns=of.at_ns or now_ns)
+        where = _condition(of, columns, now_ns)
         count, exact = await count_of(visit, queue, _in_range(of, columns, where))
     except (StatementError, TooSlow) as error:
         refused = error.full_message
@@ -145,6 +166,7 @@ async def read_confirmation(visit: Visit) -> MatchingConfirmation:
         queue, verb, of, clauses, count, exact, min(count, PIECE),
         with_values(*statement_where(verb, queue, where, clauses)), done, seen,
         visit.choice("going", ("", "1"), "") == "1" and count > 0,
+        bounded=bool(made_before(of.at_ns, [column.name for column in columns])),
     )  # fmt: skip
 
 
@@ -153,8 +175,8 @@ async def _change(verb: str, visit: Visit) -> Done:
     queue, of, database = visit.queue, selection_of(visit), visit.session.database
     clauses = requested_clauses(visit, verb, 2)
     before, seen = visit.whole("done", 0, DONE_MAX), visit.whole("seen", 0, DONE_MAX)
-    if not of.until:
-        raise BadInput("until: give the largest id, so that it ends where messages come all the time")
+    if not of.until or not of.at_ns:
+        raise BadInput("until and at: give those of /messages/ask, so that only what was counted is changed")
     columns = await columns_of(visit, queue)
     _check(verb, of, columns)
     where = _condition(of, columns, int((await database.read(NOW)).rows[0]["now_ns"]))
@@ -162,7 +184,7 @@ async def _change(verb: str, visit: Visit) -> Done:
     answer = await database.read(
         f"SELECT id FROM {queue_sql(queue)} WHERE {wanted.sql} ORDER BY id LIMIT {PIECE}", *wanted.values
     )
-    ids: list[Key] = [row["id"] for row in answer.rows]
+    ids = [key_of(row["id"]) for row in answer.rows]
     changed = 0
     if ids:
         marks = ", ".join(["%s"] * len(ids))
@@ -171,8 +193,11 @@ async def _change(verb: str, visit: Visit) -> Done:
         )
         changed = (await database.change(piece.sql, *piece.values)).affected
     done, seen, more = before + changed, seen + len(ids), len(ids) == PIECE
-    further = Selection(of.state, of.search, id_text(ids[-1]) if ids else of.after, of.until)
-    result = {"changed": changed, "done_so_far": done, "more": more, "after": further.after, "until": of.until}
+    further = replace(of, after=id_text(ids[-1]) if ids else of.after)
+    result = {
+        "changed": changed, "done_so_far": done, "more": more,
+        "after": further.after, "until": of.until, "at": of.at_ns,
+    }  # fmt: skip
     shown = statement_where(verb, queue, Statement(f"id IN ({len(ids)} ids) AND {where.sql}", where.values), clauses)
     goto = _page(queue, verb, further, clauses, done, seen, going=True) if more else _list(queue, of)
     notice = all_outcome_text(verb, queue, seen, done)
@@ -204,8 +229,8 @@ def _list(queue: QueueName, of: Selection) -> str:
 
 def _page(queue: QueueName, verb: str, of: Selection, clauses: Clauses, done: int, seen: int, *, going: bool) -> str:
     return link(
-        "/messages/ask", **_parameters(queue, of), verb=verb, after=of.after, until=of.until, delay=clauses.delay,
-        reason=clauses.reason, done=done or "", seen=seen or "", going=1 if going else "",
+        "/messages/ask", **_parameters(queue, of), verb=verb, after=of.after, until=of.until, at=of.at_ns,
+        delay=clauses.delay, reason=clauses.reason, done=done or "", seen=seen or "", going=1 if going else "",
     )  # fmt: skip
 
 
@@ -218,21 +243,23 @@ _CHOSEN = (
     Parameter("done", "how many were changed by the pieces before"),
     Parameter("seen", "of how many"),
 )
-_UNTIL = "only ids up to this one"
+_UNTIL, _AT = "only ids up to this one", "only what was there, and in that state, at this time in nanoseconds"
 
 PAGES = (
     Page(
         read_confirmation, "How many messages of a state match a search", "/messages/ask", "messages_ask.html",
         "/messages/ask",
         (*QUEUE_PARAMETERS, Parameter("verb", f"one of {', '.join(VERBS)}", required=True), *_CHOSEN,
-         Parameter("until", f"{_UNTIL}; by default the largest that there is")),
+         Parameter("until", f"{_UNTIL}; by default the largest that there is"),
+         Parameter("at", f"{_AT}; by default now")),
     ),
 )  # fmt: skip
 ACTIONS = tuple(
     Action(
         partial(_change, verb), f"{verb.capitalize()} all messages of a state that match a search, {PIECE} at a time",
         f"/messages/{verb}", f"/messages/{verb}",
-        (*QUEUE_PARAMETERS, *_CHOSEN, Parameter("until", f"{_UNTIL}: `until` of /messages/ask", required=True)),
+        (*QUEUE_PARAMETERS, *_CHOSEN, Parameter("until", f"{_UNTIL}: `until` of /messages/ask", required=True),
+         Parameter("at", f"{_AT}: `at_ns` of /messages/ask", required=True)),
         "/messages/ask",
     )
     for verb in VERBS

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from pymysql.constants import FIELD_TYPE
 
 from console.database import Column, name_sql, queue_sql
-from console.pages.keyset import Key, Ordered
+from console.pages.keyset import Key, Ordered, decimal_of, key_of
 from console.visits import BadInput
 from engine.model.attempts import failures
 from engine.model.lease_token import TOKEN_COLUMN
@@ -144,9 +142,26 @@ def value(name: str, raw: Any, characters: int) -> Value:
     if name in _TIMES and isinstance(raw, int):
         return Value(name, str(raw), raw if 0 < raw < REJECTED_NS else None)
     text = readable(raw)
-    if text is None or len(text) <= characters:
+    if text is None or not is_cut(raw, text, characters):
         return Value(name, text)
+    if isinstance(raw, bytes):
+        text = _beginning(raw[:characters])
     return Value(name, text[:characters], cut=True)
+
+
+def is_cut(raw: Any, text: str, characters: int) -> bool:
+    """Whether `listed` has read only a part of it: SUBSTRING counts bytes where a column has bytes."""
+    return len(text) > characters or (isinstance(raw, bytes) and len(raw) > characters)
+
+
+def _beginning(raw: bytes) -> str:
+    """The beginning of bytes as people read it: the last character may be cut."""
+    for cut in range(4):
+        try:
+            return raw[: len(raw) - cut].decode()
+        except UnicodeDecodeError:
+            continue
+    return f"0x{raw.hex()}"
 
 
 def attempts(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -165,17 +180,13 @@ def readable(raw: Any) -> str | None:
                 return raw.decode()
             except UnicodeDecodeError:
                 return f"0x{raw.hex()}"
-        case datetime():
-            return raw.isoformat(" ")
-        case Decimal() | date() | timedelta() | int() | float():
-            return str(raw)
         case _:
-            return str(raw)
+            return str(key_of(raw))
 
 
 def id_text(raw: Any) -> str:
     """An id for an address: text as it is, bytes in hexadecimal."""
-    return f"0x{raw.hex()}" if isinstance(raw, bytes) else str(raw)
+    return f"0x{raw.hex()}" if isinstance(raw, bytes) else str(key_of(raw))
 
 
 def id_value(text: str, columns: Sequence[Column]) -> Key:
@@ -187,6 +198,11 @@ def id_value(text: str, columns: Sequence[Column]) -> Key:
         if not re.fullmatch(r"-?[0-9]{1,20}", text):
             raise BadInput("id: the ids of this queue are whole numbers")
         return int(text)
+    if column.type in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
+        try:
+            return decimal_of(text)
+        except ValueError:
+            raise BadInput("id: the ids of this queue are decimal numbers") from None
     if column.binary and column.type in _LONG:
         try:
             return bytes.fromhex(text.removeprefix("0x"))

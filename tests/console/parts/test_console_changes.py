@@ -13,6 +13,7 @@ from console.database import Column, with_values, without_values
 from console.pages.messages.dead_letters import errors_sql
 from console.pages.messages.dead_pieces import PIECE, Selection, condition, piece
 from console.pages.messages.editable import Changes, changes, digest, due_ns, due_text, editable, update
+from console.pages.messages.message_rows import value
 from console.pages.messages.message_verbs import VERBS, Clauses, offered, outcome_text, requested_ids, statement
 from console.rates import Rates
 from console.visits import BadInput, Visit
@@ -99,8 +100,19 @@ def test_a_value_that_a_browser_sends_back_is_no_change(text):
 def test_values_that_a_form_does_not_keep():
     assert editable({"body": "a\r\nb\n"}, (TEXT,))[0].closed and editable({"body": "a\0"}, (TEXT,))[0].closed
     assert editable({"body": "x" * 65_537}, (TEXT,))[0].closed
+    assert "65536 bytes" in editable({"data": "é".encode() * 40_000}, (BYTES,))[0].closed, "SUBSTRING counts bytes"
+    assert not editable({"data": "é".encode() * 30_000}, (BYTES,))[0].closed
     assert editable({"p": b"\0"}, (Column("p", FIELD_TYPE.GEOMETRY, True),))[0].closed
     assert not editable({"body": None}, (TEXT,))[0].closed
+
+
+def test_bytes_that_were_cut_are_shown_as_cut():
+    """SUBSTRING counts the bytes of a BLOB, and may cut a character."""
+    shown = value("data", "é".encode() * 60 + b"a", 120)
+    assert (shown.text, shown.cut) == ("é" * 60, True)
+    shown = value("data", (b"a" + "é".encode() * 60)[:121], 120)
+    assert (shown.text, shown.cut) == ("a" + "é" * 59, True)
+    assert value("data", b"\xff" * 121, 120).cut and not value("data", "é".encode() * 60, 120).cut
 
 
 def test_bytes_and_null():
@@ -159,10 +171,12 @@ def test_kinds_of_values_in_the_form():
         (Selection("no_error"), " WHERE last_error IS NULL"),
         (Selection("error", "it's %s"), " WHERE SUBSTRING(last_error, 1, 200) = 'it''s %s'"),
         (Selection("id", id="7"), " WHERE id = 7"),
+        (Selection("all", at_ns=9), " WHERE COALESCE(time_dead, 0) <= 9"),
+        (Selection("no_error", at_ns=9), " WHERE last_error IS NULL AND COALESCE(time_dead, 0) <= 9"),
     ],
 )
 def test_no_piece_is_without_a_bound(of, expected):
-    where = condition(of, COLUMNS)
+    where = condition(of, (*COLUMNS, Column("time_dead", FIELD_TYPE.LONGLONG, True)))
     redriven, discarded = (with_values(*piece(what, Q, where)) for what in ("redrive", "discard"))
     assert redriven == f"REDRIVE `shop`.`or``d%ers`{expected} LIMIT {PIECE}"
     assert discarded.endswith(f"ORDER BY priority, time_next, id LIMIT {PIECE}") and "time_acked IS NULL" in discarded
