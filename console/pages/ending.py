@@ -1,7 +1,7 @@
 """The ends of a queue, a topic or a group: a page that asks first, and the actions that delete messages or drop all.
 
-Five statements at most: which queues there are, the figures, the definition, twice where the group of a topic is meant,
-and the statement itself. A definition is shown after a drop: it makes the queue again, without its messages.
+Five statements at most: which queues there are, the figures, the definition, the groups of a topic where one of them is
+meant, and the statement itself. A definition is shown after a drop: it makes the queue again, without its messages.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from console.database import DatabaseError, StatementError, name_sql, queue_sql
 from console.pages.figures import Figures
-from console.pages.queue_options import explicit_options
+from console.pages.queue_options import explicit_options, options_of
 from console.pages.topic import figures_of as topic_figures_of
+from console.pages.topic import groups_of
 from console.pages.visible_queues import dead_letters_of, figures_of, forget_queues, visible_queues
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, quoted
+from rewriter.text.literals import plain_literal
 
 WHATS = ("purge", "drop")
 OF = ("acked", "all")
@@ -159,12 +161,29 @@ async def drop(visit: Visit) -> Done:
     queue = visit.queue
     target = await _target(visit, queue)
     before = await _figures_or_none(visit, queue) if target.kind != "topic" else None
+    again = await _group_definition(visit, queue, target) if target.kind == "group" else target.definition
     answer = await visit.session.database.change(_drop_sql(queue, target))
     forget_queues(visit)
     what = f"the group {target.group} of {target.topic}" if target.kind == "group" else f"the {target.kind} {queue}"
     notice = f"{what} is dropped" if before is None else f"{what} is dropped. It had {_counts_text(_counts(before))}"
     goto = link("/topic", db=queue.database, name=target.topic) if target.kind == "group" else "/"
-    return Done(notice, goto, answer.sql, again=target.definition)
+    return Done(notice, goto, answer.sql, again=again)
+
+
+async def _group_definition(visit: Visit, queue: QueueName, target: _Target) -> str:
+    """The statement that makes the group again, to go on where it had read up to; empty where it is not known."""
+    topic = QueueName(queue.database, target.topic)
+    try:
+        explicit = explicit_options(target.definition)
+        groups = await groups_of(visit, topic)
+    except (ValueError, StatementError):
+        return ""
+    offset = next((each.offset for each in groups if each.name == target.group), None)
+    start = "LATEST" if offset is None else f"OFFSET {offset + 1}"
+    options = options_of(explicit, of_group=True)
+    settings = ", ".join(f"{each.name} = {plain_literal(each.value)}" for each in options if each.value)
+    ending = f" WITH ({settings})" if settings else ""
+    return f"CREATE GROUP {quoted(target.group)} ON {topic.sql} START AT {start}{ending}"
 
 
 _WHAT = Parameter("what", f"one of {', '.join(WHATS)}", required=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 from servers import wait_until
+
+from console.pages.create_queue import Composed
 
 HOSTILE = "it's 100%s <script>alert(1)</script> \\"
 
@@ -113,7 +116,8 @@ def test_schedules_of_all_queues_and_the_form_that_makes_one(gate, person, queue
         assert person.post("/schedule/run", **everywhere).location == "/schedules"
         assert sql.row(f"SELECT payload, amount FROM {q}") == (HOSTILE, None)
         dropped = person.post("/schedule/drop", **everywhere)
-        assert "makes it again" in person.get(dropped.location).text
+        sql(makes_it_again(person, dropped))
+        assert name in sql.column("SHOW SCHEDULES")
     finally:
         sql(f"DROP SCHEDULE IF EXISTS {name}")
 
@@ -147,6 +151,56 @@ def test_publish(gate, person, queue, sql):
     assert person.get("/queue/publish", db=gate.database, name="nobody").status == 404
 
 
+def hidden_fields(page):
+    fields = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    return {name: html.unescape(value) for name, value in fields if name != "token"}
+
+
+@pytest.mark.parametrize("text", ["a\r\nb", "a\rb", "\n a\n", "", "a\r\nb\n", "%s\x01"])
+@pytest.mark.parametrize("kind", ["TEXT", "BLOB"])
+def test_a_copy_has_the_value_as_it_is(gate, person, queue, sql, text, kind):
+    q = queue(f"payload {kind}, note VARCHAR(20)")
+    sql(f"INSERT INTO {q} (payload) VALUES (%s)", text)
+    page = person.get("/queue/publish", db=gate.database, name=q, copy=1).text
+    fields = {**hidden_fields(page), "how2": "null"}
+    if (shown := re.search(r'<textarea id="value1"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)) is not None:
+        fields["value1"] = re.sub("\r\n?|\n", "\r\n", html.unescape(shown[1]))
+    done = person.post("/queue/publish", **fields)
+    assert done.status == 303, done.text
+    assert sql.rows(f"SELECT HEX(payload), note FROM {q}") == [(text.encode().hex().upper(), None)] * 2
+
+
+def test_a_copy_of_what_is_too_long(gate, person, queue, sql):
+    q = queue("payload LONGBLOB, note VARCHAR(20)")
+    sql(f"INSERT INTO {q} (payload, note) VALUES (%s, 'x')", b"a" + "é".encode() * 40_000)
+    where = {"db": gate.database, "name": q}
+    page = person.get("/message", **where, id=1).text
+    assert "The first" in page and "read the rest with the SELECT below" in page
+    page = person.get("/queue/publish", **where, copy=1).text
+    assert "It is not copied: it has more than 65536 bytes" in page and "<textarea" in page, "note has a field"
+    refused = person.post("/queue/publish", **where, copy=1, column1="payload", how1="copied")
+    assert refused.status == 400 and "too long" in refused.text
+    assert person.get("/queue/publish", **where, copy=7).status == 404
+
+
+def test_publish_with_an_id_of_the_client(gate, person, queue, sql):
+    q = queue("id VARCHAR(36), payload TEXT")
+    where = {"db": gate.database, "name": q, "column1": "id", "value1": "a'1", "column2": "payload", "value2": "x"}
+    assert 'name="column1" value="id"' in person.get("/queue/publish", db=gate.database, name=q).text
+    done = person.post("/queue/publish", **where, priority="0")
+    assert done.status == 303, done.text
+    assert sql.row(f"SELECT id, payload, priority FROM {q}") == ("a'1", "x", 0)
+    page = person.get("/queue/publish", db=gate.database, name=q, copy="a'1").text
+    assert re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", page) == ["", "x"], "an id is not copied"
+    numbered = queue("payload TEXT")
+    assert 'value="id"' not in person.get("/queue/publish", db=gate.database, name=numbered).text
+
+
+def test_values_in_the_statement_that_is_shown():
+    what = Composed("INSERT INTO `a%%sb` VALUES (%s, %s)", ("%s\x01", b"\0%%"))
+    assert what.text == "INSERT INTO `a%sb` VALUES ('%s\x01', X'002525')"
+
+
 def test_publish_in_a_topic(gate, person, topic, sql):
     t = topic()
     fields = {"db": gate.database, "name": t, "column1": "payload", "value1": "7"}
@@ -176,27 +230,49 @@ def test_purge(gate, person, queue, sql):
     assert "Before: 2 ready" in told["done"] and sql.value(f"SELECT COUNT(*) FROM {q}") == 0
 
 
+MAKES_AGAIN = "makes it again, without its messages:\n(.*?)</code>"
+
+
+def makes_it_again(person, dropped):
+    """The statement that the page shows after a drop."""
+    return html.unescape(re.search(MAKES_AGAIN, person.get(dropped.location).text, re.DOTALL)[1])
+
+
 def test_drop_a_queue_a_group_and_a_topic(gate, person, sql, name):
     q, t = f"{name}_q", f"{name}_t"
     sql(f"CREATE QUEUE {q} (payload VARCHAR(50)) WITH (ack_wait = '2m')")
     sql(f"CREATE TOPIC {t} (payload VARCHAR(50))")
-    sql(f"CREATE GROUP billing ON {t}")
+    sql(f"CREATE GROUP billing ON {t} START AT EARLIEST WITH (max_attempts = 5, filter = 'payload <> ''x'' OR id > 0')")
     sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    sql(f"INSERT INTO {t} (payload) VALUES ('a'), ('b')")
+    assert sql.column(f"SELECT id FROM STREAM {t} LIMIT 1 WAIT 10 WITH (group = 'billing')") == [1]
     asked = person.get("/queue/end", db=gate.database, name=q, what="drop")
     assert asked.status == 200 and "1 ready" in asked.text and f"DROP QUEUE `{gate.database}`.`{q}`" in asked.text
     done = person.post("/queue/drop", db=gate.database, name=q)
     page = person.get(done.location).text
-    assert "is dropped. It had 1 ready" in page and "makes it again" in page and "ack_wait" in page
+    assert "is dropped. It had 1 ready" in page and "ack_wait" in page
+    again = html.unescape(re.search(MAKES_AGAIN, page, re.DOTALL)[1])
     assert q not in sql.column("SHOW QUEUES")
+    sql(again)
+    assert "ack_wait = '120s'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    sql(f"DROP QUEUE {q}")
     group = f"{t}_group_billing"
     refused = person.post("/queue/drop", db=gate.database, name=t, what="drop")
     assert refused.status == 400 and "nothing was changed" in refused.text, "it has a group"
     assert "seek to the end" in person.get("/queue/end", db=gate.database, name=group, what="purge").text
     assert person.post("/queue/purge", db=gate.database, name=group, of="all").status == 400
     assert "DROP GROUP" in person.get("/queue/end", db=gate.database, name=group, what="drop").text
-    assert person.post("/queue/drop", db=gate.database, name=group).status == 303
-    assert person.post("/queue/drop", db=gate.database, name=t).status == 303
+    was = sql.row(f"SHOW CREATE QUEUE {group}")[1]
+    read_up_to = {row[2]: row[6] for row in sql.rows("SHOW GROUPS") if row[0] == t}
+    sql(makes_it_again(person, person.post("/queue/drop", db=gate.database, name=group)))
+    assert sql.row(f"SHOW CREATE QUEUE {group}")[1] == was
+    assert {row[2]: row[6] for row in sql.rows("SHOW GROUPS") if row[0] == t} == read_up_to
+    sql(f"DROP GROUP billing ON {t}")
+    again = makes_it_again(person, person.post("/queue/drop", db=gate.database, name=t))
     assert t not in sql.column("SHOW TOPICS")
+    sql(again)
+    wait_until(lambda: t in sql.column("SHOW TOPICS"), what="the topic")
+    sql(f"DROP TOPIC {t}")
     assert person.get("/queue/end", db=gate.database, name=q, what="drop").status == 404
 
 
