@@ -278,7 +278,7 @@ def _work(options: argparse.Namespace, parent: Parent | None) -> int:
         if options.batch is not None:
             raise WorkerError("a task takes one message: leave out --batch")
         work = TaskWork(target, tasks, queues_of(options.queue, tasks), new_worker, parent)
-        return _ended(lambda: work.run(drain=options.drain), "; --create makes it")
+        return _left(parent, _ended(lambda: work.run(drain=options.drain), "; --create makes it"))
     if options.create:
         raise WorkerError("--create makes the queues of tasks: give the module of the tasks, such as app.tasks")
     if not options.queue or "," in options.queue:
@@ -286,7 +286,18 @@ def _work(options: argparse.Namespace, parent: Parent | None) -> int:
     worker, handle = new_worker(options.queue), import_object(options.handler)
     if parent is not None:
         parent.on_gone(worker.stop)
-    return _ended(lambda: worker.run(handle, drain=options.drain))
+    return _left(parent, _ended(lambda: worker.run(handle, drain=options.drain)))
+
+
+def _left(parent: Parent | None, code: int) -> int:
+    """The exit code. A child with handlers that do not end is left here: at its exit the interpreter would wait for the
+    threads that they have started."""
+    if parent is not None and code != 0:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _ended(work: Callable[[], int | None], no_queue: str = "") -> int:

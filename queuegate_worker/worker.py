@@ -72,6 +72,7 @@ class Worker:
         prefetch = min(_PREFETCH_MAX, 1000 + 2 * concurrency * (batch or 1))
         self._statements = Statements(queue, self._consumer, prefetch, lease, ack_wait, False, key_range, keys)
         self._current: Run | None = None
+        self._stopped_early = False
 
     def __repr__(self) -> str:
         return f"<Worker of {self._statements.queue} at {self._address}>"
@@ -124,8 +125,11 @@ class Worker:
             run.join()
 
     def stop(self) -> None:
-        """Receive nothing more, let handlers end within the grace time, and have `run` return. Thread-safe."""
-        if self._current is not None:
+        """Receive nothing more, let handlers end within the grace time, and have `run` return; before `run` has begun,
+        have that return at once. Thread-safe."""
+        if self._current is None:
+            self._stopped_early = True
+        if self._current is not None:  # also where it has begun meanwhile
             self._current.stop()
 
     def abandon(self, message: Message) -> None:
@@ -148,8 +152,11 @@ class Worker:
             drain=drain,
             loop=loop,
         )
-        self._current = Run(plan)
-        return self._current
+        self._current = run = Run(plan)
+        if self._stopped_early:
+            self._stopped_early = False
+            run.stop()
+        return run
 
 
 def run_together(*pairs: tuple[Worker, Callable[..., Any]], drain: bool = False) -> None:

@@ -106,7 +106,8 @@ class Link:
                 *lines, self._line = (self._line + data).split(b"\n")
                 for line in lines:
                     change = json.loads(line)
-                    self.states[change["queue"]] = change["state"]
+                    if self.states.get(change["queue"]) != LEAVING:  # which is for good
+                        self.states[change["queue"]] = change["state"]
         except (BlockingIOError, ConnectionError):
             pass
 

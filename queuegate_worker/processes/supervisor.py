@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from queuegate_worker.errors import WorkerError
-from queuegate_worker.processes.child import ENVIRONMENT, EXIT_REPLACE, RECEIVING, Link, new_link
+from queuegate_worker.processes.child import ENVIRONMENT, EXIT_REPLACE, LEAVING, RECEIVING, Link, new_link
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -56,7 +56,7 @@ class Child:
     started: float = 0.0
     starts_at: float = 0.0
     deaths: int = 0
-    ends_by: float | None = None  # it was asked to end, and is killed then
+    ends_by: float | None = None  # it was asked to end, or ends by itself, and is killed then
     done: bool = False
     states: dict[str, str] = field(default_factory=dict)
 
@@ -137,6 +137,10 @@ class Supervisor:
     def _ask_to_end(self, child: Child, now: float) -> None:
         if child.process is not None and child.ends_by is None:
             child.process.terminate()
+            self._expect_end(child, now)
+
+    def _expect_end(self, child: Child, now: float) -> None:
+        if child.ends_by is None:
             child.ends_by = now + self._wanted.grace + _EXIT_SECONDS
 
     def _supervise(self, child: Child, now: float) -> None:
@@ -148,15 +152,17 @@ class Supervisor:
             return
         assert child.link is not None
         child.link.read()
+        if LEAVING in child.states.values():
+            self._expect_end(child, now)
         code = child.process.poll()
         if code is not None:
             self._ended(child, code, now)
         elif child.ends_by is not None and now > child.ends_by:
             logger.error("process %d does not end: it is killed", child.process.pid)
-            child.process.kill()
+            _kill_group(child.process.pid)
         elif (deadline := child.link.deadline) is not None and now > deadline + _STUCK_SECONDS:
             logger.error("process %d is stuck in a task over its time limit: it is killed", child.process.pid)
-            child.process.kill()
+            _kill_group(child.process.pid)
 
     def _start(self, child: Child, now: float) -> None:
         with new_link() as (link, numbers):
@@ -174,6 +180,8 @@ class Supervisor:
     def _ended(self, child: Child, code: int, now: float) -> None:
         assert child.process is not None and child.link is not None
         pid, requested, lived = child.process.pid, child.ends_by is not None, now - child.started
+        if code != 0:
+            _kill_group(pid)  # what its tasks have started, and did not end
         child.link.close()
         child.process, child.link, child.states = None, None, {}
         if self._stopping:
@@ -207,13 +215,17 @@ def _how(code: int) -> str:
 
 
 def _kill(child: Child) -> None:
-    """It and what it has started: a child is the head of a process group."""
     if child.process is not None and child.process.poll() is None:
-        try:
-            os.killpg(child.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _kill_group(child.process.pid)
         child.process.wait()
+
+
+def _kill_group(pid: int) -> None:
+    """A child, if it still runs, and what it has started: it is the head of a process group."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # nothing is left, or what is left has another user
+        pass
 
 
 @contextmanager

@@ -83,6 +83,10 @@ class TaskWork:
         expiry.start()
         try:
             run_together(*((worker, handler) for worker in self._workers.values()), drain=drain)
+        except WorkerError as error:
+            if not self._left.is_set():
+                raise
+            logger.error("%s; another process goes on", error)  # the other tasks had no time, or the database no answer
         finally:
             self._ended.set()
         expiry.join(_ANSWER_SECONDS)

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from queuegate_worker import Retry, TaskContext, task
+
+
+if (imports := Path("imports")).exists():  # a test has this module take its time
+    with Path("importing").open("a") as begun:
+        begun.write(f"{os.getpid()}\n")
+    while imports.exists():
+        time.sleep(0.05)
 
 
 def _ran(context: TaskContext, word: str) -> None:
@@ -30,6 +41,17 @@ def hangs(context: TaskContext, word: str) -> None:
     _ran(context, word)
     if context.attempt == 1:
         threading.Event().wait(600)
+
+
+@task(takes_context=True)
+def waits_in_a_pool(context: TaskContext, word: str) -> None:
+    """The first time it does not end, nor do the interpreter's exit and the program that it has started."""
+    started = Path("started")
+    if not started.exists():
+        started.write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+        with ThreadPoolExecutor() as pool:
+            pool.submit(threading.Event().wait, 600).result()
+    _ran(context, word)
 
 
 @task(timeout=1, takes_context=True)

@@ -137,6 +137,26 @@ def test_a_task_over_its_time_limit_fails_and_its_process_is_replaced(work, sql,
     assert len(re.findall(r"process \d+ started", log)) == 2 and work.process.returncode == 0, log
 
 
+def test_a_process_over_a_time_limit_is_replaced_whatever_its_other_tasks_do(work, sql, db):
+    work.start("--queue", "tasks", "--concurrency", "2", "--grace", "1")
+    tasks.waits_in_a_pool.using(connection=db).send("waits")
+    started = work.folder / "started"
+    wait_until(lambda: started.exists() and started.read_text(), 60, "the task that does not end")
+    tasks.hangs.using(connection=db).send("hangs")
+    assert wait_ran(sql, work, "hangs") and wait_ran(sql, work, "waits")
+    wait_until(lambda: _is_gone(int(started.read_text())), 60, "the end of what the task has started")
+    log = work.end()
+    assert work.process.returncode == 0 and "is killed" not in log, log
+
+
+def _is_gone(pid):
+    """Also one that waits for its new parent to see its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def test_a_task_that_holds_the_interpreters_lock_is_ended_by_the_parent(work, sql, db):
     work.start("--queue", "tasks")
     tasks.holds_the_lock.using(connection=db).send("locked")
@@ -162,6 +182,17 @@ def test_children_end_with_their_parent(work, sql, db):
     work.process.kill()
     work.process.wait()
     wait_until(lambda: not Path(f"/proc/{child}").exists(), 60, "the child's end")
+
+
+def test_children_end_with_a_parent_that_died_while_they_began(work, sql, db):
+    imports, importing = work.folder / "imports", work.folder / "importing"
+    imports.touch()
+    work.start("--queue", "tasks")
+    child = int(wait_until(lambda: importing.exists() and importing.read_text(), 60, "the import"))
+    work.process.kill()
+    work.process.wait()
+    imports.unlink()
+    wait_until(lambda: _is_gone(child), 60, "the child's end")
 
 
 def test_a_unique_task_waits_once_and_its_result_is_stored(work, sql, db):
