@@ -8,13 +8,13 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, get_type_hints
 
 from queuegate_worker.errors import Reject, WorkerError
-from queuegate_worker.sending.models import is_structured
 from queuegate_worker.sending.rows import as_json
 
-Loader = Callable[[Any], Any]
+Loader = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,23 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a function, without those that the worker fills. `loaders`: of those whose annotation is a
-    dataclass, a pydantic model or another structured type, a function that checks and converts the JSON value."""
+    """The parameters of a function, without those that the worker fills. `names`: what its annotations may refer to;
+    they are read at the first call, when all of the module is there."""
 
     signature: inspect.Signature
-    loaders: Mapping[str, Loader] = field(default_factory=dict)
+    names: Mapping[str, Any] = field(repr=False)
+    _loaders: dict[str, Loader | None] = field(default_factory=dict, repr=False, compare=False)
 
     def checked(self, call: Call) -> Call:
-        """The same call, if the function takes these arguments. Raises WorkerError."""
+        """The same call, if the function takes these arguments, also by their types. Raises WorkerError."""
         try:
-            self.signature.bind(*call.args, **call.kwargs)
+            bound = self.signature.bind(*call.args, **call.kwargs)
         except TypeError as error:
             raise WorkerError(f"the task's arguments are {self.signature}: {error}") from None
+        try:
+            self._convert(bound)
+        except ValueError as error:
+            raise WorkerError(f"the arguments do not fit the task: {error}") from None
         return call
 
     def key(self, task: str, call: Call, names: Sequence[str]) -> str:
@@ -53,18 +58,29 @@ class Parameters:
         """The arguments as the function's annotations want them. Raises Reject: a retry would not help."""
         try:
             bound = self.signature.bind(*call.args, **call.kwargs)
-            for name in self.loaders.keys() & bound.arguments.keys():
-                bound.arguments[name] = self.loaders[name](bound.arguments[name])
-        except (TypeError, ValueError) as error:  # pydantic's are ValueErrors
-            raise Reject(f"the arguments do not fit the task: {_without_values(error)}") from error
+            self._convert(bound)
+        except (TypeError, ValueError) as error:
+            raise Reject(f"the arguments do not fit the task: {error}") from error
         return Call(bound.args, bound.kwargs)
 
+    def _convert(self, bound: inspect.BoundArguments) -> None:
+        """Raises ValueError with the argument and the reason; WorkerError for what has no form in JSON."""
+        for name, value in bound.arguments.items():
+            if name not in self._loaders:
+                self._loaders[name] = _loader(_hint(self.signature.parameters[name], self.names))
+            if (load := self._loaders[name]) is not None:
+                text = as_json("the task's arguments", value)
+                try:
+                    bound.arguments[name] = load(text)
+                except (TypeError, ValueError) as error:  # pydantic's are ValueErrors
+                    raise ValueError(_without_values(name, error)) from None
 
-def _without_values(error: Exception) -> str:
+
+def _without_values(name: str, error: Exception) -> str:
     """An error's text; of pydantic's without the values, which may be secret."""
     if callable(errors := getattr(error, "errors", None)):
-        return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}" for each in errors()[:5])
-    return str(error)
+        return "; ".join(f"{'.'.join(map(str, (name, *each['loc'])))}: {each['msg']}" for each in errors()[:5])
+    return f"{name}: {error}"
 
 
 def parameters_of(function: Callable[..., Any], *, skip_first: bool) -> Parameters:
@@ -74,37 +90,37 @@ def parameters_of(function: Callable[..., Any], *, skip_first: bool) -> Paramete
     if skip_first and not parameters:
         raise WorkerError(f"{function.__name__} takes no arguments, but the context is its first")
     parameters = parameters[1:] if skip_first else parameters
-    loaders = {
-        each.name: _loader(hint)
-        for each in parameters
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        and (hint := _hints(function).get(each.name, Any)) is not Any
-        and is_structured(hint)
-        and not _is_plain_container(hint)
-    }
-    return Parameters(signature.replace(parameters=parameters), loaders)
+    return Parameters(signature.replace(parameters=parameters), getattr(inspect.unwrap(function), "__globals__", {}))
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hint(parameter: inspect.Parameter, names: Mapping[str, Any]) -> Any:
+    """The type of its values; Any where a name exists for a type checker alone: they stay as JSON has them."""
+
+    def annotated() -> None: ...
+
+    annotated.__annotations__ = {"it": Any if parameter.annotation is parameter.empty else parameter.annotation}
     try:
-        return get_type_hints(function)
-    except Exception:  # names that exist for a type checker alone: such arguments stay as JSON has them
-        return {}
+        hint = get_type_hints(annotated, {**names}, include_extras=True)["it"]
+    except Exception:
+        return Any
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return tuple[hint, ...]  # type: ignore[valid-type]
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return dict[str, hint]  # type: ignore[valid-type]
+    return hint if parameter.default is not None else hint | None
 
 
-def _is_plain_container(hint: Any) -> bool:
-    """Whether JSON has this type itself, so nothing is to be converted."""
-    return hint in (list, dict, object) or hint in (list[Any], dict[str, Any])
-
-
-def _loader(hint: Any) -> Loader:
-    """Uses pydantic, if it is installed; if not, the argument stays as JSON has it."""
+def _loader(hint: Any) -> Loader | None:
+    """A function that checks a JSON text and converts it. None: the argument stays as JSON has it, since pydantic does
+    not know its type, or is not installed."""
+    if hint is Any:
+        return None
     try:
-        pydantic = importlib.import_module("pydantic")
-        load: Loader = pydantic.TypeAdapter(hint).validate_python
-    except Exception:  # a type that pydantic does not know
-        return lambda value: value
-    return load
+        load = importlib.import_module("pydantic").TypeAdapter(hint).validate_json
+    except Exception:
+        return None
+    # Models are written by the names of their fields; other programs write the aliases.
+    return partial(load, by_alias=True, by_name=True) if "by_name" in inspect.signature(load).parameters else load
 
 
 def as_text(call: Call) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from queuegate_worker import Retry, TaskContext, task
 
-
 if (imports := Path("imports")).exists():  # a test has this module take its time
     with Path("importing").open("a") as begun:
         begun.write(f"{os.getpid()}\n")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import enum
+import inspect
 import os
 import subprocess
 import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from types import ModuleType, SimpleNamespace
+from uuid import UUID
 
+import pydantic
 import pytest
 from servers import ROOT
 
@@ -134,6 +139,68 @@ def test_arguments_get_the_types_of_their_annotations():
         with pytest.raises(Reject, match="do not fit") as rejected:
             handled(book, args=wrong)
         assert "s3cret" not in str(rejected.value)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    day: date
+    amount: Decimal = pydantic.Field(alias="theAmount")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (datetime, datetime(2026, 1, 2, 3, tzinfo=UTC)), (date, date(2026, 1, 2)), (Decimal, Decimal("1.50")),
+        (UUID, UUID(int=7)), (Colour, Colour.RED), (date | None, date(2026, 1, 2)), (timedelta, timedelta(minutes=1)),
+        (set[date], {date(2026, 1, 2)}), (dict[int, date], {7: date(2026, 1, 2)}), ("date", date(2026, 1, 2)),
+        (Strict, Strict(day=date(2026, 1, 2), theAmount=Decimal("1.50"))), ("Later", {"a": 1}), (None, "x"), (str, "7"),
+        (list[Strict], [Strict(day=date(2026, 1, 2), theAmount=Decimal(1))]), (inspect.Parameter.empty, [1]),
+    ],
+)  # fmt: skip
+def test_an_argument_arrives_as_it_was_sent(hint, value):
+    seen = []
+
+    def function(one, *more, none=None, **others):
+        seen.append((one, more, none, others))
+
+    function.__annotations__ = dict.fromkeys(("one", "more", "none", "others"), hint)
+    made = task(name="arrives")(function)
+    if hint is None:
+        with pytest.raises(WorkerError, match=r"do not fit the task: one: Input should be null"):
+            made.parameters.checked(Call((value,), {}))
+        return
+    arguments = Call((value, value), {"none": value, "other": value})
+    handled(made, args=as_text(made.parameters.checked(arguments)))
+    handled(made, args=as_text(made.parameters.checked(Call((value,), {"none": None}))))
+    assert seen == [(value, (value,), value, {"other": value}), (value, (), None, {})]
+
+
+def test_aliases_are_read_too():
+    seen = []
+
+    @task
+    def book(order: Strict, context: "Missing"):  # noqa: F821, UP037 - a name for a type checker
+        seen.append(order)
+
+    handled(book, args=call({"day": "2026-01-02", "theAmount": "1"}, 7))
+    assert seen == [Strict(day=date(2026, 1, 2), theAmount=Decimal(1))]
+
+
+def test_arguments_of_another_type_are_refused_where_they_are_sent():
+    @task
+    def count(number: int, days: list[date] = ()):  # type: ignore[assignment]
+        """Counts."""
+
+    for args in (("seven",), (None,), (7, ["s3cret"])):
+        with pytest.raises(WorkerError, match=r"do not fit the task: (number|days\.0): Input should be") as refused:
+            count.send(*args)
+        assert "s3cret" not in str(refused.value)
+        with pytest.raises(Reject, match="do not fit the task"):
+            handled(count, args=call(*args))
 
 
 @pytest.mark.parametrize(
