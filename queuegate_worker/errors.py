@@ -16,13 +16,20 @@ class Retry(Exception):
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
         if delay is not None and not 0 <= delay <= _DELAY_SECONDS_MAX:
-            raise ValueError("a delay is 0 to 315360000 seconds (ten years)")
+            raise ValueError(_DELAY_RANGE)
         super().__init__(reason)
         self.delay = delay
 
 
 class Release(Exception):
-    """Raised by a handler: nothing was done. The message is given back, due at once; the delivery does not count."""
+    """Raised by a handler: nothing was done. The message is given back, due at once or after `delay` seconds; the
+    delivery does not count."""
+
+    def __init__(self, reason: str = "", *, delay: float = 0.0) -> None:
+        if not 0 <= delay <= _DELAY_SECONDS_MAX:
+            raise ValueError(_DELAY_RANGE)
+        super().__init__(reason)
+        self.delay = delay
 
 
 class LeaseLost(Exception):
@@ -43,6 +50,7 @@ class WorkerError(Exception):
 
 
 _DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
+_DELAY_RANGE = "a delay is 0 to 315360000 seconds (ten years)"
 
 _CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
 """PyMySQL's own numbers for a connection that could not be opened or was lost; 0: closed by this side."""

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from queuegate_worker.errors import LeaseLost, Release, WorkerError
+from queuegate_worker.errors import LeaseLost, Reject, Release, WorkerError
 from queuegate_worker.hooks import Hooks, logger
 from queuegate_worker.message import Message
 from queuegate_worker.transaction import AsyncTransaction, Transaction
 
 T = TypeVar("T")
 _USAGE = "a handler takes the message, or the message and the transaction"
+GENERATOR = "a call of a generator function runs nothing of it: return a value, or nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,27 @@ def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
     if arguments is None:
         raise WorkerError(f"{function!r} takes {signature}; {_USAGE}")
     call = getattr(function, "__call__", function)  # noqa: B004 - an object whose __call__ is a coroutine function
+    if is_generator(function) or is_generator(call):
+        raise WorkerError(f"{function!r}: {GENERATOR}")
     asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return Handler(function, arguments == 2, asynchronous, batches)
+
+
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Whether a call of it runs nothing."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def completed(value: Any) -> Any:
+    """What a function has returned; awaited where it is a coroutine, as of an ordinary decorator around one. Raises
+    Reject where nothing has run."""
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise Reject(GENERATOR)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def _accepts(signature: inspect.Signature, count: int) -> bool:
@@ -64,7 +84,7 @@ class InThread:
     def __call__(self, messages: Sequence[Message], transaction: Transaction | None) -> None:
         """Raises what the handler raises."""
         with _handling(self._hooks, messages):
-            self._handler.function(*_arguments(self._handler, messages, transaction))
+            completed(self._handler.function(*_arguments(self._handler, messages, transaction)))
 
     def cancel(self) -> None:
         """A thread cannot be ended from outside; it ends with the process."""

@@ -30,7 +30,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Given back; the delivery does not count."""
+    """Given back, due after `delay` seconds; the delivery does not count."""
+
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ def outcome_of(error: BaseException) -> Outcome:
             return Rejected(reason_of(error))
         case Retry():
             return Failed(error, error.delay)
-        case Release():
-            return Released()
+        case Release(delay=delay):
+            return Released(delay)
         case LeaseLost():
             return Lost()
         case _:

@@ -7,6 +7,7 @@ query on the table finds out what the first one did.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, assert_never
 
@@ -14,7 +15,7 @@ import pymysql
 
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import LeaseLost, WorkerError, connection_lost, permanent, reason_of
+from queuegate_worker.errors import LeaseLost, Retry, WorkerError, connection_lost, permanent, reason_of
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded, outcome_of
 from queuegate_worker.statements import Statement, Statements
@@ -81,7 +82,8 @@ class Settler:
         if isinstance(outcome, Lost):
             outcome = Released()
         elif isinstance(outcome, Failed) and not isinstance(error, LeaseLost):
-            logger.warning("the handler failed for %s", _describe(messages), exc_info=error)
+            traceback = None if isinstance(error, Retry) else error
+            logger.warning("the handler failed for %s: %s", _describe(messages), reason_of(error), exc_info=traceback)
         return [self._settle(message, outcome) for message in messages]
 
     def settle_after_unknown_commit(self, message: Message, error: Exception) -> Outcome:
@@ -98,8 +100,9 @@ class Settler:
                 statements = [*self._statements.nack([message], reason_of(error), delay)]
             case Rejected(reason=reason):
                 statements = [*self._statements.reject([message], reason)]
-            case Released():
-                statements = [*self._statements.release([message])]
+            case Released(delay=delay):
+                release = self._statements.release([message])
+                statements = [self._statements.release_later(message, delay, time.time())] if delay else [*release]
             case Succeeded() | Lost():
                 return outcome
             case _:

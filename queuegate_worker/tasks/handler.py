@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from queuegate_worker.errors import LeaseLost, Reject, Release, reason_of
+from queuegate_worker.handlers import completed
 from queuegate_worker.message import Message
 from queuegate_worker.sending.rows import as_json
 from queuegate_worker.tasks.arguments import Call, from_text
@@ -19,9 +21,12 @@ from queuegate_worker.transaction import AsyncTransaction, CannotBegin, Transact
 T = TypeVar("T")
 
 _CANCELLING_SECONDS = 5.0  # for a coroutine that is cancelled at its time limit to end
+_UNKNOWN_SECONDS = 15.0  # until a message comes again whose task another worker may have
+
+logger = logging.getLogger("queuegate_worker")
 
 
-class UnknownTask(Exception):
+class UnknownTask(Release):
     """The message calls a task that this program does not have. It comes again: another worker may have it."""
 
 
@@ -38,6 +43,8 @@ class TaskHandler:
     def __call__(self, message: Message, transaction: Transaction) -> None:
         """Raises what the task raises; Reject after its last attempt."""
         task = self._task(message)
+        if task.max_attempts is not None and message.epoch > task.max_attempts:
+            raise Reject(f"its process ended during attempt {task.max_attempts}, the last one")
         try:
             call = task.parameters.load(from_text(message["args"]))
             with self._limits.watch(task, message, transaction, _CANCELLING_SECONDS if _is_coroutine(task) else 0.0):
@@ -46,8 +53,9 @@ class TaskHandler:
                 self._store(task, message, transaction, value)
         except (Reject, Release, LeaseLost, CannotBegin):
             raise
-        except Exception as error:
-            if task.is_last(message.epoch):
+        except BaseException as error:  # also of sys.exit, which ends a thread and no process
+            if task.is_last(message.epoch) and not isinstance(error, KeyboardInterrupt):
+                logger.warning("message %r of %s: its last attempt failed", message.id, message.queue, exc_info=error)
                 raise Reject(reason_of(error)) from error
             raise
 
@@ -56,14 +64,16 @@ class TaskHandler:
             raise Reject("a message of a task has the columns task and args")
         task = self._tasks.get(message["task"])
         if task is None:
-            raise UnknownTask(f"this worker has no task {message['task']!r}")
+            unknown = f"this worker has no task {message['task']!r}"
+            logger.warning("message %r of %s comes again: %s", message.id, message.queue, unknown)
+            raise UnknownTask(unknown, delay=_UNKNOWN_SECONDS)
         return task
 
     def _call(self, task: AnyTask, call: Call, message: Message, transaction: Transaction) -> Any:
-        if _is_coroutine(task):
-            context = TaskContext(message, AsyncTransaction(transaction, _run_now))
-            return asyncio.run(_within_limit(task, _with_context(task, call, context)))
-        return task.function(*_with_context(task, call, TaskContext(message, transaction)).args, **call.kwargs)
+        used = AsyncTransaction(transaction, _run_now) if _is_coroutine(task) else transaction
+        args = (TaskContext(message, used), *call.args) if task.takes_context else call.args
+        value = task.function(*args, **call.kwargs)
+        return completed(_within_limit(task, value) if inspect.isawaitable(value) else value)
 
     def _store(self, task: AnyTask, message: Message, transaction: Transaction, value: Any) -> None:
         transaction.execute(*store_result(task, message.queue, message.id, as_json("the task's result", value)))
@@ -73,16 +83,12 @@ def _is_coroutine(task: AnyTask) -> bool:
     return inspect.iscoroutinefunction(task.function)
 
 
-def _with_context(task: AnyTask, call: Call, context: TaskContext) -> Call:
-    return Call((context, *call.args), call.kwargs) if task.takes_context else call
-
-
-async def _within_limit(task: AnyTask, call: Call) -> Any:
+async def _within_limit(task: AnyTask, value: Awaitable[Any]) -> Any:
     """A coroutine is cancelled at its time limit; the thread of the time limits comes only after that."""
     limit = asyncio.timeout(task.timeout)
     try:
         async with limit:
-            return await task.function(*call.args, **call.kwargs)
+            return await value
     except TimeoutError as error:
         if not limit.expired():
             raise  # the coroutine's own

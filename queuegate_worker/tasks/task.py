@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from queuegate_worker.errors import WorkerError
+from queuegate_worker.handlers import GENERATOR, is_generator
 from queuegate_worker.sending import transport
 from queuegate_worker.sending.connections import is_duplicate
 from queuegate_worker.sending.rows import Due, Row, current_traceparent
@@ -213,6 +214,8 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         raise WorkerError(f"a task has no option {unknown[0]!r}")
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise WorkerError(f"{function!r} is no function")
+    if is_generator(function):
+        raise WorkerError(f"{function!r}: {GENERATOR}")
     name = options.get("name") or f"{_module_name(function)}.{function.__qualname__}"
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from servers import Sql, wait_until
 
-from queuegate_worker import Reject, Worker, WorkerError
+from queuegate_worker import Reject, Release, Worker, WorkerError
 
 USERS = [
     {"name": "root", "password": ""},
@@ -33,15 +33,22 @@ def test_receive_and_settle_are_enough(limited):
     root = Sql(limited.connect())
     root("INSERT INTO orders (n) VALUES (1), (2), (3), (4), (5), (6)")
     address = f"mysql://worker:pw@127.0.0.1:{limited.port}/{limited.database}"
+    later = []
 
     def handle(message):
         if message.n == 2 and message.epoch == 1:
             raise ValueError("again")
         if message.n == 3:
             raise Reject("no")
+        if message.n == 4 and not later:
+            later.append(message.epoch)
+            raise Release(delay=0.3)
+        if message.n == 4:
+            later.append(message.epoch)
 
     with Worker(address, "orders", concurrency=2).running(handle):
         wait_until(lambda: root.value("SELECT COUNT(*) FROM orders WHERE time_acked IS NULL") == 0)
+    assert later == [1, 1]
     root("INSERT INTO orders (n) VALUES (7), (8)")
     wait_until(lambda: Worker(address, "orders", batch=5).run(lambda messages: None, drain=True) or True)
     assert root.value("SELECT COUNT(*) FROM orders WHERE time_acked IS NULL") == 0

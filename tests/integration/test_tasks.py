@@ -175,6 +175,15 @@ def test_a_process_that_is_killed_is_replaced_and_loses_nothing(work, sql, db):
     assert "ended by signal 9" in work.end()
 
 
+def test_a_message_of_an_unknown_task_waits_uncounted(work, sql):
+    work.start("--queue", "tasks")
+    sql("INSERT INTO tasks (task, args) VALUES ('app.new', '{}')")
+    wait_until(lambda: "no task 'app.new'" in work.log.read_text(), 60, "the message")
+    waits = "SELECT time_next > (UNIX_TIMESTAMP() + 5) * 1000000000 FROM tasks WHERE task = 'app.new' AND epoch = 0"
+    wait_until(lambda: sql.rows(waits) and sql.value(waits), 60, "the message to be given back")
+    work.end()
+
+
 def test_children_end_with_their_parent(work, sql, db):
     work.start("--queue", "tasks")
     wait_until(lambda: "receiving from tasks" in work.log.read_text(), 60, "the worker")

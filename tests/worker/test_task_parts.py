@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import functools
 import inspect
 import os
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 from servers import ROOT
 
 from queuegate_worker import Message, Reject, Release, Retry, TaskContext, WorkerError, task
+from queuegate_worker.outcomes import Released, outcome_of
 from queuegate_worker.tasks import task as task_module
 from queuegate_worker.tasks.arguments import Call, as_text, from_text
 from queuegate_worker.tasks.handler import TaskHandler, TimeLimitExceeded, UnknownTask
@@ -213,13 +215,14 @@ def test_arguments_that_are_not_json_become_a_dead_letter(text):
 
 def test_a_message_of_an_unknown_task_comes_again():
     ours = task(lambda: None)
-    with pytest.raises(UnknownTask, match="no task 'other'"):
-        handled(ours, name="other")
+    with pytest.raises(UnknownTask, match="no task 'other'") as unknown:
+        handled(ours, name="other", epoch=9)
+    assert outcome_of(unknown.value) == Released(15)  # so that other workers have time, and no attempt is used up
     with pytest.raises(Reject, match="columns task and args"):
         TaskHandler({}, NoLimits())(Message("q", 1, 1, {"payload": "x"}), Statements())
 
 
-def test_after_its_last_attempt_a_task_is_a_dead_letter():
+def test_after_its_last_attempt_a_task_is_a_dead_letter(caplog):
     @task(max_attempts=2)
     def fails():
         raise ValueError("no")
@@ -231,6 +234,22 @@ def test_after_its_last_attempt_a_task_is_a_dead_letter():
     @task(max_attempts=1)
     def gives_back():
         raise Release
+
+    @task(max_attempts=1)
+    def exits():
+        sys.exit("enough")
+
+    @task(max_attempts=1)
+    async def cancels():
+        raise asyncio.CancelledError
+
+    caplog.clear()
+    for task_, reason in ((exits, "SystemExit: enough"), (cancels, "CancelledError")):
+        with pytest.raises(Reject, match=reason):
+            handled(task_, args=call())
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+    with pytest.raises(Reject, match="its process ended during attempt 2"):
+        handled(fails, args=call(), epoch=3)
 
     with pytest.raises(ValueError, match="no"):
         handled(fails, args=call())
@@ -264,6 +283,43 @@ def test_coroutines_run_and_are_cancelled_at_their_limit():
         handled(hangs, args=call())
     with pytest.raises(TimeoutError, match="of its own"):
         handled(times_out, args=call())
+
+
+def ordinary(function):
+    @functools.wraps(function)
+    def around(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return around
+
+
+def test_a_coroutine_below_an_ordinary_decorator_runs():
+    seen = []
+
+    @task(keep_result=60, timeout=0.01)
+    @ordinary
+    async def doubles(number):
+        seen.append(number)
+        await (asyncio.sleep(0) if number else asyncio.Event().wait())
+        return 2 * number
+
+    assert handled(doubles, args=call(4))[0][1][2] == "8" and seen == [4]
+    with pytest.raises(TimeLimitExceeded):
+        handled(doubles, args=call(0))
+
+
+def test_a_generator_of_which_nothing_would_run_is_refused():
+    def generates():
+        yield
+
+    async def generates_too():
+        yield
+
+    for each in (generates, generates_too):
+        with pytest.raises(WorkerError, match="runs nothing of it"):
+            task(each)
+        with pytest.raises(Reject, match="runs nothing of it"):
+            handled(task(ordinary(each)), args=call())
 
 
 def test_a_result_is_stored_in_the_transaction_of_the_ack():

@@ -12,6 +12,7 @@ from worker_fakes import GONE, FakeProxy
 from queuegate_worker import Hooks, Message, Retry, WorkerError
 from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
+from queuegate_worker.errors import reason_of
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat, InFlight
@@ -68,6 +69,29 @@ def test_one_transaction_from_the_handler_to_the_ack():
     bench = Bench(FakeProxy(), insert)
     assert bench.work() == ["BEGIN", "INSERT INTO t VALUES (1)", "ACK `q` WHERE id = 7 AND epoch = 1", "COMMIT"]
     assert bench.told.said == [("succeeded", 7)]
+
+
+def test_a_coroutine_below_an_ordinary_decorator_runs_before_the_ack():
+    seen = []
+
+    async def handle(message):
+        seen.append(message.id)
+
+    bench = Bench(FakeProxy(), lambda message: handle(message))
+    assert bench.work() == ["ACK `q` WHERE id = 7 AND epoch = 1"] and seen == [7]
+
+
+@pytest.mark.parametrize(
+    ("error", "traceback"), [(ValueError("no"), True), (SystemExit(3), True), (Retry("HTTP 429"), False)]
+)
+def test_a_failure_has_its_error_in_the_log_and_where_it_is_unexpected_its_traceback(caplog, error, traceback):
+    def handle(message):
+        raise error
+
+    assert Bench(FakeProxy(), handle).work()[0].startswith("NACK `q` WHERE id = 7")
+    (record,) = caplog.records
+    assert record.getMessage() == f"the handler failed for message 7 of q, attempt 1: {reason_of(error)}"
+    assert bool(record.exc_info) == traceback
 
 
 def test_without_a_transaction_the_ack_comes_after_the_handler():

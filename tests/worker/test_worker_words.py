@@ -122,6 +122,12 @@ def test_what_a_signature_says():
 
     made = handler_of(Callable(), batches=True)
     assert made.asynchronous and made.transactional and made.batches
+
+    def generates(message):
+        yield
+
+    with pytest.raises(WorkerError, match="runs nothing of it"):
+        handler_of(generates, batches=False)
     for wrong in (lambda: None, lambda a, b, c: None, lambda message, *, other: None, 7):
         with pytest.raises(WorkerError, match="a handler takes the message"):
             handler_of(wrong, batches=False)
