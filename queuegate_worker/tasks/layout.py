@@ -5,7 +5,8 @@ Statements are texts with `%s` and their values, as everywhere in the worker. Pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from queuegate_worker.errors import WorkerError
@@ -15,6 +16,10 @@ from queuegate_worker.tasks.task import AnyTask
 
 ATTEMPTS = 5  # of a queue whose tasks ask for nothing else
 _NAME_MAX = 64  # characters of a schedule or table
+_SENDS = re.compile(  # of a periodic task, as SHOW CREATE SCHEDULE has it
+    r"CREATE SCHEDULE `(?:[^`]|``)+` ON `(?P<queue>(?:[^`]|``)+)` (?s:.)*?"
+    r"\(`task`, `args`(?:, `once`)?\) VALUES \('(?P<task>(?:[^']|'')*)', '[^']*'(?:, '(?P<once>\w+)')?\)"
+)
 
 _COLUMNS = """
   task VARCHAR(255) NOT NULL,
@@ -35,8 +40,7 @@ _RESULT_COLUMNS = """
 
 
 def statements(tasks: Iterable[AnyTask]) -> Iterator[Statement]:
-    """What makes their queues, tables and schedules, where they are missing. A schedule whose rule was changed in the
-    program is changed. Raises WorkerError."""
+    """What makes their queues and tables, where they are missing. Raises WorkerError."""
     by_queue: dict[str, list[AnyTask]] = {}
     for each in tasks:
         by_queue.setdefault(each.queue, []).append(each)
@@ -44,9 +48,17 @@ def statements(tasks: Iterable[AnyTask]) -> Iterator[Statement]:
         yield create_queue(queue, max((each.max_attempts or ATTEMPTS) for each in of_queue))
         if any(each.keep_result for each in of_queue):
             yield create_results(queue)
-        for each in of_queue:
-            if each.schedule is not None:
-                yield from _schedule(each)
+
+
+def columns(tasks: Sequence[AnyTask]) -> Iterator[tuple[str, Statement]]:
+    """For each of their queues and tables its name, and a query that fails where it has other columns, since something
+    else of that name was there before."""
+    of_unique = {each.queue for each in tasks if each.unique is not None}
+    for queue in sorted({each.queue for each in tasks}):
+        names = "task, args, traceparent, once, epoch" + (", open_once" if queue in of_unique else "")
+        yield queue, (f"SELECT {names} FROM {quoted(queue)} LIMIT 0", ())
+    for table in sorted({results_table(each.queue) for each in tasks if each.keep_result}):
+        yield table, (f"SELECT id, task, result, finished_at, expires_at FROM {table} LIMIT 0", ())
 
 
 def create_queue(queue: str, attempts: int) -> Statement:
@@ -84,11 +96,34 @@ def schedule_name(task: AnyTask) -> str:
     return task.name
 
 
-def _schedule(task: AnyTask) -> Iterator[Statement]:
+def show_schedule(task: AnyTask) -> Statement:
+    """Returns the statement that makes the task's schedule as it is now."""
+    return f"SHOW CREATE SCHEDULE {_beside(task.queue, schedule_name(task))}", ()
+
+
+def schedule(task: AnyTask, now: str | None) -> Iterator[Statement]:
+    """What makes the task's schedule as the program has it; `now`: the statement that makes it as it is. One that sends
+    something else, or to another queue, is made anew; else its rule is changed. Raises WorkerError for one that is not
+    of this task."""
+    name = _beside(task.queue, schedule_name(task))
+    if now is not None:
+        sent = _SENDS.match(now)
+        if sent is None or sent["task"].replace("''", "'").replace(r"\\", "\\") != task.name:
+            raise WorkerError(f"there is a schedule {task.name} that is not of this task: give the task another name=")
+        if (sent["queue"].replace("``", "`"), sent["once"]) != (name_parts(task.queue)[-1], _once(task)):
+            yield f"DROP SCHEDULE {name}", ()
+    yield from _create_schedule(task, name)
+
+
+def _once(task: AnyTask) -> str | None:
+    """What a message of a periodic task has in the column `once`."""
+    return None if task.unique is None else task.parameters.key(task.name, Call((), {}), task.unique)
+
+
+def _create_schedule(task: AnyTask, name: str) -> Iterator[Statement]:
     """CREATE where it is missing, and ALTER to the rule of the program."""
     schedule = task.schedule
     assert schedule is not None
-    name = _beside(task.queue, schedule_name(task))
     if schedule.cron is not None:
         rule, options = "CRON %s TIME ZONE %s", {"cron": schedule.cron, "time_zone": schedule.time_zone or "UTC"}
     else:
@@ -96,11 +131,10 @@ def _schedule(task: AnyTask) -> Iterator[Statement]:
     values = options.values()
     call = (task.name, as_text(Call((), {})))
     head = f"CREATE SCHEDULE IF NOT EXISTS {name} ON {quoted(task.queue)} {rule}"
-    if task.unique is None:
+    if (once := _once(task)) is None:
         yield f"{head} (task, args) VALUES (%s, %s)", (*values, *call)
     else:
-        key = task.parameters.key(task.name, Call((), {}), task.unique)
-        yield f"{head} (task, args, once) VALUES (%s, %s, %s)", (*values, *call, key)
+        yield f"{head} (task, args, once) VALUES (%s, %s, %s)", (*values, *call, once)
     yield f"ALTER SCHEDULE {name} SET ({', '.join(f'{option} = %s' for option in options)})", tuple(options.values())
 
 

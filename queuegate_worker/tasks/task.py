@@ -84,6 +84,8 @@ class Task(Generic[P, R]):
         """
         if priority is not None and not (isinstance(priority, int) and 1 <= priority <= _PRIORITY_MAX):
             raise WorkerError(f"priority is {priority!r}; it is a number from 1 to {_PRIORITY_MAX}")
+        if queue is not None and self.keep_result is not None and not _keeps_results(queue):
+            raise WorkerError(f"{self.name} keeps its results, and no task of the queue {queue} does: it has no table")
         return Sender(self, connection, Due.of(delay, at), priority, self.queue if queue is None else queue)
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
@@ -293,6 +295,10 @@ def _register(made: AnyTask) -> AnyTask:
         raise WorkerError(f"there are two tasks of the name {made.name}: give one of them another name=")
     _tasks[made.name] = made
     return made
+
+
+def _keeps_results(queue: str) -> bool:
+    return any(each.queue == queue and each.keep_result is not None for each in _tasks.values())
 
 
 def tasks() -> dict[str, AnyTask]:

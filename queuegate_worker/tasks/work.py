@@ -13,11 +13,11 @@ import pymysql
 
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.connection import Connect, Connection, connection_factory
-from queuegate_worker.errors import WorkerError, permanent
+from queuegate_worker.errors import WorkerError, error_number, permanent
 from queuegate_worker.processes.child import EXIT_REPLACE, LEAVING, Parent
-from queuegate_worker.statements import Statements
+from queuegate_worker.statements import Statement, Statements
 from queuegate_worker.tasks.handler import TaskHandler
-from queuegate_worker.tasks.layout import delete_expired, statements
+from queuegate_worker.tasks.layout import columns, delete_expired, schedule, show_schedule, statements
 from queuegate_worker.tasks.task import AnyTask
 from queuegate_worker.tasks.time_limits import Attempt, TimeLimits, over_limit
 from queuegate_worker.worker import Worker, run_together
@@ -26,6 +26,7 @@ logger = logging.getLogger("queuegate_worker")
 
 _PROGRAM = "queuegate-tasks"
 _ANSWER_SECONDS = 20.0
+_NO_SUCH_SCHEDULE = 1539
 _EXPIRED_EVERY_SECONDS = 60.0
 _EXPIRED_MAX = 1000  # results that are deleted at once
 
@@ -43,17 +44,39 @@ def queues_of(option: str | None, tasks: Mapping[str, AnyTask]) -> list[str]:
 
 
 def create(target: Target, tasks: Iterable[AnyTask], show: Callable[[str], object]) -> None:
-    """Make queues, tables and schedules where they are missing, and show each statement. Raises WorkerError."""
+    """Make queues, tables and schedules where they are missing, and schedules anew that were changed in the program;
+    show each statement. Raises WorkerError."""
+    all_tasks = [*tasks]
     connection = Connection(_connect(target), _ANSWER_SECONDS)
-    try:
-        for sql, values in statements(tasks):
+
+    def run(what: Iterable[Statement]) -> None:
+        for sql, values in what:
             with connection.driver_connection.cursor() as cursor:
                 show(" ".join(cursor.mogrify(sql, values).split()) + ";\n")
             connection.execute(sql, values)
+
+    try:
+        run(statements(all_tasks))
+        for name, query in columns(all_tasks):
+            if not connection.has_columns(*query):
+                raise WorkerError(f"{name} was there before, with other columns than those of tasks: use another name")
+        for each in all_tasks:
+            if each.schedule is not None:
+                run(schedule(each, _schedule_now(connection, each)))
     except (pymysql.MySQLError, OSError) as error:
         raise permanent(error, address_of(target, os.environ)) or WorkerError(f"{error.args[-1]}") from error
     finally:
         connection.close()
+
+
+def _schedule_now(connection: Connection, task: AnyTask) -> str | None:
+    """The statement that makes the task's schedule as it is; None: there is none."""
+    try:
+        return str([*connection.rows(*show_schedule(task))[0].values()][1])
+    except pymysql.MySQLError as error:
+        if error_number(error) == _NO_SUCH_SCHEDULE:
+            return None
+        raise
 
 
 class TaskWork:

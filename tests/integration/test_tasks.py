@@ -104,6 +104,45 @@ def test_what_tasks_need_is_created_once_and_shown(work, sql):
     assert other.returncode == 2 and "module of the tasks" in other.stderr
 
 
+def test_a_periodic_task_of_another_queue_is_moved_with_its_values(work, sql):
+    def create(options):
+        text = f'from queuegate_worker import task\n\n@task(name="it\'s `it`", {options})\ndef tick(): pass\n'
+        module = f"moving{len([*work.folder.glob('moving*')])}"  # one name would have the code of the second before
+        (work.folder / f"{module}.py").write_text(text)
+        return work.run("--create", command=[sys.executable, "-m", "queuegate_worker", module])
+
+    for options, queue, statements in (
+        ("every='1h', queue='mails'", "mails", ["CREATE", "ALTER"]),
+        ("every='2h', queue='mails'", "mails", ["CREATE", "ALTER"]),
+        ("every='2h', queue='tasks'", "tasks", ["DROP", "CREATE", "ALTER"]),
+        ("every='2h', queue='tasks', unique=True", "tasks", ["DROP", "CREATE", "ALTER"]),
+        ("cron='0 2 * * *', queue='tasks', unique=True", "tasks", ["CREATE", "ALTER"]),
+    ):
+        made = create(options)
+        assert made.returncode == 0, made.stderr
+        assert re.findall(r"^(\w+) SCHEDULE", made.stdout, re.M) == statements
+        assert sql.column("SELECT queue FROM queuegate.schedules WHERE schedule LIKE 'it%%'") == [queue]
+    assert "`once`" in sql.row("SHOW CREATE SCHEDULE `it's ``it```")[1]
+    sql("DROP SCHEDULE `it's ``it```")
+    sql("CREATE SCHEDULE `it's ``it``` ON mails EVERY '1h' (task, args) VALUES ('other', '{}')")
+    other = create("every='1h', queue='mails'")
+    assert other.returncode == 1 and "not of this task" in other.stderr
+    assert "EVERY '1h'" in sql.row("SHOW CREATE SCHEDULE `it's ``it```")[1]
+
+
+@pytest.mark.parametrize(
+    "there",
+    ["QUEUE other (n INT)", "TABLE other (id INT)", "TABLE other_results (id INT)",
+     "QUEUE other (task TEXT, args JSON, traceparent TEXT, once TEXT)"],
+)  # fmt: skip
+def test_a_name_that_has_another_use_is_refused(work, sql, there):
+    sql(f"CREATE {there}")
+    text = "from queuegate_worker import task\n\n@task(queue='other', unique=True, keep_result=9)\ndef mail(): pass\n"
+    (work.folder / "refused.py").write_text(text)
+    made = work.run("--create", command=[sys.executable, "-m", "queuegate_worker", "refused"])
+    assert made.returncode == 1 and "was there before, with other columns" in made.stderr, made.stderr
+
+
 def test_tasks_run_in_processes_and_fail_as_they_should(work, sql, db):
     work.start("--processes", "2", "--concurrency", "2", "--queue", "tasks,mails")
     tasks.plain.using(connection=db).send("plain")

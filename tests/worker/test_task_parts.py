@@ -26,7 +26,7 @@ from queuegate_worker.outcomes import Released, outcome_of
 from queuegate_worker.tasks import task as task_module
 from queuegate_worker.tasks.arguments import Call, as_text, from_text
 from queuegate_worker.tasks.handler import TaskHandler, TimeLimitExceeded, UnknownTask
-from queuegate_worker.tasks.layout import create_queue, results_table, schedule_name, statements, store_result
+from queuegate_worker.tasks.layout import create_queue, results_table, schedule, schedule_name, statements, store_result
 from queuegate_worker.tasks.task import tasks_in
 from queuegate_worker.tasks.time_limits import TimeLimits
 from queuegate_worker.tasks.work import queues_of
@@ -330,6 +330,11 @@ def test_a_result_is_stored_in_the_transaction_of_the_ack():
     ((sql, values),) = handled(add, args=call(1, 2))
     assert sql.startswith("REPLACE INTO `tasks_results` ") and values == ("7", "sum", '{"sum":3}', 3600)
 
+    task(keep_result=60, queue="other")(lambda: None)
+    assert add.using(queue="tasks").queue == "tasks" and add.using(queue="other").queue == "other"
+    with pytest.raises(WorkerError, match="no task of the queue mails does"):
+        add.using(queue="mails")
+
     @task(keep_result=60)
     def answers():
         return object()
@@ -373,16 +378,21 @@ def test_what_the_tasks_need_in_the_database():
     texts = [(sql.split("(")[0].strip(), values[:2]) for sql, values in statements([first, nightly, often])]
     assert texts == [
         ("CREATE QUEUE IF NOT EXISTS `shop`.`mails`", (5,)),
+        ("CREATE QUEUE IF NOT EXISTS `tasks`", (5,)),
+        ("CREATE TABLE IF NOT EXISTS `tasks_results`", ()),
+    ]
+    texts = [
+        (sql.split("(")[0].strip(), values[:2]) for each in (nightly, often) for sql, values in schedule(each, None)
+    ]
+    assert texts == [
         (
             "CREATE SCHEDULE IF NOT EXISTS `shop`.`nightly` ON `shop`.`mails` CRON %s TIME ZONE %s",
             ("0 2 * * *", "Europe/Berlin"),
         ),
         ("ALTER SCHEDULE `shop`.`nightly` SET", ("0 2 * * *", "Europe/Berlin")),
-        ("CREATE QUEUE IF NOT EXISTS `tasks`", (5,)),
-        ("CREATE TABLE IF NOT EXISTS `tasks_results`", ()),
         ("CREATE SCHEDULE IF NOT EXISTS `often` ON `tasks` EVERY %s", ("15m", "often")),
         ("ALTER SCHEDULE `often` SET", ("15m",)),
-    ]  # fmt: skip
+    ]
     assert create_queue("q", 3)[1] == (3,) and results_table("a.`b.c`") == "`a`.`b.c_results`"
     assert store_result(often, "tasks", 1, "{}")[1][-1] == 60
     with pytest.raises(WorkerError, match="64 characters"):
