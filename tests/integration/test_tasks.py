@@ -233,14 +233,23 @@ def test_children_end_with_their_parent(work, sql, db):
 
 
 def test_children_end_with_a_parent_that_died_while_they_began(work, sql, db):
-    imports, importing = work.folder / "imports", work.folder / "importing"
-    imports.touch()
+    pipe = work.folder / "imports"
+    os.mkfifo(pipe)
     work.start("--queue", "tasks")
-    child = int(wait_until(lambda: importing.exists() and importing.read_text(), 60, "the import"))
+    held = wait_until(lambda: _held(pipe), 60, "the import")
+    (child,) = work.children()
     work.process.kill()
     work.process.wait()
-    imports.unlink()
+    os.close(held)
     wait_until(lambda: _is_gone(child), 60, "the child's end")
+
+
+def _held(pipe):
+    """The writing end of a pipe that a process reads, or None."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 def test_a_unique_task_waits_once_and_its_result_is_stored(work, sql, db):
