@@ -6,4 +6,5 @@ password=${password//\'/\'\'}
 docker_process_sql <<SQL
 CREATE USER queuegate@'%' IDENTIFIED BY '$password';
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, LOCK TABLES ON shop.* TO queuegate@'%';
+GRANT PROCESS ON *.* TO queuegate@'%';
 SQL

@@ -210,6 +210,22 @@ def test_the_databases_accounts_are_enough(own_mariadb: MariaDb, tmp_path: Path)
         gate.connect(user="app", password=PASSWORD)
 
 
+def test_the_databases_account_has_what_the_pages_grant() -> None:
+    """Each place that makes queuegate's own account gives it the rights that docs/security.md lists."""
+    (row,) = re.findall(r"^\| queuegate itself.*$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+    demanded = set(re.findall(r"`([A-Z, ]+)`", row))
+    assert len(demanded) == 2
+    texts = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    texts["accounts.sh"] = accounts_script() + ";"
+    makers = set()
+    for name, text in texts.items():
+        for _, account in re.findall(r"^GRANT ([A-Z, ]+ LOCK TABLES) ON \S+ TO (\S+?);", text, re.MULTILINE):
+            given = re.findall(rf"^GRANT ([A-Z, ]+) ON \S+ TO {re.escape(account)}", text, re.MULTILINE)
+            assert set(given) == demanded, f"{name}: {account}"
+            makers.add(name)
+            makers.add(name)
+
+
 def accounts_script() -> str:
     """The statements that it sends; the image sources it, and has the function docker_process_sql."""
     path = COMPOSE / "accounts.sh"
