@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
 from decimal import Decimal
 
 import mysql.connector
 import pytest
+from servers import wait_until
+from slowness import scaled
 
 pytestmark = pytest.mark.long
 
@@ -231,26 +232,49 @@ def test_unbuffered_rows_none_lost(link, sql, name):
 
 
 def test_an_endless_stream_delivers_row_by_row(link, queue, sql):
+    """By the connection, as docs/protocol.md shows: each row is there before the next is sent."""
     q = queue("n INT")
-    connection = link()
+    connection = link(read_timeout=60)
+    connection.cmd_query(f"SELECT id, n FROM STREAM {q}")
+    for n in range(5):
+        sql(f"INSERT INTO {q} (n) VALUES (%s)", n)
+        (id_, got), _ = connection.get_row()
+        assert (id_, got, sql(f"ACK {q} %s", id_)) == (n + 1, n, 1)
+    sql(f"KILL QUERY {connection.connection_id}")
+    with pytest.raises(mysql.connector.Error) as ended:
+        connection.get_row()
+    assert ended.value.errno == 1317
     cursor = connection.cursor()
-    got, ready = [], threading.Event()
+    cursor.execute("SELECT 1")
+    assert cursor.fetchall() == [(1,)]
 
-    def read():
-        cursor.execute(f"SELECT n FROM STREAM {q} LIMIT 3")
-        ready.set()
-        for row in cursor:
-            got.append((row[0], time.monotonic()))
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    sent = []
+def test_a_cursor_holds_a_row_back_until_the_next_is_there(link, queue, sql):
+    """What docs/protocol.md warns of; where a release of the driver no longer does it, the page can say so."""
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    cursor = link(read_timeout=60).cursor()
+    cursor.execute(f"SELECT n FROM STREAM {q}")
+    reading = threading.Thread(target=lambda: rows.append(cursor.fetchone()), daemon=True)
+    rows: list[object] = []
+    reading.start()
+    wait_until(lambda: sql.value(f"SELECT state FROM {q} WHERE n = 1") == "fired", what="the message to be sent")
+    reading.join(0.3)
+    assert rows == []
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    reading.join(scaled(20))
+    assert rows == [(1,)]
+
+
+def test_polls_give_each_message_at_once(link, queue, sql):
+    """The other way of the page: a result that ends."""
+    q = queue("n INT")
+    cursor = link(read_timeout=60).cursor()
     for n in range(3):
         sql(f"INSERT INTO {q} (n) VALUES (%s)", n)
-        sent.append(time.monotonic())
-    reader.join(20)
-    assert not reader.is_alive()
-    assert [n for n, _ in got] == [0, 1, 2]
+        cursor.execute(f"SELECT id, n FROM STREAM {q} LIMIT 1 WAIT 30")
+        assert cursor.fetchall() == [(n + 1, n)]
+        cursor.execute(f"ACK {q} %s", (n + 1,))
 
 
 def test_dictionary_and_warnings(link, sql, name):

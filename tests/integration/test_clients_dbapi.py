@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,8 +10,9 @@ import dbapi_program
 import mysql.connector
 import pymysql
 import pytest
+import toolchains
 from dbapi_program import Connect
-from servers import Gate, MariaDb
+from servers import Gate, MariaDb, Sql
 from transcripts import Address, address_of
 
 pytestmark = pytest.mark.long
@@ -87,3 +89,23 @@ def test_load_data_is_as_without_the_proxy(mariadb, mariadb_gate, tmp_path, driv
     )
     assert direct[0] == "loaded 20000"
     assert proxied == direct
+
+
+@pytest.mark.parametrize("driver", ["pymysql", "mysqlclient"])
+def test_an_endless_stream_delivers_row_by_row(gate: Gate, sql: Sql, queue: Callable[..., str], driver: str) -> None:
+    """Each row is there before the next message is sent; the connector's cursors have a test of their own."""
+    q = queue("n INT")
+    client = pymysql if driver == "pymysql" else toolchains.mysqlclient()
+    at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, "read_timeout": 60}
+    receiver = client.connect(**at)
+    messages = receiver.cursor(importlib.import_module(f"{client.__name__}.cursors").SSCursor)
+    messages.execute(f"SELECT id, n FROM STREAM {q}")
+    for n in range(5):
+        sql(f"INSERT INTO {q} (n) VALUES (%s)", n)
+        id_, got = messages.fetchone()
+        assert (got, sql(f"ACK {q} %s", id_)) == (n, 1)
+    sql(f"KILL QUERY {receiver.thread_id()}")
+    with pytest.raises(client.Error) as ended:
+        messages.fetchone()
+    assert ended.value.args[0] == 1317
+    receiver.close()
