@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -28,13 +29,15 @@ Manifest = dict[str, Any]
 Objects = dict[tuple[str, str], Manifest]
 
 SECRET = {"backend": "mysql://queuegate:it's \"a: secret@db:3306/shop", "peersSecret": "s3"}
-EVERYTHING = {
+EVERYTHING: Manifest = {
     "image": {"repository": "registry.example.com/queuegate", "digest": "sha256:" + "0" * 64, "pullPolicy": "Always"},
     "imagePullSecrets": ["registry"],
     "name": "orders-proxy",
     "replicas": 5,
     "secret": SECRET,
     "config": {
+        "wait_for_backend": "5m",
+        "tls": {"mode": "required", "certificate": "/tls/tls.crt", "key": "/tls/tls.key"},
         "limits": {"max_connections": 2000},
         "console": {"listen": "0.0.0.0:8307", "behind_proxy": True, "public_url": "https://queue.example.com"},
     },
@@ -50,6 +53,8 @@ EVERYTHING = {
             }
         }
     },
+    "extraVolumes": [{"name": "tls", "secret": {"secretName": "queuegate-tls", "defaultMode": 0o440}}],
+    "extraVolumeMounts": [{"name": "tls", "mountPath": "/tls", "readOnly": True}],
     "service": {"type": "LoadBalancer", "annotations": {"example.com/internal": "true"}},
     "networkPolicy": {
         "clients": [{"podSelector": {"matchLabels": {"app": "shop"}}}],
@@ -203,6 +208,9 @@ def test_every_value_is_in_what_is_rendered(helm, tmp_path):
     assert only["imagePullPolicy"] == "Always" and only["resources"] == EVERYTHING["resources"]
     assert only["envFrom"] == [{"secretRef": {"name": "orders-proxy"}}]
     assert pod["volumes"][0]["configMap"]["name"] == pod["serviceAccountName"] == "orders-proxy"
+    assert EVERYTHING["extraVolumes"] == pod["volumes"][2:]
+    assert EVERYTHING["extraVolumeMounts"] == only["volumeMounts"][2:]
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"], "its files are read by this group"
     service = objects["Service", "orders-proxy"]
     assert service["spec"]["type"] == "LoadBalancer"
     assert service["metadata"]["annotations"] == {"example.com/internal": "true"}
@@ -243,10 +251,30 @@ def test_the_console_is_on_loopback_or_off_or_behind_a_proxy_with_tls(helm, tmp_
     listen = console().listen
     assert listen is not None and listen.loopback and listen.port == 8307
     assert console(console={"enabled": False}).listen is None
-    behind = console(config=EVERYTHING["config"])
+    behind = console(config={"console": EVERYTHING["config"]["console"]})
     assert str(behind.listen) == "0.0.0.0:8307" and behind.behind_proxy
     said = refused(helm, tmp_path, console={"enabled": False}, config={"console": {"behind_proxy": True}})
     assert "config.console needs console.enabled" in said
+
+
+@pytest.mark.parametrize(
+    ("wait", "seconds"),
+    [("60s", 60), (300, 300), ("5m", 300), ("1h", 3600), ("500ms", 1), (" 2 M ", 120), ("1.5m", 90), (0, 0)],
+)
+def test_the_startup_probe_outlasts_the_wait_for_the_backend(helm, tmp_path, wait, seconds):
+    probe = container(rendered(helm, tmp_path, config={"wait_for_backend": wait}))["startupProbe"]
+    assert seconds + 60 <= probe["periodSeconds"] * probe["failureThreshold"] <= seconds + 62
+
+
+def test_the_example_of_the_page_renders(helm, tmp_path):
+    """What docs/install.md has of TLS: each file of the configuration is in a volume, which is there."""
+    (block,) = re.findall(r"```yaml\n(extraVolumes:.*?)```", (ROOT / "docs/install.md").read_text(), re.DOTALL)
+    objects = rendered(helm, tmp_path, **yaml.safe_load(block))
+    mounted = {mount["name"]: mount["mountPath"] for mount in container(objects)["volumeMounts"]}
+    volumes = {each["name"]: each for each in objects["Deployment", RELEASE]["spec"]["template"]["spec"]["volumes"]}
+    assert mounted.keys() == volumes.keys() and volumes["tls"]["secret"]["defaultMode"] == 0o440
+    tls = yaml.safe_load(config(objects))["tls"]
+    assert {str(Path(tls[name]).parent) for name in ("certificate", "key")} == {mounted["tls"]}
 
 
 def test_keys_of_the_configuration_are_added(helm, tmp_path):
@@ -270,6 +298,9 @@ def test_keys_of_the_configuration_are_added(helm, tmp_path):
         ({"config": {"backend": "mysql://a@b/c"}}, "config.backend is set by the chart"),
         ({"config": {"peers": {"listen": "0.0.0.0:1"}}}, "config.peers.listen is set by the chart"),
         ({"config": {"admin": {"listen": "0.0.0.0:1"}}}, "config.admin.listen is set by the chart"),
+        ({"config": {"wait_for_backend": "soon"}}, "config.wait_for_backend: soon is not a duration"),
+        ({"extraVolumes": [{"emptyDir": {}}]}, "extraVolumes"),
+        ({"extraVolumeMounts": [{"name": "tls"}]}, "extraVolumeMounts"),
         ({"replicaCount": 2}, "replicaCount"),
         ({"replicas": 0}, "replicas"),
         ({"secret": {"backend": "sqlite:///queue.db"}}, "backend"),

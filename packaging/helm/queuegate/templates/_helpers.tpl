@@ -59,3 +59,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- toYaml (mustMergeOverwrite $console (deepCopy $given) $own) -}}
 {{- end -}}
+
+{{/* How often the startup probe asks, each two seconds: for wait_for_backend, and for a minute more. */}}
+{{- define "queuegate.startupChecks" -}}
+{{- $wait := get .Values.config "wait_for_backend" | default 0 | toString | lower | nospace -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]*)?|[.][0-9]+)(ms|s|m|h|d)?$" $wait) -}}
+{{- fail (printf "config.wait_for_backend: %s is not a duration; give seconds, or 90s, 5m" $wait) -}}
+{{- end -}}
+{{- $seconds := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 -}}
+{{- $unit := regexFind "[a-z]+$" $wait | default "s" -}}
+{{- $number := trimSuffix $unit $wait | float64 -}}
+{{- add 30 (divf (mulf $number (get $seconds $unit)) 2 | ceil) -}}
+{{- end -}}
