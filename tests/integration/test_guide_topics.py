@@ -16,11 +16,11 @@ def nothing_left(gate):
     """The guide ends with nothing left; a test of it may end earlier."""
     yield
     client = Sql(gate.connect())
-    if client.rows("SHOW TOPICS LIKE 'orders'"):
-        for row in client.rows("SHOW GROUPS ON orders"):
-            client(f"DROP GROUP {row[2]} ON orders")
-        client("DROP TOPIC orders")
-    client("DROP QUEUE IF EXISTS parcels")
+    if client.rows("SHOW TOPICS LIKE 'placed_orders'"):
+        for row in client.rows("SHOW GROUPS ON placed_orders"):
+            client(f"DROP GROUP {row[2]} ON placed_orders")
+        client("DROP TOPIC placed_orders")
+    client("DROP QUEUE IF EXISTS boxes")
     client("DROP TABLE IF EXISTS shop_orders")
     client.close()
 

@@ -19,7 +19,7 @@ README = DOCUMENT.read_text()
 def no_queues_left(gate):
     yield
     client = Sql(gate.connect())
-    client("DROP QUEUE IF EXISTS emails")
+    client("DROP QUEUE IF EXISTS greetings")
     client.close()
 
 

@@ -34,7 +34,7 @@ def python(folder, gate):
 
 
 def node(folder, gate):
-    (folder / "worker.js").write_text(first(NODE_PAGE, "js"))
+    (folder / "worker.js").write_text(first(NODE_PAGE, "js").replace("orders", "payments"))
     made = toolchains.node(folder)
     url = f"mysql://root@127.0.0.1:{gate.port}/{gate.database}"
     return [made.command[0], str(folder / "worker.js")], {**made.environment, "QUEUEGATE_URL": url}
@@ -47,23 +47,23 @@ def statements(text):
 
 @pytest.mark.parametrize("program", [python, node])
 def test_the_worker_of_the_readme(gate, sql, tmp_path, program):
-    before, after = (session.text for session in sessions(README) if "SCHEDULE nightly" in session.text)
+    before, after = (session.text for session in sessions(README) if "SCHEDULE each_night" in session.text)
     for statement in statements(before):
         sql(statement)
     (next_tick,) = sql.column(
-        "SELECT next_tick FROM queuegate.schedules WHERE schedule = 'nightly' AND db = DATABASE()"
+        "SELECT next_tick FROM queuegate.schedules WHERE schedule = 'each_night' AND db = DATABASE()"
     )
     assert next_tick
     command, environment = program(tmp_path, gate)
     with (tmp_path / "log").open("wb") as log:
         worker = subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log)
         try:
-            insert, run, invoices, counts = statements(after)
-            for statement in (insert, run, invoices, counts):  # at once, as it is pasted: nothing has failed by then
+            insert, run, booked, counts = statements(after)
+            for statement in (insert, run, booked, counts):  # at once, as it is pasted: nothing has failed by then
                 sql(statement)
-            wait_until(lambda: [amount for _, amount in sql.rows(invoices)] == [100], 60, "the order of the night")
+            wait_until(lambda: [amount for _, amount in sql.rows(booked)] == [100], 60, "the payment of the night")
             wait_until(lambda: sql.rows(counts) == [(0, 1)], 60, "the dead letter")
-            (dead,) = re.findall(r"`(SELECT [^`]* FROM orders_dead)`", README.read_text())
+            (dead,) = re.findall(r"`(SELECT [^`]* FROM payments_dead)`", README.read_text())
             ((_, attempts, failed),) = sql.rows(dead)
             assert attempts == 3
             told = [(each["attempt"], each["outcome"], "amount -5" in each["error"]) for each in json.loads(failed)]
