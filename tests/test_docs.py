@@ -100,6 +100,21 @@ def test_named_files_exist(document):
         assert (ROOT / path).exists() or path == "queuegate/_server", path  # which a wheel has
 
 
+@over(["README", "docs/celery", "docs/command-line", "docs/django", "docs/guide-web", "docs/tasks", "docs/tutorial"])
+def test_what_a_package_index_does_not_have_yet_is_said(page):
+    """A page that installs by name leads to how to install before the first release."""
+    text = (ROOT / f"{page}.md").read_text()
+    assert re.search(r"pip install [^`\n]*queuegate", text)
+    assert "install.md#before-the-first-release)" in text
+
+
+def test_every_distribution_is_installed_from_a_checkout():
+    part = (ROOT / "docs/install.md").read_text().partition("## Before the first release")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"\./packaging/queuegate-\w+", part))
+    assert listed == {f"./packaging/{path.parent.name}" for path in ROOT.glob("packaging/*/pyproject.toml")}
+    assert "pip install -e .  " in part
+
+
 def test_every_room_is_in_the_map():
     """docs/architecture.md names every room of the packages, but for rooms inside rooms."""
     text = (ROOT / "docs/architecture.md").read_text()
