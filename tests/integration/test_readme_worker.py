@@ -34,7 +34,8 @@ def python(folder, gate):
 
 
 def node(folder, gate):
-    (folder / "worker.js").write_text(first(NODE_PAGE, "js").replace("orders", "payments"))
+    text = first(NODE_PAGE, "js").replace("orders", "payments")  # its page has a queue and a table of its own
+    (folder / "worker.js").write_text(text.replace("invoices", "booked").replace("order_id", "payment_id"))
     made = toolchains.node(folder)
     url = f"mysql://root@127.0.0.1:{gate.port}/{gate.database}"
     return [made.command[0], str(folder / "worker.js")], {**made.environment, "QUEUEGATE_URL": url}
