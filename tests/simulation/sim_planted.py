@@ -188,11 +188,6 @@ def those_that_are_gone_keep_their_keys() -> Any:
     return patch.object(StickyMembers, "leave", lambda self, queue, member: None)
 
 
-def births_wait_for_no_receiver() -> Any:
-    """As long as the one for which it was leased is gone when it is committed."""
-    return patch.object(BornMessages, "_abandon", lambda self, born: None)
-
-
 def a_give_back_keeps_the_token() -> Any:
     """Who had a message that was given back may still settle it."""
     release = QueueStatements.release
@@ -593,7 +588,6 @@ PLANTED: Mapping[str, Bug] = {
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
     "a birth that nobody hears of": Bug(births_are_not_heard_of, "what is committed wakes its receivers"),
-    "a birth without a receiver": Bug(births_wait_for_no_receiver, "what is committed wakes its receivers"),
     "a slot that is not looked at": Bug(
         slots_are_not_looked_at, "a stream gets only what is in its key range", lambda told: told.ranges
     ),
