@@ -7,7 +7,6 @@ query on the table finds out what the first one did.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, assert_never
 
@@ -102,7 +101,7 @@ class Settler:
                 statements = [*self._statements.reject([message], reason)]
             case Released(delay=delay):
                 release = self._statements.release([message])
-                statements = [self._statements.release_later(message, delay, time.time())] if delay else [*release]
+                statements = [self._statements.release_later(message, delay)] if delay else [*release]
             case Succeeded() | Lost():
                 return outcome
             case _:

@@ -120,11 +120,12 @@ class Statements:
         """They are given back, and the delivery does not count."""
         return self._verb("RELEASE", messages)
 
-    def release_later(self, message: Message, delay: float, now: float) -> Statement:
-        """It is given back, is due in `delay` seconds, and the delivery does not count. `now`: seconds since 1970."""
+    def release_later(self, message: Message, delay: float) -> Statement:
+        """It is given back, is due in `delay` seconds by the database's clock, and the delivery does not count."""
         column, number = message.delivery
-        text = f"UPDATE {quoted(self.queue)} SET time_next = %s, epoch = %s WHERE id = %s AND {column} = %s"
-        return text, (round((now + delay) * 1e9), message.epoch - 1, message.id, number)
+        due = "(UNIX_TIMESTAMP() * 1000 + %s) * 1000000"
+        text = f"UPDATE {quoted(self.queue)} SET time_next = {due}, epoch = %s WHERE id = %s AND {column} = %s"
+        return text, (round(delay * 1000), message.epoch - 1, message.id, number)
 
     def renew(self, messages: Sequence[Message], seconds: float) -> Iterator[Statement]:
         """Their leases end that long from now."""
