@@ -48,8 +48,8 @@ class Birth:
         return on_time and message.lease_until_ns == self.until_ns > now_ns and message.due_ns <= now_ns
 
     def lease(self, id_: MessageId) -> Release:
-        """The lease of the message that was born so."""
-        return Release(id_, self.due_ns, self.until_ns, 1, self.token)
+        """The lease of the message that was born so, and was not read: it may be scheduled for later."""
+        return Release(id_, None, self.until_ns, 1, self.token)
 
     def release(self, message: Message) -> Release:
         """What takes its lease back, where it is not handed out. Where a trigger has postponed it, that stays, and is

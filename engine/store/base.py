@@ -153,10 +153,11 @@ RENEWED = 0
 
 class Release(NamedTuple):
     """A lease to release, only if the row still has exactly this lease. It is identified by its `token`, renewed or
-    not; without a token by its end; if the end is RENEWED, by its epoch."""
+    not; without a token by its end; if the end is RENEWED, by its epoch. `due_ns`: when the message was due; None: as
+    its time_scheduled says."""
 
     id: MessageId
-    due_ns: int
+    due_ns: int | None
     lease_until_ns: int
     epoch: int
     token: int = NO_TOKEN

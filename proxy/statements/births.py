@@ -24,7 +24,6 @@ from rewriter.plan import Effects
 from rewriter.text.long_text import LONG_TEXT
 
 _NOT_BY_THE_LEASE = INTERRUPTED | LOCKED | {1053, 1062}  # also a shutdown, and a duplicate: no unique key has a lease
-_NAMED = tuple(f"'{column}'" for column in LEASE_COLUMNS)
 
 
 class LeasedInsert(NamedTuple):
@@ -83,7 +82,7 @@ class SessionBirths:
         if error.errno in _NOT_BY_THE_LEASE or error.sqlstate.startswith(CONNECTION_LOST):
             return False
         self._engine.queues.unborn(birth)
-        if error.errno in DENIED or any(name in error.message for name in _NAMED):
+        if error.errno in DENIED or any(column in error.message for column in LEASE_COLUMNS):
             self._none_in.add(birth.queue)  # the next one would be refused, too
         return True
 

@@ -192,7 +192,7 @@ def a_give_back_keeps_the_token() -> Any:
     """Who had a message that was given back may still settle it."""
     release = QueueStatements.release
     return patch.object(
-        QueueStatements, "release", lambda self, count: release(self, count).replace(VOID, "lease_token")
+        QueueStatements, "release", lambda self, count, **how: release(self, count, **how).replace(VOID, "lease_token")
     )
 
 

@@ -452,9 +452,10 @@ class MemoryStore:
                 for row in self._rows(queue, (lease.id,)):
                     held = lease_is_current(lease, LeaseState(row.epoch or 0, row.time_next, row.lease_token))
                     if held and row.id not in self.locked:
-                        apart = queue.options.tries_alone and (alone or goes_alone(lease.due_ns))
+                        due_ns = (row.time_scheduled or 0) if lease.due_ns is None else lease.due_ns
+                        apart = queue.options.tries_alone and (alone or goes_alone(due_ns))
                         spent = counted and is_spent(queue, lease.epoch)
-                        row.time_next = REJECTED_NS if spent else due_again(lease.due_ns, alone=apart)
+                        row.time_next = REJECTED_NS if spent else due_again(due_ns, alone=apart)
                         row.epoch = lease.epoch - (not counted)
                         row.lease_token = voided(row.lease_token)
                         count += 1

@@ -328,16 +328,19 @@ def _release_chunk(
         at_ns = int(not_null(moment[0].rows[0][0]))
         failed = {lease.id: failure(lease.epoch, at_ns, RECEIVER_GONE, gone) for lease in same}
         note_failures(connection, statements, queue, failed)
-    # A due time that is an earlier lease's end would look as if this lease had run out.
-    marks = queue.options.tries_alone
-    due_ns = {
-        lease.id: REJECTED_NS
-        if how.counted and is_spent(queue, lease.epoch)
-        else due_again(lease.due_ns, alone=marks and (how.alone or goes_alone(lease.due_ns)))
-        for lease in same
-    }
+    due_ns = {lease.id: _due_after(queue, lease, how) for lease in same}
     params = (*(value for pair in due_ns.items() for value in pair), 0 if how.counted else 1, *due_ns)
-    return connection.execute(statements.release(len(same)), params)
+    return connection.execute(statements.release(len(same), as_scheduled=None in due_ns.values()), params)
+
+
+def _due_after(queue: QueueSpec, lease: Release, how: ReleaseTerms) -> int | None:
+    """What time_next is after the release; None: time_scheduled."""
+    if how.counted and is_spent(queue, lease.epoch):
+        return REJECTED_NS
+    if lease.due_ns is None:
+        return None
+    # A due time that is an earlier lease's end would look as if this lease had run out.
+    return due_again(lease.due_ns, alone=queue.options.tries_alone and (how.alone or goes_alone(lease.due_ns)))
 
 
 def lease_state_of(row: Sequence[TextValue]) -> LeaseState:

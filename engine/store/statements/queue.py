@@ -101,11 +101,14 @@ class QueueStatements:
         select = f"SELECT id, COALESCE(epoch, 0), time_next, {self._token}"
         return f"{select} {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
 
-    def release(self, count: int) -> str:
-        """Make leased rows due again as before the lease, their tokens void; `?` is what to take off the epoch."""
-        cases = "WHEN ? THEN ? " * count
+    def release(self, count: int, *, as_scheduled: bool = False) -> str:
+        """Make leased rows due again as before the lease, their tokens void; `?` is what to take off the epoch.
+        `as_scheduled`: for some the time is NULL."""
+        due = f"CASE id {'WHEN ? THEN ? ' * count}END"
+        if as_scheduled:
+            due = f"COALESCE({due}, time_scheduled)"
         return (
-            f"UPDATE {self.table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
+            f"UPDATE {self.table} SET time_next = {due}, epoch = COALESCE(epoch, 0) - ?"
             f"{self._no_token} WHERE id IN ({placeholders(count)})"
         )
 

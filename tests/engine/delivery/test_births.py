@@ -210,6 +210,19 @@ async def test_a_receiver_that_leaves_during_the_insert_costs_no_wait():
 
 
 @in_virtual_time
+async def test_what_was_scheduled_meanwhile_is_given_back_with_its_time():
+    async with world() as w:
+        receiver = await listening(w)
+        birth = offered(w)
+        await receiver.close()
+        later = w.store.clock.now_ns() + 3600 * SECOND
+        await bear(w, 2, birth, time_scheduled=later)
+        await settle()
+        row = w.store.tables[NAME][2]
+        assert (row.time_next, row.epoch) == (later, 0)
+
+
+@in_virtual_time
 async def test_a_receiver_that_leaves_while_it_is_read_gives_back_uncounted():
     async with world() as w:
         receiver, later = await listening(w), []

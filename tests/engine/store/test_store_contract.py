@@ -367,6 +367,14 @@ async def test_a_release_makes_due_as_before(bench, counted, epoch):
     assert (await bench.row(1)).epoch == epoch and (await bench.row(1)).time_next == 500
 
 
+async def test_a_release_without_a_time_makes_due_as_scheduled(bench):
+    await bench.add(Row(1, time_next=500, time_scheduled=300), Row(2, time_next=400, time_scheduled=200))
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    leases = {message.id: release_of(message) for message in claim.messages}
+    assert await bench.store.release(bench.spec, [leases[1]._replace(due_ns=None), leases[2]], counted=False) == 2
+    assert [(await bench.row(id_)).time_next for id_ in (1, 2)] == [300, 400]
+
+
 async def test_only_this_very_lease_is_released(bench):
     await bench.add(*(Row(id_, time_next=100) for id_ in range(1, 6)))
     claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 5], DELAYS)
