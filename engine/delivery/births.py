@@ -31,12 +31,11 @@ HAND_OUT_SECONDS = 0.1
 class Birth:
     """Leave to insert one message of `queue` as leased: epoch 1, time_next `until_ns`, lease_token `token`.
 
-    `due_ns`: about when it is inserted. Before `earliest_ns` by the database's clock its lease would be too long, so
-    that clock is not as was thought; after `latest_ns` it would be too short.
+    Before `earliest_ns` by the database's clock its lease would be too long, so that clock is not as was thought; after
+    `latest_ns` it would be too short.
     """
 
     queue: QueueName
-    due_ns: int
     until_ns: int
     token: int
     earliest_ns: int

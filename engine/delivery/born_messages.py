@@ -81,7 +81,7 @@ class BornMessages:
                 continue
             searches += 1
             if id_ is not None:
-                self._leases.on_abandoned([birth.lease(id_)])
+                self._abandon([(birth, id_)])
                 return
 
     def close(self) -> None:

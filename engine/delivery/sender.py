@@ -283,7 +283,7 @@ class Sender:
             return None
         now_ns = (foreseen.earliest_ns + foreseen.latest_ns) // 2
         token, spare_ns = times.next(now_ns), (foreseen.until_ns - now_ns) // _LEASE_SHARE
-        return Birth(queue.name, now_ns, foreseen.until_ns, token, now_ns - spare_ns, now_ns + spare_ns)
+        return Birth(queue.name, foreseen.until_ns, token, now_ns - spare_ns, now_ns + spare_ns)
 
     async def read_born(
         self, queue: QueueSpec, born: Sequence[tuple[Birth, MessageId]]

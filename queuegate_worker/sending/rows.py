@@ -70,11 +70,15 @@ def _checked(at: datetime) -> datetime:
     return at
 
 
-def inserts(queue: str, rows: Sequence[Row], due: Due = NOW) -> Iterator[Statement]:
-    """INSERTs of these rows. All rows need the same columns.
+def inserts(queue: str, rows: Sequence[Row], due: Due = NOW) -> list[Statement]:
+    """INSERTs of these rows, of all before the first is sent: one may be refused. All rows need the same columns.
 
     A statement has at most 500 rows, and about half a megabyte unless one row is larger. Raises WorkerError.
     """
+    return [*_inserts(queue, rows, due)]
+
+
+def _inserts(queue: str, rows: Sequence[Row], due: Due) -> Iterator[Statement]:
     names = [*rows[0]] if rows else []
     for row in rows:
         if row.keys() != set(names):

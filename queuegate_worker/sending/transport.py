@@ -41,14 +41,14 @@ class Database:
 
     def send(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[Id | None]:
         """Raises WorkerError, and the errors of the connection's driver."""
-        statements = [*inserts(queue, rows, due)]  # of all rows before the first is sent: one may be refused
+        statements = inserts(queue, rows, due)
         if connection is None:
             return self._on_own_connection(statements)
         return [run(connection, *statement) for statement in statements]
 
     async def send_async(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[Id | None]:
         """Raises as `send`."""
-        statements = [*inserts(queue, rows, due)]
+        statements = inserts(queue, rows, due)
         check_async(connection)
         return [await run_async(connection, *statement) for statement in statements]
 

@@ -103,8 +103,7 @@ class Outbox:
 
     def send(self, queue: str, rows: Sequence[Row], due: Due, connection: Any) -> list[int | None]:
         """Called by Queue and Task in place of the database."""
-        for _ in inserts(queue, rows, due):
-            pass  # refuses what cannot be sent
+        inserts(queue, rows, due)  # refuses what cannot be sent
         if connection is not None:
             check(connection)
         return [self._add(queue, row, due) for row in rows]

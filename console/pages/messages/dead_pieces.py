@@ -14,7 +14,7 @@ from functools import partial
 
 from console.database import Column, StatementError, queue_sql, with_values, without_values
 from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
-from console.pages.messages.matching import DONE_MAX, PIECE, TIME_MAX, count_of
+from console.pages.messages.matching import DONE_MAX, PIECE, TIME_MAX, count_of, made_before
 from console.pages.messages.message import ID_MAX
 from console.pages.messages.message_rows import NOW, id_value
 from console.pages.messages.message_verbs import Statement
@@ -77,8 +77,7 @@ async def _timed(visit: Visit, of: Selection) -> Selection:
 def condition(of: Selection, columns: Sequence[Column]) -> Statement:
     """As SQL, empty for all of a table that does not have when they died. Raises BadInput."""
     which = _condition(of, columns)
-    timed = of.at_ns and any(column.name == "time_dead" for column in columns)
-    before = f"COALESCE(time_dead, 0) <= {of.at_ns}" if timed else ""
+    before = made_before(of.at_ns, {"time_dead"}.intersection(column.name for column in columns)) if of.at_ns else ""
     return Statement(" AND ".join(filter(None, (which.sql, before))), which.values)
 
 
