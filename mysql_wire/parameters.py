@@ -35,7 +35,7 @@ _FIXED: Mapping[int, tuple[struct.Struct, struct.Struct]] = {
     ColumnType.FLOAT: (struct.Struct("<f"), struct.Struct("<f")),
     ColumnType.DOUBLE: (struct.Struct("<d"), struct.Struct("<d")),
 }
-_TEXTS = frozenset(
+TEXT_TYPES = frozenset(
     (
         ColumnType.VARCHAR,
         ColumnType.VAR_STRING,
@@ -59,7 +59,7 @@ _BYTES = frozenset(
 
 def is_known_type(kind: int) -> bool:
     """Whether parameters of this type can be read."""
-    return kind in _READERS or kind in _FIXED or kind in _TEXTS or kind in _BYTES or kind == ColumnType.NULL
+    return kind in _READERS or kind in _FIXED or kind in TEXT_TYPES or kind in _BYTES or kind == ColumnType.NULL
 
 
 def read_value(reader: PayloadReader, kind: ParameterType, encoding: str) -> ParameterValue:
@@ -80,7 +80,7 @@ def read_value(reader: PayloadReader, kind: ParameterType, encoding: str) -> Par
 
 def from_string(data: bytes, kind: ParameterType, encoding: str) -> str | bytes:
     """A string parameter, also one sent ahead as long data: text where its type is one and the bytes agree."""
-    if kind[0] not in _TEXTS:
+    if kind[0] not in TEXT_TYPES:
         return data
     try:
         return data.decode(encoding)

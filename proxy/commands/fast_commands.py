@@ -10,11 +10,12 @@ from mysql_mimic.types import Commands
 
 from mysql_wire import requests
 from mysql_wire.outcome import Outcome
-from mysql_wire.packets import frame
+from mysql_wire.packets import HEADER_BYTES, frame
 from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.upstream_statements import UpstreamStatements
 from proxy.statements.births import LeasedInsert
 from proxy.statements.executor import Executor
+from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.repeats import stands_alone
 from rewriter.grammar.quick_forms import VERBS
@@ -61,7 +62,8 @@ class FastCommands:
                 return FastPath.RELAY
             if classification.kind is not StatementClass.TOUCHES:
                 return FastPath.REFUSE
-            return self._leased(text, classification.effects) or self._with_effects(classification.effects)
+            leased = self._executor.births.leased(text, classification.effects)
+            return self._in_place(leased, classification.effects) or self._with_effects(classification.effects)
         if command == _EXECUTE:
             number = int.from_bytes(packet[5:9], "little")
             if number >= FIRST_LOCAL_ID:
@@ -69,6 +71,8 @@ class FastCommands:
             effects = self._statements.effects.get(number)
             if effects is None:
                 return FastPath.RELAY
+            if number in self._statements.inserts:
+                return self._insert(self._statements.inserts[number], packet[HEADER_BYTES:], effects)
             verdict = self._with_effects(effects)
             return packet if verdict is not FastPath.REFUSE and number in self._statements.repeatable else verdict
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
@@ -91,21 +95,28 @@ class FastCommands:
         routes = self._executor.database.routes(plan)
         return plan.routed(*routes.values()) if routes is not None and len(routes) == 1 else None
 
-    def _leased(self, text: bytes, effects: Effects) -> FastPath | bytes | None:
+    def _insert(self, insert: PreparedInsert, payload: bytes, effects: Effects) -> FastPath | bytes:
+        """An execution of a prepared INSERT."""
+        own = insert.completed(payload, self._session.identity.capabilities)
+        if in_place := self._in_place(self._executor.births.leased_execution(insert, own, effects), effects):
+            return in_place
+        verdict = self._with_effects(effects)
+        return verdict if own is payload or verdict is FastPath.REFUSE else frame(own)
+
+    def _in_place(self, leased: LeasedInsert | None, effects: Effects) -> bytes:
         """What goes to the database in place of an INSERT of a message that a receiver waits for."""
-        leased = self._executor.births.leased(text, effects)
         if leased is None:
-            return None
+            return b""
         self.effects, self.sent_at, self.leased = effects, None, leased
         return frame(self._executor.database.query(leased.text))
 
     def refused(self, error: Outcome) -> bytes:
-        """See RelayListener: the client's own INSERT, in place of that with a lease."""
+        """See RelayListener: the client's own command, in place of that with a lease."""
         leased = self.leased
         if leased is None or not self._executor.births.refused(leased.birth, error):
             return b""
         self.leased = None
-        return frame(self._executor.database.query(leased.own))
+        return frame(leased.own)
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects):

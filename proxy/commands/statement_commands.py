@@ -16,6 +16,7 @@ from proxy.commands.prepared import LocalStatements, rebind
 from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.session.guard import judged_as_plan
 from proxy.statements.executor import Executor
+from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.upstream.large_command import LargeCommand
 from rewriter.plan import Effects, EndInGroup, Execute, InsertAfterGroup, Passthrough, UseDatabase
 from rewriter.scan.scanner import StatementClass, transaction_verb
@@ -47,7 +48,8 @@ class StatementCommands:
         text = payload[1:]
         classification = await reader.classify_long(text)
         if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
-            await self._prepare_upstream(payload, replace(classification.effects, transaction=transaction_verb(text)))
+            effects = replace(classification.effects, transaction=transaction_verb(text))
+            await self._prepare_upstream(payload, effects, insert=self._insert(text, effects))
             return
         match await reader.planned(text):
             case Passthrough() if classification.kind is StatementClass.USE:
@@ -74,9 +76,15 @@ class StatementCommands:
         outcome = await self._executor.database.forward(payload)
         return outcome.statement_id if outcome.ok else None
 
-    async def _prepare_upstream(self, payload: bytes, effects: Effects, *, repeatable: bool = False) -> None:
+    def _insert(self, text: bytes, effects: Effects) -> PreparedInsert | None:
+        session = self._executor.session
+        return None if effects.only_adds is None else PreparedInsert.of(text, session.database)
+
+    async def _prepare_upstream(
+        self, payload: bytes, effects: Effects, *, repeatable: bool = False, insert: PreparedInsert | None = None
+    ) -> None:
         if (number := await self._prepared(payload)) is not None:
-            self.upstream.add(number, effects, repeatable=repeatable)
+            self.upstream.add(number, effects, repeatable=repeatable, insert=insert)
 
     async def command(self, payload: bytes) -> None:
         """One of STATEMENT_COMMANDS."""
@@ -88,7 +96,11 @@ class StatementCommands:
             await self._local.command(payload, number)
             return
         if command == Commands.COM_STMT_SEND_LONG_DATA:
-            upstream.repeatable.discard(number)  # the server has this value once
+            upstream.long_data(number)
+        elif command in EXECUTIONS and (insert := upstream.inserts.get(number)) is not None:
+            payload = insert.completed(payload, self._executor.session.identity.capabilities)
+            if await self._executor.births.run_prepared(insert, payload, upstream.effects_of(command, number)):
+                return
         effects, repeatable = upstream.effects_of(command, number), number in upstream.repeatable
         outcome = await self._executor.database.forward(payload, effects, effects.transaction, repeatable=repeatable)
         if not outcome.ok or command not in EXECUTIONS:
@@ -99,14 +111,19 @@ class StatementCommands:
             self._executor.reader.learn(text)
 
     async def pass_on(self, large: LargeCommand) -> bool:
-        """A command that the client is still sending, passed on meanwhile. False: the statement is the proxy's own."""
+        """A command that the client is still sending, passed on meanwhile. False: it is to be read whole first."""
         number = self.upstream.number(large.head)
-        if number >= FIRST_LOCAL_ID:
+        if number >= FIRST_LOCAL_ID or not self._complete(large.head, number):
             return False
         effects = self.upstream.effects_of(large.head[0], number)
         outcome = await self._executor.database.pass_on(large, effects)
         self._executor.database.note(outcome, effects, effects.transaction)
         return True
+
+    def _complete(self, head: bytes, number: int) -> bool:
+        """Whether the database may have a command that begins so as it comes."""
+        insert = self.upstream.inserts.get(number) if head[0] in EXECUTIONS else None
+        return insert is None or insert.completed(head, self._executor.session.identity.capabilities) is head
 
     async def forget(self) -> None:
         """The session begins again."""

@@ -8,6 +8,7 @@ from mysql_mimic.types import Commands
 
 from mysql_wire.answer_walker import BULK_EXECUTE
 from mysql_wire.requests import LAST_PREPARED
+from proxy.statements.prepared_inserts import PreparedInsert
 from rewriter.plan import NO_EFFECTS, Effects
 
 EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
@@ -24,12 +25,18 @@ class UpstreamStatements:
         """Of the statements that do something to queues, or that must not take the fast path."""
         self.repeatable: set[int] = set()
         """Those that are one statement of the proxy's, and whose values are all in the command that executes them."""
+        self.inserts: dict[int, PreparedInsert] = {}
+        """Those that add one message to a queue."""
         self._uses: dict[int, str] = {}  # prepared USE statements
         self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
 
-    def add(self, number: int, effects: Effects, *, repeatable: bool = False) -> None:
+    def add(
+        self, number: int, effects: Effects, *, repeatable: bool = False, insert: PreparedInsert | None = None
+    ) -> None:
         """The database has prepared a statement. `repeatable`: see Upstream.command."""
         self.last = number
+        if insert is not None:
+            self.inserts[number] = insert
         if repeatable:
             self.repeatable.add(number)
         if not effects.empty:
@@ -66,9 +73,15 @@ class UpstreamStatements:
         """The text of this statement, where it may change how others are read."""
         return self._settings.get(number)
 
+    def long_data(self, number: int) -> None:
+        """COM_STMT_SEND_LONG_DATA: the database has this value, for one execution."""
+        self.repeatable.discard(number)
+        if number in self.inserts:
+            self.inserts[number].long_data = True
+
     def close(self, number: int) -> None:
         """COM_STMT_CLOSE."""
-        for by_number in (self.effects, self._uses, self._settings):
+        for by_number in (self.effects, self._uses, self._settings, self.inserts):
             by_number.pop(number, None)
         self.repeatable.discard(number)
         if number == self.last:
@@ -77,5 +90,5 @@ class UpstreamStatements:
     def clear(self) -> None:
         """The session has begun again."""
         self.last = None
-        for by_number in (self.effects, self._uses, self._settings, self.repeatable):
+        for by_number in (self.effects, self._uses, self._settings, self.repeatable, self.inserts):
             by_number.clear()

@@ -1,8 +1,8 @@
 """SessionBirths: which of a client's INSERTs are sent with a lease for a receiver that waits (engine.delivery.births).
 
-Only where the text alone says what the statement does: it is a transaction of its own, of one row of literals, by an
-account whose statements are not judged one by one, in a session whose settings are known. What the database refuses is
-sent as the client wrote it, and the client gets that answer.
+Only where the text alone says what the statement does, or a prepared one with its values: it is a transaction of its
+own, of one row of literals, by an account whose statements are not judged one by one, in a session whose settings are
+known. What the database refuses is sent as the client wrote it, and the client gets that answer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mysql_wire.outcome import Outcome
 from proxy.session.session import ClientSession
 from proxy.statements.database_commands import CONNECTION_LOST, DatabaseCommands
 from proxy.statements.planning import Planning
+from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.upstream.repeats import stands_alone
 from rewriter.plan import Effects
@@ -27,7 +28,7 @@ _NOT_BY_THE_LEASE = INTERRUPTED | LOCKED | {1053, 1062}  # also a shutdown, and 
 
 
 class LeasedInsert(NamedTuple):
-    """What is sent in place of a client's `own` INSERT, and what it is born with."""
+    """What is sent in place of a client's `own` command, and what it is born with."""
 
     text: bytes
     birth: Birth
@@ -53,8 +54,27 @@ class SessionBirths:
     def leased(self, text: bytes, effects: Effects) -> LeasedInsert | None:
         """The INSERT with a lease; None where it is to be sent as it is. `effects`: the scanner's. What became of the
         birth must be reported to the engine."""
+        birth = self._offered(effects, len(text))
+        return None if birth is None else self._born_of(birth, text, self._database.query(text))
+
+    def leased_execution(self, insert: PreparedInsert, payload: bytes, effects: Effects) -> LeasedInsert | None:
+        """As `leased`, of a prepared INSERT: its text, with the values. `payload`: the execution, completed."""
+        session = self._session
+        if insert.database != session.database:
+            return None
+        birth = self._offered(effects, len(payload))
+        if birth is None:
+            return None
+        text = insert.text(payload, session.identity, backslash_escapes=not session.no_backslash_escapes)
+        leased = self._born_of(birth, text, payload)
+        if leased is not None:
+            insert.executed_as_text()
+        return leased
+
+    def _offered(self, effects: Effects, size: int) -> Birth | None:
+        """What a statement of that size may be born with."""
         session, queue = self._session, effects.only_adds
-        if queue is None or session.rights is not None or not session.scope.empty or len(text) > LONG_TEXT:
+        if queue is None or session.rights is not None or not session.scope.empty or size > LONG_TEXT:
             return None
         if session.settings.unsettled or session.identity is not self._as:  # perhaps another account, or role
             self._none_in, self._as = set(), session.identity
@@ -62,15 +82,16 @@ class SessionBirths:
             return None
         if not stands_alone(session.upstream.status) or not self._reader.splittable:
             return None
-        birth = self._engine.queues.offer_birth(queue)
-        if birth is None:
-            return None
-        escapes, inserts = not session.no_backslash_escapes, self._planning.leased_inserts
-        sql = inserts.leased(text, birth.until_ns, birth.token, backslash_escapes=escapes)
-        if sql is None:
+        return self._engine.queues.offer_birth(queue)
+
+    def _born_of(self, birth: Birth, text: bytes | None, own: bytes) -> LeasedInsert | None:
+        escapes, inserts = not self._session.no_backslash_escapes, self._planning.leased_inserts
+        if text is not None:
+            text = inserts.leased(text, birth.until_ns, birth.token, backslash_escapes=escapes)
+        if text is None:
             self._engine.queues.unborn(birth)
             return None
-        return LeasedInsert(sql, birth, text)
+        return LeasedInsert(text, birth, own)
 
     def refused(self, birth: Birth, error: Outcome) -> bool:
         """Whether the client's own INSERT is to be sent after this error, because the lease may be the cause. Nothing
@@ -85,6 +106,11 @@ class SessionBirths:
         if error.errno in DENIED or any(column in error.message for column in LEASE_COLUMNS):
             self._none_in.add(birth.queue)  # the next one would be refused, too
         return True
+
+    async def run_prepared(self, insert: PreparedInsert, payload: bytes, effects: Effects) -> bool:
+        """As `run`, of an execution, where it may be leased."""
+        leased = self.leased_execution(insert, payload, effects)
+        return leased is not None and await self.run(leased, effects)
 
     async def run(self, leased: LeasedInsert, effects: Effects) -> bool:
         """Have the database insert the message, and answer the client. False: nothing was done, and the client's own

@@ -69,7 +69,7 @@ def _lexis(quoted: bytes) -> _Lexis:
     portion = (
         rb"{1,%d})" % _PORTION
     )  # of an atomic group: `(...){1,n}+` gives back what it must not before Python 3.11.5
-    literal = _NUMBER + rb"|" + (_QUOTED_TEXT if quoted is _ESCAPED else _PLAIN_TEXT)
+    literal = _NUMBER + rb"|(?>(?:_binary ?)?)" + (_QUOTED_TEXT if quoted is _ESCAPED else _PLAIN_TEXT)
     words = rb"(?:NULL|DEFAULT|TRUE|FALSE)(?!" + _LETTER + rb")"
     value = rb"[ \t\r\n]*+(?>[+-]?+(?:" + literal + rb")|" + words + rb")[ \t\r\n]*+"
     return _Lexis(
