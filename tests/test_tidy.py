@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from over import over
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,9 +123,26 @@ ONLY_IN = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _trees() -> Iterator[None]:
+    """Trees are kept from test to test, and not after the last. Python's garbage collector stands still meanwhile: it
+    would go through all of them again and again, which takes longer than to parse them."""
+    gc.disable()
+    yield
+    nodes.cache_clear()
+    gc.enable()
+
+
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """A module's tree, in the order of ast.walk."""
+    return tuple(ast.walk(ast.parse(path.read_text(), str(path))))
+
+
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+    root = nodes(path)[0]
+    assert isinstance(root, ast.Module)
+    return root
 
 
 def module_name(path: Path) -> str:
@@ -139,7 +158,7 @@ def imported(path: Path) -> Iterator[str]:
 
     Relative imports are for mysql_client alone, which has several names: it is linked into the folders of its users.
     """
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -154,7 +173,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -255,7 +274,7 @@ def test_nothing_is_left_lying_about(path):
     text = path.read_text()
     found = re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text)
     assert found is None, found
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("print", "breakpoint"), f"{path}:{node.lineno}"
         if isinstance(node, ast.ClassDef):
@@ -267,7 +286,7 @@ def test_nothing_is_left_lying_about(path):
 @over(SOURCES)
 def test_no_possessive_groups_in_regular_expressions(path):
     """Python 3.11.2, which Debian 12 ships, matches `(?:...)*+` wrongly; `(?>(?:...)*)` says the same and is right."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = node.value.decode("latin1") if isinstance(node.value, bytes) else node.value
             found = re.search(r"(?<!\\)\)(?:[*+?]|\{\d*,?\d*\})\+", text)
@@ -298,7 +317,7 @@ SMALL_MODULE_LINES, SMALL_MODULES_MAX = 60, 60
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     for path in SOURCES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 yield f"{module_name(path)}.{node.name}", node
 
@@ -356,7 +375,7 @@ STANDARD_NAMES = ("found_rows", "not_found", "look_up", "looked_up")
 
 def names_in(path: Path) -> Iterator[str]:
     """Every name that a module defines or uses."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         for field in ("id", "attr", "arg", "name", "asname"):
             name = getattr(node, field, None)
             if isinstance(name, str):
@@ -379,7 +398,7 @@ def test_names_are_standard_terms(path):
 
 def sleeps(path: Path) -> Iterator[int]:
     """Lines that call something named sleep with more than nothing, which is only a turn of the event loop."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             turn = len(node.args) == 1 and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
