@@ -7,6 +7,7 @@ makes queues and tables of names its own (`queue`, `name`). A test that kills or
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import re
@@ -54,6 +55,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from file_scheduling import FileScheduling
 
     return FileScheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: Python's garbage collector would go through it again and again, and finds
+    nothing. With it each process takes six seconds more to collect all tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
