@@ -11,6 +11,7 @@ With QUEUEGATE_TEST_INSTALLED, the folder in which a wheel was unpacked, that is
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import select
@@ -21,7 +22,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 _INSTALLED = os.environ.get("QUEUEGATE_TEST_INSTALLED")
 _ROOT = Path(_INSTALLED or Path(__file__).resolve().parent.parent)
@@ -121,15 +122,17 @@ class Preloaded:
 
 
 def _serve(line: socket.socket) -> int:
-    """Answer requests until there is nobody to ask; in a child, its exit code."""
+    """Answer requests until there is nobody to ask."""
     if _INSTALLED:
         sys.path.insert(0, str(_ROOT / "queuegate" / "_server"))  # as `queuegate.__main__` does
     from proxy import os_process
     from queuegate import app, command_line, process  # noqa: F401
 
     os_process.separate_large_blocks()  # as the command line does it, before much is loaded
-    from proxy.gateways import embedded  # noqa: F401
 
+    # What is imported only when it is needed: it is loaded once here, and not by each child.
+    for name in ("proxy.gateways.embedded", "proxy.admin.server", "uvloop", "email.parser", "encodings.idna"):
+        importlib.import_module(name)
     os_process.spare_what_exists()
     assert Path(app.__file__).is_relative_to(_ROOT), f"{app.__file__} is loaded, which is not in {_ROOT}"
     while True:
@@ -143,7 +146,7 @@ def _serve(line: socket.socket) -> int:
         elif (answer := os.fork()) == 0:
             line.close()
             _become(passed[0], request["environment"])
-            return command_line.main(request["arguments"])
+            _end(command_line.main(request["arguments"]))
         for descriptor in passed:
             os.close(descriptor)
         line.send(json.dumps(answer).encode())
@@ -155,6 +158,16 @@ def _become(log: int, environment: Mapping[str, str]) -> None:
     os.close(log)
     os.environ.clear()
     os.environ.update(environment)
+
+
+def _end(code: int) -> NoReturn:
+    """The end of a Python program, but for one thing: what is loaded is not taken apart. It is shared with the parent,
+    and each page of it would be copied for that, which takes as long as the start."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
