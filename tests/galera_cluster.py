@@ -122,8 +122,8 @@ class Cluster:
         """Make the cluster and wait until all are in it."""
         first, *others = self.nodes
         first._temporary()
-        first.own()
         first.install()
+        first.own()
         first.join(first=True)
         first.prepare()
         first.stop()  # which writes down how far its data has come
