@@ -60,7 +60,8 @@ class Provenance:
 
     def explains_sql(self, sql: str) -> bool:
         """A statement of the embedded backend: text in some charset."""
-        return any(self._text(sql.encode(codec, "surrogateescape")) for codec in _CODECS if _fits(sql, codec))
+        codecs = _CODECS[:1] if sql.isascii() else _CODECS  # ASCII is the same in all of them
+        return any(self._text(sql.encode(codec, "surrogateescape")) for codec in codecs if _fits(sql, codec))
 
     def _text(self, text: bytes) -> bool:
         return text in self._joined or is_made(text, self._joined)
