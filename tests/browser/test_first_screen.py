@@ -10,7 +10,7 @@ import re
 import pytest
 
 # The pages are the same on all backends.
-pytestmark = pytest.mark.parametrize("place", ["embedded"], indirect=True)
+pytestmark = [pytest.mark.parametrize("place", ["embedded"], indirect=True), pytest.mark.long]
 
 
 def sentence(page, name, words):

@@ -77,6 +77,7 @@ def test_a_poison_message_is_found_by_its_error_mended_redriven_and_delivered(pe
     assert receive(sql, poisoned) == (1, '{"to": "ann@example",\n "subject": "Hi"}')
 
 
+@pytest.mark.long
 def test_a_message_is_nacked_and_retried_by_buttons(person, gate, queue, sql):
     q = queue("payload TEXT")
     sql(f"INSERT INTO {q} (payload) VALUES ('x')")
@@ -93,6 +94,7 @@ def test_a_message_is_nacked_and_retried_by_buttons(person, gate, queue, sql):
     assert receive(sql, q) == (1, "x")
 
 
+@pytest.mark.long
 def test_chosen_messages_of_a_list(person, gate, queue, sql):
     q = queue("payload TEXT")
     sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('b'), ('c')")
@@ -107,6 +109,7 @@ def test_chosen_messages_of_a_list(person, gate, queue, sql):
     assert sql.column(f"SELECT id FROM {q} WHERE state <> 'acked'") == [2]
 
 
+@pytest.mark.long
 def test_many_dead_letters_go_by_themselves_in_pieces(person, gate, queue, sql):
     q = queue("payload INT")
     try:

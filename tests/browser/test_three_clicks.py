@@ -16,7 +16,7 @@ document.addEventListener("click", event => {
 """
 
 # The pages are the same on all backends.
-pytestmark = pytest.mark.parametrize("place", ["embedded"], indirect=True)
+pytestmark = [pytest.mark.parametrize("place", ["embedded"], indirect=True), pytest.mark.long]
 
 
 @pytest.fixture

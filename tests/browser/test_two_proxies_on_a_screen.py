@@ -7,7 +7,7 @@ from console_browser import opened
 from servers import Gate, Sql, Stream, wait_until
 from slowness import scaled
 
-pytestmark = pytest.mark.parametrize("place", ["mariadb"], indirect=True)
+pytestmark = [pytest.mark.parametrize("place", ["mariadb"], indirect=True), pytest.mark.long]
 
 
 @pytest.fixture

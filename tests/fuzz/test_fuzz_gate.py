@@ -16,7 +16,8 @@ from fuzz_run import WORLD_INPUTS, Fuzzer
 from fuzz_sockets import BATCH, Attack
 from servers import Gate
 
-SEEDS = [int(os.environ["FUZZ_SEED"])] if "FUZZ_SEED" in os.environ else [1, 2, 3]
+DRAWN = [int(os.environ["FUZZ_SEED"])] if "FUZZ_SEED" in os.environ else []
+SEEDS = DRAWN or [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
 INPUTS = {"relay": 600, "proxy": 300, "embedded": 300}
 
 
@@ -34,7 +35,7 @@ def test_nothing_that_is_sent_does_harm(kind: str, seed: int, tmp_path: Path) ->
             pytest.fail(f"seed {seed}: {complaints}\nreplay: python tests/fuzz/fuzz_run.py --replay {path}")
 
 
-@pytest.mark.parametrize("seed", SEEDS[-1:])
+@pytest.mark.parametrize("seed", DRAWN or [3])
 def test_nothing_that_is_sent_over_sockets_does_harm(new_gate: Callable[..., Gate], seed: int) -> None:
     gate = new_gate(limits={"login_failures": 0})
     gate.start()

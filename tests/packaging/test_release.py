@@ -148,12 +148,14 @@ def built(tmp_path_factory) -> list[Path]:
     return made
 
 
+@pytest.mark.long
 def test_two_builds_of_a_commit_are_the_same(built, tmp_path):
     again = release.build_python(tmp_path)
     assert len(built) == 2 * len(release.DISTRIBUTIONS)
     assert {file.name: file.read_bytes() for file in again} == {file.name: file.read_bytes() for file in built}
 
 
+@pytest.mark.long
 def test_twine_finds_nothing_and_every_sdist_makes_the_wheel_that_is_shipped(built):
     pytest.importorskip("twine", reason="twine is not installed: what it finds is NOT tested")
     release.check_versions(built)

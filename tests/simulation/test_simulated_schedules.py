@@ -28,6 +28,7 @@ def hour(seed, count, *, row_locks, **options):
         world.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row_locks", [False, True], ids=["gate", "row locks"])
 def test_a_thousand_schedules_three_proxies_and_kills(row_locks):
     sent, wanted = hour(1, 1000, row_locks=row_locks)
@@ -35,9 +36,11 @@ def test_a_thousand_schedules_three_proxies_and_kills(row_locks):
     assert sent == wanted
 
 
-@pytest.mark.parametrize("seed", range(2, 5))
-def test_fewer_schedules_and_many_more_kills(seed):
-    sent, wanted = hour(seed, 60, row_locks=seed % 2 == 0, kills=400)
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(2, 100), (3, 100), *(pytest.param(seed, 400, marks=pytest.mark.long) for seed in range(2, 5))]
+)
+def test_fewer_schedules_and_many_more_kills(seed, kills):
+    sent, wanted = hour(seed, 60, row_locks=seed % 2 == 0, kills=kills)
     assert sent == wanted
 
 
