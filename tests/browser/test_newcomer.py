@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from real_browser import log_in
 
+pytestmark = pytest.mark.parametrize(
+    "place", ["embedded", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True
+)
+
 
 def receive(sql, q, wait=20):
     """One message, as an application receives it."""

@@ -334,6 +334,7 @@ async def test_a_scan_goes_on_where_a_page_failed():
     assert None is not second == second_again != third is not None
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_million_in_front_are_examined_in_pages_with_rests():
     clock = VirtualClock()
