@@ -5,7 +5,7 @@ Plans are frozen and carry no connection state, so they can be cached by (text s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.model.groups import GroupKey
@@ -154,11 +154,12 @@ class Execute:
         """Whether something is to be done before or after it."""
         return bool(self.check or self.adds) or (self.partitions or self.at_shards or self.vschema) is not None
 
-    def routed(self, condition: str) -> Execute:
-        """The same for one shard, to which a vtgate sends it by this condition on the sharding key."""
+    def routed(self, condition: str) -> str:
+        """Its SQL for one shard, to which a vtgate sends it by this condition on the sharding key."""
         assert self.at_shards is not None
-        start = self.sql.index(_WHERE, self.sql.index(self.at_shards.sql) + len(self.at_shards.sql)) + len(_WHERE) - 1
-        return replace(self, sql=f"{self.sql[:start]}{condition} AND {self.sql[start:]}", at_shards=None)
+        table = self.at_shards.sql
+        start = self.sql.index(_WHERE, self.sql.index(table) + len(table)) + len(_WHERE) - 1
+        return f"{self.sql[:start]}{condition} AND {self.sql[start:]}"
 
     @property
     def named(self) -> tuple[MessageId, ...] | None:

@@ -80,15 +80,14 @@ class FastCommands:
     def _quickly(self, text: bytes) -> FastPath | bytes:
         """What goes to the database in place of a statement on a queue, where that is known at once."""
         plan = self._executor.reader.quick(text)
-        if plan is not None and plan.at_shards is not None:
-            plan = self._routed(plan)
-        if plan is None:
+        sql = None if plan is None else plan.sql if plan.at_shards is None else self._routed(plan)
+        if plan is None or sql is None:
             return FastPath.REFUSE
         self.effects, self.sent_at = plan.effects, self._session.sending(plan.effects)
-        return frame(self._executor.database.query(self._session.pinned(plan.sql, plan.pins).encode("ascii")))
+        return frame(self._executor.database.query(self._session.pinned(sql, plan.pins).encode("ascii")))
 
-    def _routed(self, plan: Execute) -> Execute | None:
-        """The same at the one shard that has its messages, where that is known, and it is a transaction by itself."""
+    def _routed(self, plan: Execute) -> str | None:
+        """Its SQL at the one shard that has its messages, where that is known, and it is a transaction by itself."""
         session = self._session
         if not session.settings.one_shard or not stands_alone(session.upstream.status):
             return None

@@ -23,6 +23,7 @@ from typing import Any
 from engine.engine import Engine
 from engine.model.errors import BackendError
 from engine.model.key_range import VINDEX
+from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.model.sharded import Vindex
 from mysql_wire.outcome import Collected, Outcome
@@ -69,7 +70,7 @@ class ShardedStatements:
             else:
                 await self._check_alone(tuple(routes))
                 for condition in routes.values():
-                    done += await self._repeated(plan.routed(condition))
+                    done += await self._repeated(plan.routed(condition), plan.pins)
         except BackendError as error:
             self._database.note(Outcome.of(error), plan.effects)
             if done:
@@ -117,13 +118,13 @@ class ShardedStatements:
     async def _at(self, shard: str, plan: Execute) -> int:
         assert plan.at_shards is not None
         async with self._database.at_shard(plan.at_shards.database, shard):
-            return await self._repeated(plan)
+            return await self._repeated(plan.sql, plan.pins)
 
-    async def _repeated(self, plan: Execute) -> int:
-        return await repeated(self._session.upstream.status, partial(self._changed, plan))
+    async def _repeated(self, sql: str, pins: Pins) -> int:
+        return await repeated(self._session.upstream.status, partial(self._changed, sql, pins))
 
-    async def _changed(self, plan: Execute) -> int:
-        result = await self._session.upstream.collect(self._session.pinned(plan.sql, plan.pins))
+    async def _changed(self, sql: str, pins: Pins) -> int:
+        result = await self._session.upstream.collect(self._session.pinned(sql, pins))
         if isinstance(result, Collected):
             return 0
         if not result.ok:
