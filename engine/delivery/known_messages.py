@@ -28,6 +28,7 @@ from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Poller
 from engine.delivery.queue_leases import QueueLeases
 from engine.model.queue import Condition, MessageId, MessageKey, QueueSpec
+from engine.store.base import NOTHING_AHEAD
 
 
 class Mode(Enum):
@@ -222,6 +223,8 @@ class KnownMessages:
     def leased(self, ids: Collection[MessageId]) -> None:
         """These were leased for another receiver set."""
         self.cache.discard(ids)
+        if isinstance(self.poller, Poller):
+            self.poller.ahead = NOTHING_AHEAD
 
     # --- whether to poll
 

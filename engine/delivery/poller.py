@@ -18,7 +18,7 @@ from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, MessageKey, QueueSpec
-from engine.store.base import PollResult
+from engine.store.base import NOTHING_AHEAD, PollResult
 
 POLL_LIMIT_MAX = 1000
 """Keys requested at once: spreads the cost of a poll over that many messages, and one answer is decoded in about 2 ms,
@@ -63,6 +63,8 @@ class Poller:
         self._brief_limit = POLL_LIMIT_BRIEF
         self.backlog = False
         """The last poll left due messages in the table."""
+        self.ahead = NOTHING_AHEAD
+        """What it has read of them, for a poll that has no other reason than to get more."""
 
     def request_poll(self) -> None:
         """Poll as soon as a receiver can take messages."""
@@ -91,6 +93,7 @@ class Poller:
         a poll in progress must not count as a poll for it."""
         self._requested, self._due_at, self._polled_at, self.backlog = self._in_progress, None, None, False
         self._all_blocked = self._only_alone = False
+        self.ahead = NOTHING_AHEAD
 
     def next_poll(self, queue: QueueSpec) -> float:
         """When the next poll is due without a request; a time in the past means at once."""
@@ -110,9 +113,10 @@ class Poller:
 
     async def run_once(self, queue: QueueSpec, room: int, *, brief: bool = False) -> PollOutcome:
         """Poll once; `room` and `brief` as in `start`. Raises BackendError."""
+        ahead = NOTHING_AHEAD if self.next_poll(queue) <= self._clock.monotonic() else self.ahead
         limit = self.start(queue, room, brief=brief)
         try:
-            poll = await self._work.run(self._store.poll(queue, limit))
+            poll = await self._work.run(self._store.poll(queue, limit, ahead))
         except BaseException:
             self.failed()
             raise
@@ -134,7 +138,7 @@ class Poller:
         self._metrics.looks += 1
         now = self._clock.monotonic()
         self._in_progress = False
-        self._polled_at = now
+        self._polled_at, self.ahead = now, poll.ahead
         self._due_at = None
         if poll.next_due_ns is not None:
             at = min(now, self._started_at + POLL_SECONDS_MAX)

@@ -54,13 +54,18 @@ class PollResult:
     """The result of polling a queue: due messages in delivery order, and when to poll next.
 
     `more`: more messages are due than were requested. `next_due_ns`: when the next message becomes due; None: no
-    message waits. `now_ns`: the database's time of the poll.
+    message waits. `now_ns`: the database's time of the poll. `ahead`: what shards have returned beyond these keys, for
+    the next poll.
     """
 
     now_ns: int
     keys: tuple[MessageKey, ...]
     next_due_ns: int | None
     more: bool
+    ahead: Mapping[str, PollResult] = field(default_factory=dict)
+
+
+NOTHING_AHEAD: Mapping[str, PollResult] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,10 +535,13 @@ class MessageStore(RejectedStore, Protocol):
         """Read all tables that have the queue mark; returns `previous` itself when nothing has changed."""
         ...
 
-    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
+    async def poll(self, queue: QueueSpec, limit: int, ahead: Mapping[str, PollResult] = NOTHING_AHEAD) -> PollResult:
         """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing.
 
         For a queue with an order_key: those that it allows next, perhaps fewer than `limit` with `more`.
+
+        `ahead`: that of the last poll, where nothing is known to have come since. Its shards are not asked. There may
+        be fewer than `limit` with `more` then, too.
         """
         ...
 

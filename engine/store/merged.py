@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +15,34 @@ from engine.store.census import Census, RangeCount
 _RETRY_NS = NS_PER_SECOND  # until the next poll while a shard is left out
 
 
-def merged_polls(polls: Sequence[PollResult], limit: int, *, incomplete: bool) -> PollResult:
-    """The poll of a queue from those of its shards; at least one. `incomplete`: some shards did not answer."""
-    keys = tuple(sorted(key for poll in polls for key in poll.keys))
+def merged_polls(
+    polls: Sequence[PollResult], limit: int, *, incomplete: bool, ahead: Sequence[PollResult] = ()
+) -> PollResult:
+    """The poll of a queue from those of its shards; at least one. `incomplete`: some shards did not answer. `ahead`: of
+    further shards, from the poll before; there may be more right behind what they have."""
+    ends = [poll.keys[-1] for poll in ahead if poll.more]
+    polls = [*polls, *ahead]
+    keys = sorted(key for poll in polls for key in poll.keys)
+    count = min(limit, bisect_right(keys, min(ends)) if ends else limit)
     now_ns = max(poll.now_ns for poll in polls)
     next_due = [poll.next_due_ns for poll in polls if poll.next_due_ns is not None]
     if incomplete:
         next_due.append(now_ns + _RETRY_NS)
-    more = len(keys) > limit or any(poll.more for poll in polls)
-    return PollResult(now_ns, keys[:limit], min(next_due, default=None), more)
+    more = len(keys) > count or any(poll.more for poll in polls)
+    return PollResult(now_ns, tuple(keys[:count]), min(next_due, default=None), more)
+
+
+def read_ahead(polls: Mapping[str, PollResult], used: Collection[MessageId], shards: int) -> dict[str, PollResult]:
+    """What each of these shards has returned beyond the messages that are used now, where that is half of it or more.
+    Of so many `shards` at least one is left out, so that the next poll reads the database's time."""
+    left = {}
+    for shard, poll in polls.items():
+        keys = tuple(key for key in poll.keys if key.id not in used)
+        if keys and 2 * len(keys) >= len(poll.keys):
+            left[shard] = replace(poll, keys=keys)
+    if len(left) == shards:
+        del left[min(left, key=lambda shard: len(left[shard].keys))]
+    return left
 
 
 def merged_scans(scans: Sequence[ScanResult], limit: int, *, incomplete: bool) -> ScanResult:
@@ -46,12 +66,11 @@ def _order(position: Position) -> tuple[tuple[bool, int], tuple[bool, int], tupl
     return (priority is not None, priority or 0), (due_ns is not None, due_ns or 0), (id_ is not None, id_ or 0)
 
 
-def merged_claims(ids: Sequence[MessageId], claims: Sequence[Claim]) -> Claim:
-    """One claim of these messages from those of its shards; at least one."""
-    order = {id_: place for place, id_ in enumerate(ids)}
-    messages = sorted((message for claim in claims for message in claim.messages), key=lambda one: order[one.id])
+def merged_claims(claims: Sequence[Claim]) -> Claim:
+    """One claim from those of its shards; at least one."""
+    messages = tuple(message for claim in claims for message in claim.messages)
     rejected = tuple(id_ for claim in claims for id_ in claim.rejected)
-    return Claim(max(claim.now_ns for claim in claims), tuple(messages), rejected=rejected)
+    return Claim(max(claim.now_ns for claim in claims), messages, rejected=rejected)
 
 
 def merged_census(parts: Sequence[Census], *, incomplete: bool) -> Census:

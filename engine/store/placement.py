@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -9,12 +10,12 @@ from typing import NamedTuple
 
 from engine.model.errors import BackendError, InvalidOption
 from engine.model.identity import is_integer
-from engine.model.key_range import read_key_range
+from engine.model.key_range import Span, read_key_range
 from engine.model.queue import ColumnMeta, Message, MessageId, QueueName, QueueSpec, TextValue, quoted
 from engine.store.shard import Answers
 
 PLACES_MAX = 50_000
-"""Messages of all queues whose shard is remembered; the oldest are dropped. 20 MB."""
+"""Messages of all queues whose shard is remembered; then the oldest of the queue with the most are dropped. 20 MB."""
 
 Ask = Callable[[QueueSpec, Sequence[MessageId]], Awaitable[Answers[Collection[MessageId]]]]
 """Asks each shard of a queue which of these messages it has."""
@@ -32,40 +33,54 @@ class Places:
     """Where messages are, as far as it is known: the last PLACES_MAX of all queues."""
 
     def __init__(self, most: int = PLACES_MAX) -> None:
-        self._most = most
-        self._places: dict[tuple[QueueName, MessageId], Place] = {}
+        self._most, self._count = most, 0
+        self._queues: dict[QueueName, dict[MessageId, Place]] = {}
 
     def learn(self, queue: QueueName, shard: str, ids: Iterable[MessageId]) -> None:
         """These messages are in that shard."""
-        for id_ in ids:
-            known = self._places.get((queue, id_))
-            if known is None or known.shard != shard:
-                self._places[queue, id_] = Place(shard)
-        self._forget_oldest()
+        known, place = self._queues.get(queue, {}), Place(shard)
+        self._add(queue, [(id_, place) for id_ in ids if (at := known.get(id_)) is None or at.shard != shard])
 
     def learn_keys(self, queue: QueueSpec, shard: str, messages: Iterable[Message]) -> None:
         """These messages are in that shard, and have these values."""
         key = (queue.options.sharding_key or "").lower()
         at = next((at for at, column in enumerate(queue.columns) if column.name.lower() == key), None)
-        if at is None:
-            return
-        for message in messages:
-            literal = routing_literal(message.values[at], queue.columns[at], shard)
-            self._places[queue.name, message.id] = Place(shard, literal)
-        self._forget_oldest()
+        if at is not None:
+            places = _PlacesByKey(queue.columns[at], shard)
+            self._add(queue.name, [(message.id, places[message.values[at]]) for message in messages])
 
-    def _forget_oldest(self) -> None:
-        for place in list(islice(self._places, max(0, len(self._places) - self._most))):
-            del self._places[place]
+    def _add(self, queue: QueueName, places: Sequence[tuple[MessageId, Place]]) -> None:
+        known = self._queues.setdefault(queue, {})
+        self._count -= len(known)
+        known.update(places)
+        self._count += len(known)
+        while self._count > self._most:
+            most = max(self._queues.values(), key=len)
+            for oldest in list(islice(most, self._count - self._most)):
+                del most[oldest]
+                self._count -= 1
 
     def of(self, queue: QueueSpec, ids: Iterable[MessageId]) -> dict[MessageId, Place]:
         """Those that are known, in shards that there are."""
-        known = {id_: self._places.get((queue.name, id_)) for id_ in ids}
-        return {id_: place for id_, place in known.items() if place is not None and place.shard in queue.shards}
+        known, shards = self._queues.get(queue.name, {}), queue.shards
+        return {id_: at for id_ in ids if (at := known.get(id_)) is not None and at.shard in shards}
 
     def retain(self, queues: Collection[QueueName]) -> None:
         """Forget all queues but these."""
-        self._places = {at: place for at, place in self._places.items() if at[0] in queues}
+        self._queues = {name: places for name, places in self._queues.items() if name in queues}
+        self._count = sum(map(len, self._queues.values()))
+
+
+class _PlacesByKey(dict[TextValue, Place]):
+    """Of messages in one shard, by the values of their sharding key."""
+
+    def __init__(self, column: ColumnMeta, shard: str) -> None:
+        super().__init__()
+        self._literal, self._shard = RoutingLiterals(column, shard), shard
+
+    def __missing__(self, value: TextValue) -> Place:
+        place = self[value] = Place(self._shard, self._literal.of(value))
+        return place
 
 
 class ShardPlacement:
@@ -78,14 +93,13 @@ class ShardPlacement:
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """See Placement."""
-        keys: dict[str, set[str]] = {}
-        places = self.known.of(queue, ids)
-        for place in places.values():
-            if place.key is None:
-                return None
-            keys.setdefault(place.shard, set()).add(place.key)
+        places, keys = self.known.of(queue, ids), dict[str, list[str]]()
         if len(places) < len(set(ids)):
             return None
+        for shard, key in set(places.values()):
+            if key is None:
+                return None
+            keys.setdefault(shard, []).append(key)
         column = quoted(queue.options.sharding_key or "")
         return {shard: f"{column} IN ({', '.join(sorted(some))})" for shard, some in keys.items()}
 
@@ -111,22 +125,22 @@ class ShardPlacement:
         return places, answers.failed if len(places) < len(set(ids)) else None
 
 
-def routing_literal(value: TextValue, column: ColumnMeta, shard: str) -> str | None:
-    """A literal of a sharding key by which a vtgate finds its shard, and by which the row is found there.
+class RoutingLiterals:
+    """Literals of a sharding key by which a vtgate finds one shard, and by which the row is found there."""
 
-    None where that is not certain: a row may have been inserted by another spelling of its key ('07' for 7), by which
-    it was placed; and a text may be stored in another encoding than it is read in.
-    """
-    if value is None or not is_integer(column) or not _in_shard(value, shard):
+    def __init__(self, column: ColumnMeta, shard: str) -> None:
+        self._spans: Sequence[Span] = ()
+        with contextlib.suppress(InvalidOption):  # of a length of which no part of a ring is
+            self._spans = read_key_range("shard", shard).spans if is_integer(column) else ()
+
+    def of(self, value: TextValue) -> str | None:
+        """None where that is not certain: a row may have been inserted by another spelling of its key ('07' for 7), by
+        which it was placed; and a text may be stored in another encoding than it is read in."""
+        if value is None:
+            return None
+        # Where vtgate places a key: the vindex binary_md5.
+        slot = int.from_bytes(hashlib.md5(value, usedforsecurity=False).digest()[:2])
+        for span in self._spans:
+            if span.first <= slot <= span.last:
+                return str(int(value))
         return None
-    return str(int(value))
-
-
-def _in_shard(value: bytes, shard: str) -> bool:
-    """Whether vtgate places a key there: the vindex binary_md5."""
-    try:
-        shard_range = read_key_range("shard", shard)
-    except InvalidOption:
-        return False  # of a length of which no part of a ring is
-    slot = int.from_bytes(hashlib.md5(value, usedforsecurity=False).digest()[:2])
-    return shard_range.covers(slot)

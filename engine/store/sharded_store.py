@@ -34,6 +34,7 @@ from engine.model.queue import (
     SubscribeRequest,
 )
 from engine.store.base import (
+    NOTHING_AHEAD,
     UNKNOWN_STATE,
     Claim,
     CountStore,
@@ -51,7 +52,7 @@ from engine.store.base import (
     first_free,
 )
 from engine.store.census import Census, RangeCount
-from engine.store.merged import merged_census, merged_claims, merged_polls, merged_range, merged_scans
+from engine.store.merged import merged_census, merged_claims, merged_polls, merged_range, merged_scans, read_ahead
 from engine.store.placement import ShardPlacement
 from engine.store.shard import Answers, Shard
 from engine.store.sharing import UNMARKED, Sharing
@@ -110,14 +111,18 @@ class ShardedStore:
 
     # --- the messages of a queue
 
-    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
-        """See MessageStore."""
+    async def poll(self, queue: QueueSpec, limit: int, ahead: Mapping[str, PollResult] = NOTHING_AHEAD) -> PollResult:
+        """See MessageStore. What a shard has returned in vain is used once, so that each is asked every other time."""
         if not queue.shards:
             return await self._whole.poll(queue, limit)
-        polls = (await self.each(queue, lambda store, _: store.poll(queue, limit))).some()
-        for shard, poll in polls.results.items():
-            self._known.learn(queue.name, shard, (key.id for key in poll.keys))
-        return merged_polls(list(polls.results.values()), limit, incomplete=polls.failed is not None)
+        asked = [shard for shard in queue.shards if shard not in ahead]
+        polls = (await self.each(queue, lambda store, _: store.poll(queue, limit), asked)).some()
+        before, incomplete = [ahead[shard] for shard in queue.shards if shard in ahead], polls.failed is not None
+        merged = merged_polls(list(polls.results.values()), limit, incomplete=incomplete, ahead=before)
+        ids = {key.id for key in merged.keys}
+        for shard, poll in {**ahead, **polls.results}.items():
+            self._known.learn(queue.name, shard, (key.id for key in poll.keys if key.id in ids))
+        return replace(merged, ahead=read_ahead(polls.results, ids, len(queue.shards)))
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
         """See MessageStore."""
@@ -167,7 +172,7 @@ class ShardedStore:
             raise at.error
         for shard, claim in at.answers.results.items():
             self._known.learn_keys(queue, shard, claim.messages)
-        return merged_claims(ids, list(at.answers.results.values()))
+        return merged_claims(list(at.answers.results.values()))
 
     async def poll_and_claim(
         self,
@@ -198,7 +203,7 @@ class ShardedStore:
             return None
         for shard, claim in made.results.items():
             self._known.learn_keys(queue, shard, claim.messages)
-        return merged_claims(ids, list(made.results.values()))
+        return merged_claims(list(made.results.values()))
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         """See MessageStore."""

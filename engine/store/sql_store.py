@@ -31,6 +31,7 @@ from engine.model.queue import (
 from engine.model.schedules import MakeInsert
 from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
+    NOTHING_AHEAD,
     Claim,
     ForeseenLease,
     InOneShard,
@@ -159,7 +160,7 @@ class SqlMessageStore:
         """Forget the statements of all queues but these."""
         self._prepared.retain(queues)
 
-    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
+    async def poll(self, queue: QueueSpec, limit: int, ahead: Mapping[str, PollResult] = NOTHING_AHEAD) -> PollResult:
         assert limit >= 1
         fed = None if queue.options.topic is None else await self._group_feed.feed(queue, limit)
         poll = await self._pool.read(self._prepared.of(queue).polling(limit))

@@ -39,6 +39,7 @@ from engine.model.queue import (
 )
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 from engine.store.base import (
+    NOTHING_AHEAD,
     Claim,
     ForeseenLease,
     InOneShard,
@@ -287,7 +288,7 @@ class MemoryStore:
 
         return await self._call("load_catalog", work)
 
-    async def poll(self, queue: QueueSpec, limit: int) -> PollResult:
+    async def poll(self, queue: QueueSpec, limit: int, ahead: Mapping[str, PollResult] = NOTHING_AHEAD) -> PollResult:
         async def work() -> PollResult:
             now = self._now_ns()
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]

@@ -12,6 +12,8 @@ from engine.delivery.poller import Poller
 from engine.model.queue import MessageKey
 from engine.store.base import PollResult
 
+THERE = {"-80": PollResult(1, (MessageKey(0, 0, 7),), None, more=True)}
+
 
 @in_virtual_time
 async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_their_pause_is_over():
@@ -29,6 +31,28 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     poller.start(queue, 5)
     poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
     assert poller.poll_due(queue, needs_more=True), "what may be claimed is"
+
+
+@in_virtual_time
+async def test_what_shards_have_read_ahead_serves_only_to_get_more():
+    clock, given, queue = VirtualClock(), [], make_spec(poll_interval_ns=10**9)
+    store, cache = MemoryStore(clock), MessageCache(1000)
+    poller = Poller(queue_context(store, clock, work=1), cache, Conflicts())
+
+    async def poll(queue, limit, ahead):
+        given.append(ahead)
+        return PollResult(clock.now_ns(), (), None, True, THERE)
+
+    store.poll = poll
+    await poller.run_once(queue, 5)
+    await poller.run_once(queue, 5)
+    poller.request_poll()
+    await poller.run_once(queue, 5)
+    await pass_time(1)
+    await poller.run_once(queue, 5)
+    poller.reset()
+    poller.start(queue, 5)
+    assert given == [{}, THERE, {}, {}] and not poller.ahead
 
 
 @in_virtual_time

@@ -20,7 +20,7 @@ from store_benches import SHARDS, ShardedBench
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.keyspaces import at_shard
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import ColumnMeta, Condition, MessageKey, QueueCatalog
+from engine.model.queue import ColumnMeta, Condition, MessageKey, QueueCatalog, QueueName
 from engine.store.base import (
     UNKNOWN_STATE,
     LeaseUnknown,
@@ -31,8 +31,8 @@ from engine.store.base import (
     lease_is_current,
     release_of,
 )
-from engine.store.merged import merged_polls, merged_scans
-from engine.store.placement import Place, Places, routing_literal
+from engine.store.merged import merged_polls, merged_scans, read_ahead
+from engine.store.placement import Place, Places, RoutingLiterals
 
 DELAYS = {0: 30 * SECOND}
 
@@ -81,6 +81,44 @@ def test_a_poll_is_put_together():
     assert part.next_due_ns == 1000 + SECOND, "it is polled again soon"
 
 
+def some_of(keys, limit):
+    """What a shard answers that has these keys."""
+    return PollResult(1000, tuple(keys[:limit]), None, len(keys) > limit)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=60), st.integers(1, 7), st.randoms())
+def test_what_was_read_ahead_changes_no_order(rows, limit, random):
+    left = {shard: [] for shard in ("-40", "40-80", "80-")}
+    keys = sorted(MessageKey(*row, id_) for id_, row in enumerate(rows))
+    for key in keys:
+        left[random.choice(sorted(left))].append(key)
+    found, ahead, more = [], {}, True
+    while more:
+        polls = {shard: some_of(of, limit) for shard, of in left.items() if shard not in ahead}
+        assert polls, "one shard at least is asked, for the database's time"
+        merged = merged_polls(list(polls.values()), limit, incomplete=False, ahead=list(ahead.values()))
+        assert len(merged.keys) <= limit and (merged.keys or not merged.more)
+        ahead = read_ahead(polls, {key.id for key in merged.keys}, len(left))
+        left = {shard: [key for key in of if key not in merged.keys] for shard, of in left.items()}
+        found, more = found + list(merged.keys), merged.more
+    assert found == keys
+
+
+async def test_a_shard_is_not_asked_again_for_what_it_has_answered(bench):
+    await bench.add(*(Row(number) for number in (1, 3, 5, 7, 2, 4, 6, 8)))
+    await bench.run("UPDATE q SET priority = id % 2")  # one shard first, then the other
+    first = await bench.store.poll(bench.spec, 2)
+    assert [key.id for key in first.keys] == [2, 4] and set(first.ahead) == {"80-"}
+    await bench.store.claim(bench.spec, [2, 4], DELAYS)
+    await bench.run("UPDATE q SET priority = 9 WHERE id = 1")
+    second = await bench.store.poll(bench.spec, 2, first.ahead)
+    assert [key.id for key in second.keys] == [6, 8] and not second.ahead
+    await bench.store.claim(bench.spec, [6, 8], DELAYS)
+    assert [key.id for key in (await bench.store.poll(bench.spec, 2, first.ahead)).keys] == [1, 3], "it was not asked"
+    assert [key.id for key in (await bench.store.poll(bench.spec, 2, second.ahead)).keys] == [3, 5]
+    assert (await bench.store.claim(bench.spec, [1, 3], DELAYS)).messages, "it is known where they are"
+
+
 ROWS = st.lists(
     st.tuples(st.integers(-1, 1), st.integers(0, 3), st.integers(1, 40)), max_size=40, unique_by=lambda row: row[2]
 )
@@ -115,8 +153,12 @@ def test_places_are_bounded_and_forgotten_with_a_shard(bench):
     places.learn(queue.name, "80-", (3, 4))
     assert places.of(queue, (1, 2, 3, 4)) == {2: Place("-80"), 3: Place("80-"), 4: Place("80-")}
     assert places.of(dataclasses.replace(queue, shards=("-80", "80-c0", "c0-")), (2, 3)) == {2: Place("-80")}
-    places.retain(())
-    assert places.of(queue, (2,)) == {}
+    other = dataclasses.replace(queue, name=QueueName("main", "other"))
+    places.learn(other.name, "-80", (9,))
+    assert places.of(queue, (2, 3, 4)) == {3: Place("80-"), 4: Place("80-")}, "of the queue with the most"
+    places.retain((other.name,))
+    places.learn(other.name, "-80", (10, 11, 12))
+    assert not places.of(queue, (3, 4)) and list(places.of(other, (9, 10, 11, 12))) == [10, 11, 12]
 
 
 def key_of(name, type_, charset=63, flags=0):
@@ -137,14 +179,14 @@ def key_of(name, type_, charset=63, flags=0):
     ],
 )
 def test_a_key_is_named_only_where_vtgate_finds_the_message_by_it(value, column, shard, literal):
-    assert routing_literal(value, column, shard) == literal
+    assert RoutingLiterals(column, shard).of(value) == literal
 
 
 async def test_routes_to_what_was_claimed(bench):
     options = dataclasses.replace(bench.spec.options, sharding_key="priority")
     queue = dataclasses.replace(bench.spec, options=options)
     low, high = (
-        next(number for number in range(99) if routing_literal(b"%d" % number, key_of("k", 8), shard))
+        next(number for number in range(99) if RoutingLiterals(key_of("k", 8), shard).of(b"%d" % number))
         for shard in SHARDS
     )
     await bench.add(Row(1, priority=high), Row(3, priority=high), Row(2, priority=low), Row(4, priority=high))
