@@ -25,8 +25,27 @@ _MICROSECONDS = 1_000_000
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
-def text_encoder(column: ColumnMeta) -> Callable[[Any], bytes]:
-    """The function that encodes a non-NULL stored value of this column."""
+Encoder = Callable[[Any], bytes]
+
+
+def text_encoder(column: ColumnMeta) -> Encoder:
+    """The function that encodes a non-NULL stored value of this column.
+
+    A value that is none of the column's type, as a column of SQLite may hold, is sent as it is: a message of which one
+    value cannot be read would hold up all others.
+    """
+    encode = _encoder(column)
+
+    def encoded(value: Any) -> bytes:
+        try:
+            return encode(value)
+        except (TypeError, ValueError, ArithmeticError, LookupError):
+            return plain_text(value)
+
+    return plain_text if encode is plain_text else encoded
+
+
+def _encoder(column: ColumnMeta) -> Encoder:
     if column.type in DECIMAL_TYPES:
         return lambda value: decimal_text(value, column.decimals).encode()
     if column.type in (FLOAT_TYPE, DOUBLE_TYPE):
@@ -43,11 +62,8 @@ def text_encoder(column: ColumnMeta) -> Callable[[Any], bytes]:
 
 
 def moment_text(value: Any, decimals: int) -> bytes:
-    """A TIMESTAMP; what is none, as a column of SQLite may hold, as it is."""
-    try:
-        moment = datetime.fromisoformat(value).replace(tzinfo=UTC)
-    except (TypeError, ValueError):
-        return plain_text(value)
+    """A TIMESTAMP as seconds since the epoch."""
+    moment = datetime.fromisoformat(value).replace(tzinfo=UTC)
     seconds, microseconds = int(moment.replace(microsecond=0).timestamp()), moment.microsecond
     return f"{seconds}.{microseconds:06}"[: len(str(seconds)) + 1 + decimals].encode() if decimals else b"%d" % seconds
 
@@ -77,7 +93,7 @@ def float_text(value: float, digits: int = 17) -> str:
     """A floating-point number as MySQL prints it: shortest form, exponent without plus or leading zeros."""
     number = float(value)
     text = repr(number) if digits > 15 else f"{number:.{digits}g}"
-    if number == int(number) and abs(number) < 1e15:
+    if abs(number) < 1e15 and number == int(number):
         return str(int(number))
     if "e" not in text:
         return text

@@ -42,7 +42,7 @@ def decimal_prefix(text: str) -> Decimal:
 
 def float_text(value: float, single: bool = False) -> str:
     """A floating-point number as MySQL prints it."""
-    if value == int(value) and abs(value) < 1e15:
+    if abs(value) < 1e15 and value == int(value):
         return str(int(value))
     text = f"{value:.6g}" if single else repr(value)
     if "e" not in text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -49,6 +50,7 @@ def no_constant(name: str) -> None:
 
 
 _WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost in between
+_FLOAT_MAX = (2 - 2**-23) * 2.0**127
 _SHOWN = 64  # characters of a refused value that an error quotes
 
 
@@ -133,19 +135,18 @@ def _store_exact(target: StoreAs, value: Any) -> str:
 
 
 def _store_double(target: StoreAs, value: Any) -> float:
-    number = float(_number(target, value, "double"))
-    if not math.isfinite(number) or (target.type.unsigned and number < 0):
+    single = target.type.name == "float"
+    try:
+        number = float(_number(target, value, "double"))
+    except OverflowError:  # a whole number of more than 308 digits
+        raise _out_of_range(target) from None
+    if not abs(number) <= (_FLOAT_MAX if single else sys.float_info.max) or (target.type.unsigned and number < 0):
         raise _out_of_range(target)
     if target.type.size is not None:
         number = round(number, target.type.scale)
         if abs(number) >= 10 ** (target.type.size - target.type.scale):
             raise _out_of_range(target)
-    if target.type.name != "float":
-        return number
-    try:
-        return float(struct.unpack("f", struct.pack("f", number))[0])
-    except OverflowError:
-        raise _out_of_range(target) from None
+    return float(struct.unpack("<f", struct.pack("<f", number))[0]) if single else number
 
 
 def _out_of_range(target: StoreAs) -> ValueRefused:
@@ -253,7 +254,7 @@ def _store_time(target: StoreAs, value: Any) -> int:
 
 
 def _store_year(target: StoreAs, value: Any) -> int:
-    year = round_half_away(Decimal(str(_number(target, value, "integer"))))
+    year = _whole(target, value)
     if 0 < year < 100 or (year == 0 and isinstance(value, str) and len(value) < 4):
         year += 1900 if year >= 70 else 2000
     if year != 0 and not 1901 <= year <= 2155:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 MICROSECONDS = 1_000_000
 MAX_TIME = ((838 * 60 + 59) * 60 + 59) * MICROSECONDS
+_TIME_NUMBER_MAX = 10_000_000  # above 838:59:59
 _DELIMITED = re.compile(
     r"\s*(\d{4}|\d{1,2})[^\w\s](\d{1,2})[^\w\s](\d{1,2})"
     r"(?:[T\s]+(\d{1,2})(?:[^\w\s](\d{1,2})(?:[^\w\s](\d{1,2})(?:\.(\d*))?)?)?)?\s*([+-]\d{2}:\d{2}|Z)?\s*",
@@ -34,7 +36,7 @@ def parse_datetime(value: Any) -> datetime | None:
         case Decimal() if value >= 0:
             moment = parse_datetime(int(value))
             return None if moment is None else moment + timedelta(microseconds=int(value % 1 * MICROSECONDS))
-        case float() | Decimal():
+        case float() | Decimal() if isfinite(value):
             return parse_datetime(int(value))
         case str():
             return _parse_text(value)
@@ -123,6 +125,8 @@ def _time_text(text: str) -> int | None:
 
 def _time_number(number: Decimal) -> int | None:
     """HHMMSS[.ffffff] as a number."""
+    if abs(number) > _TIME_NUMBER_MAX:
+        return None
     whole, fraction = divmod(abs(number), 1)
     hours, rest = divmod(int(whole), 10000)
     minutes, seconds = divmod(rest, 100)

@@ -1,0 +1,57 @@
+"""What columns take, in changes and in ALTER TABLE, and that whatever they hold can be read."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from embedded.database.store_pool import SqliteStoreConnection
+from engine.model.queue import ColumnMeta
+
+TOO_LARGE = ["1e39", "'1e39'", "-3.5e38", "3.40282356e38"]
+
+
+@pytest.mark.parametrize("number", TOO_LARGE)
+async def test_a_float_beyond_its_range_is_refused(client, number):
+    await client("CREATE TABLE t (id INT PRIMARY KEY, f FLOAT, d DOUBLE)")
+    await client("INSERT INTO t VALUES (1, 3.4028234e38, 1e308)")
+    refused = 1264, "Out of range value for column 'f' at row 1"
+    assert await client.error(f"INSERT INTO t (id, f) VALUES (2, {number})") == refused
+    assert await client.error("INSERT INTO t (id, f) VALUES (2, ?)", float(number.strip("'"))) == refused
+    assert await client.error(f"UPDATE t SET f = {number}") == refused
+    assert await client.error("UPDATE t SET f = d") == refused
+    assert await client.errno("ALTER TABLE t MODIFY d FLOAT") == 1264
+    assert await client.rows("SELECT id, f, d FROM t") == [(1, 3.4028235e38, 1e308)]
+
+
+async def test_numbers_beyond_all_types_are_refused(client):
+    await client("CREATE TABLE t (id INT, d DOUBLE, y YEAR, m TIME, moment DATETIME)")
+    await client("INSERT INTO t (id, d) VALUES (1, 1e308)")
+    for column, errno in (("d", 1264), ("y", 1264), ("m", 1292), ("moment", 1292)):
+        assert await client.errno(f"INSERT INTO t (id, {column}) VALUES (2, CONCAT('1', REPEAT('0', 400)))") == errno
+        assert await client.errno(f"UPDATE t SET {column} = d * 10") == errno
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "text"),
+    [
+        (4, math.inf, b"inf"),
+        (5, -math.inf, b"-inf"),
+        (5, "none", b"none"),
+        (7, "none", b"none"),
+        (11, "none", b"none"),
+        (16, "none", b"none"),
+        (246, "", b""),
+        (246, "text", b"text"),
+    ],
+)
+async def test_what_is_none_of_its_columns_type_is_read_as_it_is(database, code, value, text):
+    """SQLite's columns hold anything. What cannot be read would hold up all messages of its queue."""
+
+    columns = (ColumnMeta("id", 8), ColumnMeta("c", code, decimals=3))
+
+    def read(connection):
+        return SqliteStoreConnection(connection).query_text("SELECT 1, ?", (value,), columns)
+
+    assert await database.read(read) == [(b"1", text)]
