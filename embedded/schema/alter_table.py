@@ -151,9 +151,12 @@ def _plain(index: Index | None) -> Index | None:
 
 
 def needs_rebuild(old: Table, new: Table, sources: Mapping[str, str]) -> bool:
-    """Whether anything in the CREATE TABLE changes."""
+    """Whether anything in the CREATE TABLE changes, or the rows have to fit types that SQLite does not know."""
     same_names = all(sources.get(column.name) == column.name for column in new.columns)
     if not same_names or len(old.columns) != len(new.columns):
+        return True
+    types = {column.name: column.type for column in old.columns}
+    if any(column.type != types.get(column.name) for column in new.columns):
         return True
     return create_table(old) != create_table(replace(new, name=old.name)) or drop_triggers(old) != drop_triggers(new)
 

@@ -55,3 +55,50 @@ async def test_what_is_none_of_its_columns_type_is_read_as_it_is(database, code,
         return SqliteStoreConnection(connection).query_text("SELECT 1, ?", (value,), columns)
 
     assert await database.read(read) == [(b"1", text)]
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "errno"),
+    [
+        ("INT", "-1", "INT UNSIGNED", 1264),
+        ("INT UNSIGNED", "4000000000", "INT", 1264),
+        ("INT", "300", "TINYINT", 1264),
+        ("DECIMAL(5,2)", "-1", "DECIMAL(5,2) UNSIGNED", 1264),
+        ("DECIMAL(30,2)", "-1", "DECIMAL(30,2) UNSIGNED", 1264),
+        ("DECIMAL(20,2)", "123.45", "DECIMAL(16,15)", 1264),
+        ("DOUBLE", "-1", "DOUBLE UNSIGNED", 1264),
+        ("FLOAT", "-1", "FLOAT UNSIGNED", 1264),
+        ("DOUBLE", "1234.567", "DOUBLE(5,2)", 1264),
+        ("ENUM('a','b','c')", "'c'", "ENUM('a','b')", 1265),
+        ("ENUM('x','y')", "'y'", "ENUM('2','1')", 1265),
+    ],
+)
+async def test_rows_have_to_fit_the_type_that_a_column_is_given(client, before, value, after, errno):
+    await client(f"CREATE TABLE t (v {before})")
+    await client(f"INSERT INTO t VALUES ({value})")
+    stored = await client.rows("SELECT v FROM t")
+    assert await client.errno(f"ALTER TABLE t MODIFY v {after}") == errno
+    assert await client.rows("SELECT v FROM t") == stored
+    await client("DELETE FROM t")
+    await client(f"ALTER TABLE t MODIFY v {after}")
+    assert await client.errno(f"INSERT INTO t VALUES ({value})") == errno
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "converted"),
+    [
+        ("ENUM('1','2')", "'2'", "ENUM('x','y')", "y"),
+        ("ENUM('1','2','3')", "'2'", "ENUM('2','1')", "2"),
+        ("ENUM('a','b','c')", "'c'", "INT", 3),
+        ("ENUM('a','b','c')", "'c'", "VARCHAR(5)", "c"),
+        ("TINYINT", "2", "ENUM('a','b')", "b"),
+        ("DOUBLE", "1.55", "DOUBLE(3,1)", 1.6),
+        ("DOUBLE", "0.1", "FLOAT", 0.1),
+    ],
+)
+async def test_rows_are_converted_to_the_type_that_a_column_is_given(client, before, value, after, converted):
+    await client(f"CREATE TABLE t (v {before})")
+    await client(f"INSERT INTO t VALUES ({value}), (NULL)")
+    await client(f"ALTER TABLE t MODIFY v {after}")
+    assert await client.rows("SELECT v FROM t WHERE v IS NOT NULL") == [(converted,)]
+    assert await client.value("SELECT COUNT(*) FROM t") == 2

@@ -12,12 +12,12 @@ from embedded.compile.errors import SqlError
 from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.dates import moment
 from embedded.compile.expressions.scope import Scope
-from embedded.compile.expressions.typed import Typed, pad_moment, rebind, to_text
+from embedded.compile.expressions.typed import Typed, pad_moment, rebind, to_number, to_text
 from embedded.compile.schema import Column, Table, stored_default
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.parse import parse_expression
 from embedded.compile.values.store import HexStoreAs, StoreAs
-from embedded.compile.values.types import CALENDAR, INTEGER_BITS, Kind, SqlType
+from embedded.compile.values.types import CALENDAR, INTEGER_BITS, NUMERIC, Kind, SqlType
 
 
 def stored(x: Expressions, column: Column, value: Typed) -> str:
@@ -45,7 +45,9 @@ def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -
 
 def _plain(x: Expressions, value: Typed, column: Column) -> str:
     """TIME is stored as a number, DECIMAL as a binary one: as text their meaning is unambiguous. For BIT, text is
-    bytes."""
+    bytes. An ENUM is the number of its member in a column of numbers."""
+    if value.type.kind is Kind.ENUM and (column.type.kind in NUMERIC or column.type.kind is Kind.EXACT):
+        return to_number(x.compilation, value).sql
     if column.type.kind is Kind.BIT and value.type.kind in (Kind.DECIMAL, Kind.BITS, Kind.EXACT):
         number = value.sql
         if value.type.kind is Kind.EXACT:
