@@ -102,3 +102,41 @@ async def test_rows_are_converted_to_the_type_that_a_column_is_given(client, bef
     await client(f"ALTER TABLE t MODIFY v {after}")
     assert await client.rows("SELECT v FROM t WHERE v IS NOT NULL") == [(converted,)]
     assert await client.value("SELECT COUNT(*) FROM t") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "whole", "thousandths"),
+    [
+        ("t6", "00:00:01", "00:00:00.901"),
+        ("CAST('-10:11:12.6789' AS TIME(6))", "-10:11:13", "-10:11:12.679"),
+        ("CAST('10:11:12' AS TIME)", "10:11:12", "10:11:12.000"),
+        ("SEC_TO_TIME(1.5)", "00:00:02", "00:00:01.500"),
+        ("TIMEDIFF('10:00:00', '09:00:00.5')", "01:00:00", "00:59:59.500"),
+        ("IFNULL(NULL, CAST('10:59:59.9999' AS TIME(4)))", "11:00:00", "11:00:00.000"),
+        ("TIME(CAST('2024-01-01 10:11:12.75' AS DATETIME(2)))", "10:11:13", "10:11:12.750"),
+        ("STR_TO_DATE('10:11:12.75', '%H:%i:%s.%f')", "10:11:13", "10:11:12.750"),
+    ],
+)
+async def test_a_time_is_rounded_to_the_decimals_of_its_column(client, value, whole, thousandths):
+    """As in MySQL. MariaDB cuts."""
+    await client("CREATE TABLE t (id INT, t0 TIME, t3 TIME(3), t6 TIME(6))")
+    await client("INSERT INTO t (id, t6) VALUES (1, '00:00:00.901112')")
+    await client(f"UPDATE t SET t0 = {value}, t3 = {value}")
+    await client(f"INSERT INTO t (id, t0, t3) SELECT 2, {value}, {value} FROM t")
+    stored = "SELECT CAST(t0 AS CHAR), CAST(t3 AS CHAR) FROM t"
+    assert await client.rows(stored) == [(whole, thousandths)] * 2
+    await client("ALTER TABLE t MODIFY t3 TIME")
+    assert await client.rows(stored) == [(whole, whole)] * 2
+
+
+async def test_a_time_in_a_column_of_whole_numbers_is_rounded_to_seconds_first(client):
+    await client("CREATE TABLE t (i INT, b BIGINT)")
+    await client("INSERT INTO t VALUES (CAST('10:59:59.9' AS TIME(1)), TIMESTAMP '2024-02-29 23:59:59.9')")
+    assert await client.rows("SELECT i, b FROM t") == [(110000, 20240301000000)]
+
+
+@pytest.mark.parametrize("time", ["838:59:59.4", "-838:59:59.000001", "839:00:00"])
+async def test_a_time_beyond_its_range_is_refused(client, time):
+    await client("CREATE TABLE t (t0 TIME, t6 TIME(6))")
+    for column in ("t0", "t6"):
+        assert await client.errno(f"INSERT INTO t ({column}) VALUES ('{time}')") == 1292

@@ -11,13 +11,17 @@ from embedded.compile.compilation import sql_literal
 from embedded.compile.errors import SqlError
 from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.dates import moment
+from embedded.compile.expressions.decimals import operand
 from embedded.compile.expressions.scope import Scope
-from embedded.compile.expressions.typed import Typed, pad_moment, rebind, to_number, to_text
+from embedded.compile.expressions.typed import Typed, dated, pad_moment, rebind, to_number, to_text
 from embedded.compile.schema import Column, Table, stored_default
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.parse import parse_expression
 from embedded.compile.values.store import HexStoreAs, StoreAs
-from embedded.compile.values.types import CALENDAR, INTEGER_BITS, NUMERIC, Kind, SqlType
+from embedded.compile.values.types import CALENDAR, INTEGER_BITS, TEMPORAL, Kind, SqlType, datetime_type, time_type
+
+_NUMBERS = (Kind.INT, Kind.DECIMAL, Kind.EXACT, Kind.DOUBLE)
+_AS_TEXT = (Kind.TIME, Kind.DECIMAL, Kind.BITS)
 
 
 def stored(x: Expressions, column: Column, value: Typed) -> str:
@@ -32,21 +36,34 @@ def stored(x: Expressions, column: Column, value: Typed) -> str:
 def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -> str:
     if value.type.kind is Kind.NULL:
         return "NULL"
+    if column.type.kind in CALENDAR:
+        value = dated(x.compilation, value)
     if value.slot is not None:
         hexadecimal = x.compilation.kinds[value.slot] == "x"
         return rebind(x.compilation, value, HexStoreAs(convert) if hexadecimal else convert)
     if fits(value, column.type):
         return value.sql
+    if value.type.kind in TEMPORAL and column.type.kind in _NUMBERS:
+        value = _number(x, value, whole=column.type.kind is Kind.INT)
     moments = value.type.kind in CALENDAR and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)
     if moments and (value.type.kind is Kind.DATE or value.type.scale <= column.type.scale):
         return pad_moment(value, column.type.scale)
     return x.compilation.function(f"qg_store({_plain(x, value, column)}, {type_argument(column)})")
 
 
+def _number(x: Expressions, value: Typed, *, whole: bool) -> Typed:
+    """A moment as a number; as a whole one rounded to seconds first: a second after 59 begins a minute."""
+    if whole and value.type.scale:
+        time = value.type.kind is Kind.TIME
+        sql = x.compilation.function(f"qg_{'time' if time else 'datetime'}({to_text(x.compilation, value)}, 0)")
+        value = Typed(sql, time_type() if time else datetime_type(), value.nullable)
+    return operand(x, value)
+
+
 def _plain(x: Expressions, value: Typed, column: Column) -> str:
-    """TIME is stored as a number, DECIMAL as a binary one: as text their meaning is unambiguous. For BIT, text is
-    bytes. An ENUM is the number of its member in a column of numbers."""
-    if value.type.kind is Kind.ENUM and (column.type.kind in NUMERIC or column.type.kind is Kind.EXACT):
+    """TIME is stored as microseconds, DECIMAL as a binary number: as text their meaning is unambiguous. For BIT, text
+    is bytes. An ENUM is the number of its member in a column of numbers."""
+    if value.type.kind is Kind.ENUM and column.type.kind in (*_NUMBERS, Kind.BIT, Kind.YEAR):
         return to_number(x.compilation, value).sql
     if column.type.kind is Kind.BIT and value.type.kind in (Kind.DECIMAL, Kind.BITS, Kind.EXACT):
         number = value.sql
@@ -55,9 +72,9 @@ def _plain(x: Expressions, value: Typed, column: Column) -> str:
         return number if value.type.kind is Kind.BITS else f"round({number})"
     if value.type.kind is Kind.EXACT:
         return x.compilation.function(f"qg_exact_digits({value.sql})")
-    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.BITS) and column.type.kind is not value.type.kind:
-        return to_text(x.compilation, value)
-    return value.sql
+    if value.type.kind in (Kind.DECIMAL, Kind.BITS) and column.type.kind is value.type.kind:
+        return value.sql
+    return to_text(x.compilation, value) if value.type.kind in _AS_TEXT else value.sql
 
 
 def type_argument(column: Column) -> str:
@@ -83,7 +100,9 @@ def fits(value: Typed, target: SqlType) -> bool:
             return known and (source.character_length or 0) <= (target.character_length or 0)
         case Kind.DECIMAL:
             return value.origin is not None and source == target
-        case Kind.DATETIME | Kind.TIMESTAMP | Kind.TIME:
+        case Kind.TIME:
+            return source.scale <= target.scale
+        case Kind.DATETIME | Kind.TIMESTAMP:
             return source.scale == target.scale
         case Kind.DATE | Kind.JSON:
             return True

@@ -14,6 +14,7 @@ from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.typed import (
     Typed,
     bits_of,
+    dated,
     enum_index,
     rebind,
     to_bytes,
@@ -28,6 +29,7 @@ from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.values.types import (
     BIGINT,
     BITS,
+    CALENDAR,
     DOUBLE,
     JSON,
     MAX_DECIMAL_DIGITS,
@@ -179,7 +181,7 @@ def _binary(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
 
 def _decimal(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     size, scale = (sizes + [10, 0][len(sizes) :])[:2]
-    if size > MAX_DECIMAL_DIGITS or value.type.kind is Kind.EXACT:
+    if size > MAX_DECIMAL_DIGITS or value.type.kind is Kind.EXACT or value.type.kind in CALENDAR:
         return decimals.cast(x, value, size, scale)
     number = to_number(x.compilation, value)
     exact = int(number.type.kind is not Kind.DOUBLE)
@@ -195,7 +197,7 @@ def _datetime(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     decimals = sizes[0] if sizes else 0
     if value.type.kind is Kind.DATETIME and value.type.scale == decimals and value.slot is None:
         return value
-    text = to_text(x.compilation, value)
+    text = to_text(x.compilation, dated(x.compilation, value))
     return Typed(x.compilation.function(f"qg_datetime({text}, {decimals})"), datetime_type(decimals))
 
 

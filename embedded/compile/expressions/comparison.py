@@ -9,6 +9,7 @@ from embedded.compile.errors import unsupported
 from embedded.compile.expressions.typed import (
     DateTimeOf,
     Typed,
+    dated,
     enum_index,
     microseconds_of,
     pad_moment,
@@ -138,6 +139,8 @@ def _parsed(compilation: Compilation, value: Typed) -> Typed:
 
 
 def _times(compilation: Compilation, left: Typed, right: Typed) -> Pair:
+    if {left.type.kind, right.type.kind} & CALENDAR:
+        return _moments(compilation, dated(compilation, left), dated(compilation, right))
     return Pair(_microseconds(compilation, left), _microseconds(compilation, right))
 
 

@@ -14,11 +14,12 @@ from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions.compiler import Expressions, call_name
 from embedded.compile.expressions.functions import define, simple
 from embedded.compile.expressions.scope import Scope
-from embedded.compile.expressions.typed import NULL, Typed, slot_value, to_number, to_text
+from embedded.compile.expressions.typed import NULL, Typed, dated, slot_value, to_integer, to_number, to_text
 from embedded.compile.text.keywords import INTERVAL_UNITS
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.values.types import (
     BIGINT,
+    CALENDAR,
     DATE,
     YEAR,
     Kind,
@@ -66,6 +67,8 @@ def _amount(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 def _shifted(x: Expressions, value: Typed, amount: Typed, unit: str, subtract: bool) -> Typed:
     if Kind.NULL in (value.type.kind, amount.type.kind):
         return NULL
+    if unit in _DAY_UNITS or unit.startswith("DAY_"):
+        value = dated(x.compilation, value)
     quantity = to_text(x.compilation, amount) if "_" in unit else to_number(x.compilation, amount).sql
     result, decimals = _shifted_type(value, unit, amount)
     base = (
@@ -135,7 +138,7 @@ def timestamp_difference(x: Expressions, unit: str, nodes: list[exp.Expression],
     unit = unit_name(unit)
     if unit == "MICROSECOND" and _is_epoch(x, nodes[0]) and _is_utc_now(nodes[1]):
         return Typed(EPOCH_MICROSECONDS, BIGINT, nullable=False)
-    start, end = (to_text(x.compilation, x.compile(node, scope)) for node in nodes)
+    start, end = (_moment_text(x, dated(x.compilation, x.compile(node, scope))) for node in nodes)
     return Typed(x.compilation.function(f"qg_timestampdiff('{unit}', {start}, {end})"), BIGINT)
 
 
@@ -159,7 +162,10 @@ def timestamp_add(x: Expressions, unit: str, nodes: list[exp.Expression], scope:
 
 def extract(x: Expressions, unit: str, value: Typed) -> Typed:
     """EXTRACT(unit FROM moment)."""
-    return Typed(_extracted(x, unit_name(unit), value), BIGINT)
+    unit = unit_name(unit)
+    if value.type.kind not in CALENDAR and "_" not in unit and unit not in _DAY_UNITS:
+        unit = f"{unit}_{unit}"  # with its sign, as several parts
+    return Typed(_extracted(x, unit, value), BIGINT)
 
 
 # The position of a part in the text of a date and time.
@@ -168,6 +174,8 @@ _PLACES = {"YEAR": (1, 4), "MONTH": (6, 2), "DAY": (9, 2), "HOUR": (12, 2), "MIN
 
 def _extracted(x: Expressions, unit: str, value: Typed) -> str:
     """A part of a moment; of a date or date and time in its own form it is a piece of the text."""
+    if unit in _DAY_UNITS:
+        value = dated(x.compilation, value)
     whole = value.type.kind in (Kind.DATETIME, Kind.TIMESTAMP) or (value.type.kind is Kind.DATE and unit in _DAY_UNITS)
     if value.slot is None and whole and unit in _PLACES:
         start, length = _PLACES[unit]
@@ -187,11 +195,12 @@ def _part(names: str, unit: str, result: SqlType = BIGINT) -> None:
 
 
 def _to_date(x: Expressions, values: list[Typed]) -> Typed:
-    if values[0].type.kind is Kind.DATE:
-        return values[0]
-    if values[0].type.kind is Kind.DATETIME and values[0].slot is None:
-        return Typed(f"substr({values[0].sql}, 1, 10)", DATE, values[0].nullable)
-    return Typed(x.compilation.function(f"qg_date({_moment_text(x, values[0])})"), DATE)
+    value = dated(x.compilation, values[0])
+    if value.type.kind is Kind.DATE:
+        return value
+    if value.type.kind is Kind.DATETIME and value.slot is None:
+        return Typed(f"substr({value.sql}, 1, 10)", DATE, value.nullable)
+    return Typed(x.compilation.function(f"qg_date({_moment_text(x, value)})"), DATE)
 
 
 def _to_time(x: Expressions, values: list[Typed]) -> Typed:
@@ -205,10 +214,9 @@ def _to_time(x: Expressions, values: list[Typed]) -> Typed:
 def _to_timestamp(x: Expressions, values: list[Typed]) -> Typed:
     if len(values) > 1:
         return _moved_by_time(x, "addtime", [_to_timestamp(x, values[:1]), values[1]])
-    decimals = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.DATE, Kind.TIMESTAMP) else 6
-    return Typed(
-        x.compilation.function(f"qg_datetime({_moment_text(x, values[0])}, {decimals})"), datetime_type(decimals)
-    )
+    value = dated(x.compilation, values[0])
+    decimals = value.type.scale if value.type.kind in CALENDAR else 6
+    return Typed(x.compilation.function(f"qg_datetime({_moment_text(x, value)}, {decimals})"), datetime_type(decimals))
 
 
 def _unix_timestamp(x: Expressions, values: list[Typed]) -> Typed:
@@ -216,10 +224,11 @@ def _unix_timestamp(x: Expressions, values: list[Typed]) -> Typed:
         if x.compilation.inline:
             return Typed("CAST(strftime('%s','now') AS INTEGER)", BIGINT, nullable=False)
         return Typed(x.compilation.dynamic("unix"), BIGINT, nullable=False)
-    scale = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.TIMESTAMP) else 0
-    if values[0].type.kind is Kind.STRING:
-        scale = literal_decimals(x, values[0])
-    sql = x.compilation.function(f"qg_unix_timestamp({_moment_text(x, values[0])}, {scale})")
+    value = dated(x.compilation, values[0])
+    scale = value.type.scale if value.type.kind in CALENDAR else 0
+    if value.type.kind is Kind.STRING:
+        scale = literal_decimals(x, value)
+    sql = x.compilation.function(f"qg_unix_timestamp({_moment_text(x, value)}, {scale})")
     return Typed(sql, decimal(10 + scale, scale) if scale else BIGINT)
 
 
@@ -245,12 +254,28 @@ def _from_unixtime(x: Expressions, values: list[Typed]) -> Typed:
 
 def _sec_to_time(x: Expressions, values: list[Typed]) -> Typed:
     number = to_number(x.compilation, values[0])
-    decimals = {Kind.DECIMAL: min(6, number.type.scale), Kind.DOUBLE: 6}.get(number.type.kind, 0)
+    decimals = _decimals_of_seconds(number)
     return Typed(x.compilation.function(f"qg_sec_to_time({number.sql}, {decimals})"), time_type(decimals))
 
 
+def _maketime(x: Expressions, values: list[Typed]) -> Typed:
+    """MAKETIME: with the decimals of its seconds."""
+    hour, minute = (to_integer(x.compilation, value) for value in values[:2])
+    second = to_number(x.compilation, values[2])
+    decimals = _decimals_of_seconds(second)
+    sql = x.compilation.function(f"qg_maketime({hour}, {minute}, {second.sql}, {decimals})")
+    return Typed(sql, time_type(decimals))
+
+
+def _decimals_of_seconds(number: Typed) -> int:
+    return {Kind.DECIMAL: min(6, number.type.scale), Kind.DOUBLE: 6}.get(number.type.kind, 0)
+
+
 def _timediff(x: Expressions, values: list[Typed]) -> Typed:
-    """TIMEDIFF: as many decimals as the finer side has."""
+    """TIMEDIFF: as many decimals as the finer side has. There is none between a TIME and a date."""
+    kinds = {value.type.kind for value in values}
+    if Kind.TIME in kinds and kinds & CALENDAR:
+        return Typed("NULL", time_type(0))
     decimals = max(value.type.scale if value.type.kind in _MOMENTS else literal_decimals(x, value) for value in values)
     one, other = (to_text(x.compilation, value) for value in values)
     return Typed(x.compilation.function(f"qg_timediff({one}, {other})"), time_type(decimals))
@@ -278,9 +303,9 @@ def _moved_by_time(x: Expressions, name: str, values: list[Typed]) -> Typed:
 
 def _convert_tz(x: Expressions, values: list[Typed]) -> Typed:
     """CONVERT_TZ: with the decimals of its moment."""
-    value = values[0]
+    value = dated(x.compilation, values[0])
     decimals = value.type.scale if value.type.kind in _MOMENTS else literal_decimals(x, value)
-    arguments = ", ".join(to_text(x.compilation, one) for one in values)
+    arguments = ", ".join(to_text(x.compilation, one) for one in (value, *values[1:]))
     return Typed(x.compilation.function(f"qg_convert_tz({arguments}, {decimals})"), datetime_type(decimals))
 
 
@@ -323,25 +348,25 @@ define("timestamp", 1, 2, _to_timestamp)
 define("unix_timestamp", 0, 1, _unix_timestamp)
 define("from_unixtime", 1, 2, _from_unixtime)
 define("str_to_date", 2, 2, _str_to_date)
-simple("date_format", "tt", varchar(255))
+simple("date_format", "dt", varchar(255))
 simple("time_format", "tt", varchar(255))
-simple("datediff", "tt", BIGINT)
-simple("dayofweek", "t", BIGINT)
-simple("weekday", "t", BIGINT)
-simple("dayofyear", "t", BIGINT)
-simple("week", "ti", BIGINT, optional=1)
-simple("weekofyear", "t", BIGINT)
-simple("yearweek", "ti", BIGINT, optional=1)
-simple("dayname", "t", varchar(9))
-simple("monthname", "t", varchar(9))
-simple("last_day", "t", DATE)
-simple("to_days", "t", BIGINT)
+simple("datediff", "dd", BIGINT)
+simple("dayofweek", "d", BIGINT)
+simple("weekday", "d", BIGINT)
+simple("dayofyear", "d", BIGINT)
+simple("week", "di", BIGINT, optional=1)
+simple("weekofyear", "d", BIGINT)
+simple("yearweek", "di", BIGINT, optional=1)
+simple("dayname", "d", varchar(9))
+simple("monthname", "d", varchar(9))
+simple("last_day", "d", DATE)
+simple("to_days", "d", BIGINT)
 simple("from_days", "i", DATE)
 simple("makedate", "ii", DATE)
-simple("to_seconds", "t", BIGINT)
+simple("to_seconds", "d", BIGINT)
 simple("time_to_sec", "t", BIGINT)
 define("sec_to_time", 1, 1, _sec_to_time)
-simple("maketime", "iii", time_type(0))
+define("maketime", 3, 3, _maketime)
 define("timediff", 2, 2, _timediff)
 _add_time("addtime")
 _add_time("subtime")

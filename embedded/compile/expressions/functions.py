@@ -1,8 +1,8 @@
 """The functions this dialect knows, by MySQL name. Each has the number of its arguments and how it is built.
 
 Where SQLite has the same function it is used; else one of ours (`qg_...`, in embedded.compile.functions) is called.
-Arguments are converted to the form a function takes by one letter each: t text, n number, i whole number, b bytes, x as
-it is.
+Arguments are converted to the form a function takes by one letter each: t text, d text of a date and time, n number,
+i whole number, b bytes, x as it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from embedded.compile.errors import SqlError
 from embedded.compile.expressions.compiler import Expressions
-from embedded.compile.expressions.typed import Typed, to_bytes, to_integer, to_number, to_text
+from embedded.compile.expressions.typed import Typed, dated, to_bytes, to_integer, to_number, to_text
 from embedded.compile.values.types import TEXT, TEXTUAL, Kind, SqlType, joint_collation, text_type, text_width
 
 _SHORT_TEXT = 16_383  # characters of a column that need not be counted: what VARCHAR has
@@ -68,6 +68,8 @@ def argument(x: Expressions, letter: str, value: Typed) -> str:
     match letter:
         case "t":
             return to_text(x.compilation, value)
+        case "d":
+            return to_text(x.compilation, dated(x.compilation, value))
         case "n":
             return to_number(x.compilation, value).sql
         case "i":

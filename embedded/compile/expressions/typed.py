@@ -264,9 +264,12 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
     if value.slot is not None and kind is not Kind.EXACT:
         sql_type = DOUBLE if kind not in TEMPORAL else _moment_number(value.type)
         return Typed(rebind(compilation, value, number_of), sql_type)
+    if kind is Kind.TIME:
+        scale = value.type.scale
+        result = decimal(7 + scale, scale) if scale else _moment_number(value.type)
+        return Typed(compilation.function(f"qg_time_number({value.sql}, {scale})"), result)
     if kind in TEMPORAL:
-        function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
-        return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
+        return Typed(compilation.function(f"qg_datetime_number({value.sql})"), _moment_number(value.type))
     if kind is Kind.EXACT:
         return Typed(compilation.function(f"qg_exact_floating({value.sql})"), DOUBLE, value.nullable)
     if kind is Kind.ENUM:
@@ -294,6 +297,8 @@ def to_integer(compilation: Compilation, value: Typed) -> str:
         return value.sql
     if value.type.kind is Kind.BITS:
         return to_number(compilation, value).sql
+    if value.type.kind is Kind.TIME:
+        return compilation.function(f"qg_time_number({value.sql}, 0)")
     if value.type.kind is Kind.EXACT:
         return compilation.function(f"qg_exact_whole({value.sql}, 'round')")
     return f"CAST(ROUND({to_number(compilation, value).sql}) AS INTEGER)"
@@ -321,6 +326,15 @@ def to_bytes(compilation: Compilation, value: Typed) -> str:
     if value.slot is not None and value.type.kind in TEXTUAL:
         return rebind(compilation, value, bytes_of)
     return f"CAST({to_text(compilation, value)} AS BLOB)"
+
+
+def dated(compilation: Compilation, value: Typed) -> Typed:
+    """A TIME as the date and time that it is of today, where a date is wanted; anything else as it is."""
+    if value.type.kind is not Kind.TIME:
+        return value
+    scale = value.type.scale
+    sql = compilation.function(f"qg_dated({compilation.dynamic('today')}, {value.sql}, {scale})")
+    return Typed(sql, datetime_type(scale), value.nullable)
 
 
 def pad_moment(value: Typed, decimals: int) -> str:
@@ -354,7 +368,8 @@ def coerce(compilation: Compilation, value: Typed, target: SqlType, cut: bool = 
         return value
     if target_kind in NUMERIC:
         return replace(to_number(compilation, value), type=target)
-    if target_kind in CALENDAR and kind in CALENDAR:
+    if target_kind in CALENDAR and kind in TEMPORAL:
+        value = dated(compilation, value)
         sql = value.sql if target_kind is kind is Kind.DATE else pad_moment(value, target.scale)
         return Typed(sql, target, value.nullable)
     if target_kind is Kind.BINARY:

@@ -132,7 +132,7 @@ def _months_between(first: datetime, last: datetime) -> int:
 @scalar()
 def extract(context: CallContext, unit: str, value: object) -> int | None:
     """EXTRACT and the functions named for one part."""
-    if unit in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
+    if unit.split("_")[-1] in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
         return _extract_time(unit, value)
     moment = parse_datetime(value)
     if moment is None:
@@ -163,7 +163,13 @@ def _extract_time(unit: str, value: object) -> int | None:
         return None
     seconds, fraction = divmod(abs(microseconds), MICROSECONDS)
     parts = {"HOUR": seconds // 3600, "MINUTE": seconds // 60 % 60, "SECOND": seconds % 60, "MICROSECOND": fraction}
-    return parts.get(unit)
+    first, _, last = unit.partition("_")
+    if not last:
+        return parts.get(unit)
+    names = list(parts)
+    begin = 0 if first == "DAY" else names.index(first)  # days of a TIME are hours
+    shown = [f"{parts[name]:0{6 if name == 'MICROSECOND' else 2}}" for name in names[begin : names.index(last) + 1]]
+    return int("".join(shown)) * (-1 if microseconds < 0 else 1)
 
 
 @scalar("date", splits=True)
@@ -206,8 +212,15 @@ def datetime_as_number(context: CallContext, value: str) -> int | None:
 
 
 @scalar("time_number")
-def time_as_number(context: CallContext, value: int) -> int:
-    return time_number(value)
+def time_as_number(context: CallContext, value: int, decimals: int) -> int | float:
+    whole, fraction = time_number(value), abs(value) % MICROSECONDS / MICROSECONDS
+    return whole if decimals == 0 else whole - fraction if value < 0 else whole + fraction
+
+
+@scalar()
+def dated(context: CallContext, day: str, time: int, decimals: int) -> str:
+    """A TIME, which may be negative or longer than a day, of this day."""
+    return datetime_text(datetime.fromisoformat(day) + timedelta(microseconds=time), decimals)
 
 
 @scalar()
@@ -290,11 +303,11 @@ def sec_to_time(context: CallContext, seconds: float, decimals: int) -> int:
 
 
 @scalar()
-def maketime(context: CallContext, hour: int, minute: int, second: int) -> int | None:
+def maketime(context: CallContext, hour: int, minute: int, second: float, decimals: int) -> int | None:
     if not (0 <= minute < 60 and 0 <= second < 60):
         return None
-    seconds = abs(hour) * 3600 + minute * 60 + second
-    return (seconds if hour >= 0 else -seconds) * MICROSECONDS
+    microseconds = (abs(hour) * 3600 + minute * 60) * MICROSECONDS + round(second * MICROSECONDS)
+    return round_time(microseconds if hour >= 0 else -microseconds, decimals)
 
 
 @scalar()

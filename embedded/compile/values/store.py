@@ -19,6 +19,7 @@ from typing import Any
 from embedded.compile.errors import ValueRefused
 from embedded.compile.values.numbers import float_text, full_number, numeric_prefix, round_half_away
 from embedded.compile.values.temporal import (
+    MAX_TIME,
     date_text,
     datetime_text,
     moment_number,
@@ -248,7 +249,7 @@ def _store_datetime(target: StoreAs, value: Any) -> str:
 
 def _store_time(target: StoreAs, value: Any) -> int:
     microseconds = parse_time(value)
-    if microseconds is None:
+    if microseconds is None or abs(microseconds) > MAX_TIME:
         raise ValueRefused(1292, f"Incorrect time value: '{shown(value)}' for column '{target.column}'")
     return round_time(microseconds, target.type.scale)
 

@@ -301,8 +301,9 @@ def unify(left: SqlType, right: SqlType) -> SqlType:
         return exact_type(max(digits(left) - left.scale, digits(right) - right.scale) + scale, scale)
     if left.kind in CALENDAR and right.kind in CALENDAR:
         return DATE if left.kind is right.kind is Kind.DATE else datetime_type(max(left.scale, right.scale))
-    if left.kind is right.kind is Kind.TIME:
-        return time_type(max(left.scale, right.scale))
+    if left.kind in TEMPORAL and right.kind in TEMPORAL:
+        both = left.kind is right.kind is Kind.TIME
+        return (time_type if both else datetime_type)(max(left.scale, right.scale))
     if left.kind is right.kind is Kind.BINARY:
         return varbinary(max(text_width(left), text_width(right)))
     if left.kind is right.kind is Kind.JSON:

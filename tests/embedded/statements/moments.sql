@@ -12,3 +12,29 @@ select addtime(dy, '01:00:00'), addtime('10:00:00', '01:00:00'), addtime('2024-0
 select timestamp(dy, '10:00:00'), timestamp(ts, '10:00:00'), timestamp(dy, tm) from w order by id
 select convert_tz(ts, '+00:00', '+02:00'), convert_tz(tu, '+00:00', '+02:00'), convert_tz('2024-01-01 10:00:00', '+00:00', '+02:00') from w order by id
 drop table w
+# a TIME is stored with its own decimals; where a date is wanted it is of today
+create table times (id int primary key, t time, t3 time(3), t6 time(6), dt datetime, i bigint, n decimal(20,6), f double, s varchar(20))
+insert into times (id, t6) values (1, '00:00:00.101000'), (2, '-30:11:12.000000'), (3, '27:00:01.990000')
+update times set t3 = t6
+update times set t = '10:11:12', n = t6, f = t3, s = t3, i = t
+select id, t, t3, t6, i, n, f, s from times order by id
+update times set t = timediff('10:00:00', '09:30:00.000'), t6 = t where id = 1
+update times set t = sec_to_time(61.0), t3 = sec_to_time(1.5), t6 = maketime(10, 11, 12.25) where id = 2
+update times set t = cast('10:00:00' as time(3)), t3 = cast('-10:00:00.25' as time(6)), t6 = addtime(t, '1:00') where id = 3
+insert into times (id, t, t3, t6) values (4, curtime(6), curtime(6), curtime()), (5, time(now(6)), utc_time(6), utc_time())
+insert into times (id, dt) select 6, t from times where id = 1
+select id, t, t3, t6, dt = concat(curdate(), ' ', t) from times where id < 4 order by id
+select count(*) from times where t is not null and t3 is not null and t6 is not null
+select dt = concat(curdate(), ' 00:30:00') from times where id = 6
+~ counts of rows that are copied
+alter table times modify t time(3), modify t3 time(6), modify n decimal(30,2)
+select id, t, t3, t6, n from times where id < 4 order by id
+select date(t) = curdate(), year(t6) = year(now()), month(t) = month(now()), dayofweek(t) = dayofweek(now()), last_day(t) = last_day(now()), week(t) = week(now()), to_days(t) = to_days(now()), quarter(t) = quarter(now()) from times where id = 1
+select datediff(t6, now()), date_format(t6, '%H') = hour(t6), timestampdiff(second, t, t6), timestampdiff(hour, curdate(), t6), timestamp(t6) = concat(curdate(), ' ', t6), to_seconds(t6) - to_seconds(curdate()), cast(t6 as date) = curdate() from times where id = 1
+select datediff('-30:00:00', t) is null, date(cast('-30:00:00' as time)) = curdate() - interval 2 day, unix_timestamp(cast('30:00:00.5' as time(1))) - unix_timestamp(curdate()) from times where id = 1
+select t < dt, t6 = now() + interval 1 year, ifnull(t, dt) from times where id = 6
+select id from times where t6 > now() - interval 10 day and id < 4 order by id
+select cast(t3 as decimal(10,1)), cast(t3 as decimal(20,3)), cast(t3 as double), -t3, t3 + 0, t3 * 2 from times where id < 4 order by id
+select extract(minute_second from t6), extract(second_microsecond from t6), extract(hour_minute from t6), extract(minute from t6) from times where id = 2
+select maketime(10, 11, '12.5'), maketime(-1, 2, 3.25), timediff(cast('2024-01-01' as datetime), cast('1:00' as time))
+drop table times
