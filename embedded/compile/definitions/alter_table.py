@@ -21,11 +21,14 @@ from embedded.compile.definitions.statements import (
     SetDefault,
     SetOptions,
 )
-from embedded.compile.definitions.types import charset_collation, check_collation
+from embedded.compile.definitions.types import charset_collation, check_collation, with_collation
 from embedded.compile.errors import SqlError, unknown_column, unsupported
 from embedded.compile.schema import Column, Index, Table
 from embedded.compile.text.tokens import Tokens
-from embedded.compile.values.types import DEFAULT_COLLATION, TEXT
+from embedded.compile.values.types import TEXT, TEXTUAL, SqlType
+
+_INHERITED = "inherited"
+"""The collation of a column that names none, until the table's is known."""
 
 _NO_OPERATION = ("ALGORITHM", "LOCK", "FORCE", "ENABLE", "DISABLE", "WITH", "WITHOUT")
 
@@ -46,7 +49,7 @@ def _clause(tokens: Tokens) -> list[Change]:
     word = tokens.peek().upper
     if word in _NO_OPERATION:
         return _no_operation(tokens)
-    reader = DefinitionReader(tokens, DEFAULT_COLLATION)
+    reader = DefinitionReader(tokens, _INHERITED)
     match word:
         case "ADD":
             tokens.next()
@@ -170,16 +173,17 @@ def _convert(tokens: Tokens) -> list[Change]:
     collation = charset_collation(tokens.name_or_string())
     if tokens.accept("COLLATE"):
         collation = check_collation(tokens.name_or_string())
-    return [SetOptions(collation=collation)]
+    return [SetOptions(collation=collation, convert=True)]
 
 
 @dataclass(eq=False, slots=True)
 class Alteration:
     """A table between its old and its new definition. `sources`: of each column, the old column its values come
-    from."""
+    from. `converts`: all texts get the table's collation."""
 
     table: Table
     sources: dict[str, str] = field(default_factory=dict)
+    converts: bool = False
 
     @classmethod
     def of(cls, table: Table) -> Alteration:
@@ -216,7 +220,12 @@ class Alteration:
                 self._set_options(change)
 
     def finish(self) -> Table:
-        return check_table(self.table)
+        columns = tuple(replace(column, type=self._collated(column.type)) for column in self.table.columns)
+        return check_table(replace(self.table, columns=columns))
+
+    def _collated(self, sql_type: SqlType) -> SqlType:
+        inherits = sql_type.collation == _INHERITED or (self.converts and sql_type.kind in TEXTUAL)
+        return with_collation(sql_type, self.table.collation) if inherits else sql_type
 
     def _column(self, name: str) -> Column:
         column = self.table.column(name)
@@ -323,6 +332,7 @@ class Alteration:
             self.table = replace(self.table, auto_increment=change.auto_increment)
         if change.collation is not None:
             self.table = replace(self.table, collation=change.collation)
+        self.converts = self.converts or change.convert
 
 
 def _is_virtual(column: Column) -> bool:

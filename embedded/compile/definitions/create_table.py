@@ -170,9 +170,19 @@ def _option(tokens: Tokens, word: str, options: Options) -> Options:
         case "COLLATE":
             return replace(options, collation=check_collation(tokens.name_or_string()))
         case "CHARSET":
-            return replace(options, collation=charset_collation(tokens.name_or_string()))
+            return replace(options, collation=_of_charset(tokens.name_or_string(), options.collation))
     tokens.next()
     return options
+
+
+def _of_charset(charset: str, named: str | None) -> str:
+    """The collation of a table with this character set: the one that was named before it, or its default."""
+    collation = charset_collation(charset)
+    if named is None:
+        return collation
+    if named.split("_")[0] != collation.split("_")[0]:
+        raise SqlError(1253, f"COLLATION '{named}' is not valid for CHARACTER SET '{charset}'")
+    return named
 
 
 def complete(table: Table, keys: Iterable[Key]) -> Table:

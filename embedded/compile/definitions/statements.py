@@ -129,9 +129,12 @@ class RenameTo:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
+    """Table options. `convert`: the columns get the collation, too."""
+
     comment: str | None = None
     auto_increment: int | None = None
     collation: str | None = None
+    convert: bool = False
 
 
 Change = (

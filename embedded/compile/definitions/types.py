@@ -7,7 +7,7 @@ from dataclasses import replace
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.text.keywords import keywords
 from embedded.compile.text.tokens import Tokens
-from embedded.compile.values.types import COLLATION_IDS, MAX_DECIMAL_DIGITS, Kind, SqlType
+from embedded.compile.values.types import COLLATION_IDS, MAX_DECIMAL_DIGITS, TEXTUAL, Kind, SqlType
 
 _INTEGERS = {
     "TINYINT": "tinyint",
@@ -168,16 +168,15 @@ def _members(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _attributes(tokens: Tokens, sql_type: SqlType, collation: str) -> SqlType:
-    textual = sql_type.kind in (Kind.STRING, Kind.ENUM)
-    if textual:
-        sql_type = replace(sql_type, collation=collation)
+    textual = sql_type.kind in TEXTUAL
     while True:
         word = tokens.accept_one(*_ATTRIBUTES)
         if not word and tokens.accept("CHARACTER", "SET"):
             word = "CHARSET"
         match word:
             case "":
-                return sql_type
+                inherits = sql_type.kind in TEXTUAL and sql_type.collation is None
+                return with_collation(sql_type, collation) if inherits else sql_type
             case "UNSIGNED":
                 sql_type = replace(sql_type, unsigned=True)
             case "ZEROFILL":
@@ -193,8 +192,12 @@ def _attributes(tokens: Tokens, sql_type: SqlType, collation: str) -> SqlType:
 
 
 def _with_charset(sql_type: SqlType, charset: str) -> SqlType:
-    collation = charset_collation(charset)
-    if collation != "binary":
+    return with_collation(sql_type, charset_collation(charset))
+
+
+def with_collation(sql_type: SqlType, collation: str) -> SqlType:
+    """A type of text with its character set's or table's collation; text of the set `binary` is bytes."""
+    if collation != "binary" or sql_type.kind is not Kind.STRING:
         return replace(sql_type, collation=collation)
     name = {"char": "binary", "varchar": "varbinary"}.get(sql_type.name, sql_type.name.replace("text", "blob"))
     return replace(sql_type, kind=Kind.BINARY, name=name, collation=None)
