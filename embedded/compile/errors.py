@@ -29,10 +29,6 @@ def unknown_column(name: str, clause: str) -> SqlError:
     return SqlError(1054, f"Unknown column '{name}' in '{clause}'")
 
 
-def unknown_table(name: str, database: str = "main") -> SqlError:
-    return SqlError(1146, f"Table '{database}.{name}' doesn't exist")
-
-
 def unsupported(what: str, instead: str = "") -> UnsupportedSql:
     """1235 with what to do instead."""
     hint = f"; {instead}" if instead else ""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from embedded.compile.errors import SqlError
 from embedded.compile.values.store import StoreAs
 from embedded.compile.values.types import (
     AUTO_INCREMENT_FLAG,
@@ -190,6 +191,18 @@ class Schema:
 
     def table(self, name: str) -> Table | None:
         return self.tables.get(name)
+
+    def namesake(self, name: str, *, temporary: bool = False) -> Table | None:
+        """The table whose name differs from this one in case alone, so that SQLite could not have both."""
+        folded = name.encode().lower()  # of A-Z alone, as SQLite does
+        alike = (one for one in self.tables.values() if one.temporary == temporary and one.view is None)
+        return next((one for one in alike if one.name != name and one.name.encode().lower() == folded), None)
+
+    def unknown(self, name: str, database: str = DATABASE) -> SqlError:
+        """1146 for a name that no table has."""
+        near = self.namesake(name) if database == DATABASE else None
+        hint = "" if near is None else f"; there is '{near.name}', and names of tables are compared with regard to case"
+        return SqlError(1146, f"Table '{database}.{name}' doesn't exist{hint}")
 
 
 def decimals_suffix(decimals: int) -> str:

@@ -15,6 +15,7 @@ from embedded.compile.compilation import quote
 from embedded.compile.definitions.alter_table import Alteration
 from embedded.compile.definitions.create_table import complete
 from embedded.compile.definitions.emit import (
+    REBUILT,
     check_definition,
     create_index,
     create_statements,
@@ -34,7 +35,7 @@ from embedded.compile.definitions.statements import (
     RenameTables,
     TruncateTable,
 )
-from embedded.compile.errors import SqlError, unknown_table, unsupported
+from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.functions.context import CallContext
 from embedded.compile.plan import Insert, Query
 from embedded.compile.queries.sources import table_name
@@ -144,7 +145,15 @@ class Definer:
         present = self.schema.table(table.name)
         return present is not None and present.temporary == table.temporary
 
+    def _refuse_namesake(self, table: Table, but: str = "") -> None:
+        """SQLite has no two tables whose names differ in case alone, as MySQL on Linux has."""
+        other = self.schema.namesake(table.name, temporary=table.temporary)
+        if other is not None and other.name != but:
+            text = f"Table '{table.name}' already exists as '{other.name}': here names have to differ in more than case"
+            raise SqlError(1050, text)
+
     def _make(self, table: Table) -> None:
+        self._refuse_namesake(table)
         if table.temporary and table.foreign_keys:
             raise SqlError(1215, "Cannot add foreign key constraint")
         check_definition(table, self.schema, parents=self.foreign_keys)
@@ -235,6 +244,7 @@ class Definer:
             raise SqlError(1050, f"Table '{new_name}' already exists")
         new = replace(old, name=new_name)
         if old.view is None:
+            self._refuse_namesake(new, old_name)
             self._rename_table(old, new)
         self._store(new, old_name)
         for other in list(self.schema.tables.values()):
@@ -247,7 +257,9 @@ class Definer:
             self._execute(f"DROP INDEX {index_name(old, index)}")
         for statement in drop_triggers(old):
             self._execute(statement)
-        self._execute(f"ALTER TABLE {table_name(old)} RENAME TO {quote(new.name)}")
+        between = replace(old, name=REBUILT)  # SQLite has no renaming that changes case alone
+        self._execute(f"ALTER TABLE {table_name(old)} RENAME TO {quote(between.name)}")
+        self._execute(f"ALTER TABLE {table_name(between)} RENAME TO {quote(new.name)}")
         for index in separate_indexes(new):
             self._execute(create_index(new, index))
         for statement in triggers(new):
@@ -316,7 +328,7 @@ class Definer:
     def _known(self, name: str) -> Table:
         table = self.schema.table(name)
         if table is None:
-            raise unknown_table(name)
+            raise self.schema.unknown(name)
         return table
 
     def _base(self, name: str) -> Table:

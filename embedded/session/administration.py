@@ -11,7 +11,7 @@ from typing import Any
 from embedded.compile.commands import session_commands
 from embedded.compile.commands.show import Explain, Show, ShowCreate, ShowQuery, ShowWarnings
 from embedded.compile.definitions.show_create import create_table_text
-from embedded.compile.errors import SqlError, unknown_table, unsupported
+from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.plan import ResultColumn
 from embedded.compile.schema import DATABASE
 from embedded.compile.text.literal_lifting import DEFAULT_MODES, lift
@@ -81,7 +81,7 @@ class Administration:
         match show:
             case ShowQuery():
                 if show.table is not None and self.state.schema.table(show.table) is None:
-                    raise unknown_table(show.table)
+                    raise self.state.schema.unknown(show.table)
                 self.state.named_table = show.table
                 try:
                     return await self.run_internal(show.sql)
@@ -198,7 +198,7 @@ class Administration:
             return _text_rows([("Database", varchar(64)), ("Create Database", varchar(1024))], [(DATABASE, text)])
         table = self.state.schema.table(show.name)
         if table is None:
-            raise unknown_table(show.name)
+            raise self.state.schema.unknown(show.name)
         if table.view is not None:
             columns = [("View", 64), ("Create View", 1024), ("character_set_client", 32), ("collation_connection", 32)]
             row = (table.name, create_table_text(table), "utf8mb4", "utf8mb4_general_ci")

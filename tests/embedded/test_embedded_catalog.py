@@ -223,3 +223,42 @@ async def test_the_session_describes_itself(client):
     assert await client.value("SELECT @@version") == "8.0.40-test"
     assert await client.rows("SHOW VARIABLES LIKE 'autocommit'") == [("autocommit", "ON")]
     assert (await client.rows("SHOW GRANTS"))[0][0] == "GRANT ALL PRIVILEGES ON *.* TO `root`@`127.0.0.1`"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE PP (a INT)",
+        "CREATE TABLE IF NOT EXISTS PP (a INT)",
+        "CREATE TABLE PP LIKE other",
+        "CREATE TABLE PP SELECT 1 AS a",
+        "RENAME TABLE other TO PP",
+        "ALTER TABLE other RENAME TO PP",
+    ],
+)
+async def test_names_of_tables_differ_in_more_than_case(client, sql):
+    """SQLite takes them for one."""
+    await client("CREATE TABLE pp (a INT)")
+    await client("CREATE TABLE other (a INT)")
+    errno, text = await client.error(sql)
+    assert (errno, text.partition(":")[0]) == (1050, "Table 'PP' already exists as 'pp'")
+    assert await client.rows("SHOW TABLES") == [("other",), ("pp",)]
+    for statement in ("SELECT * FROM PP", "INSERT INTO PP VALUES (1)", "ALTER TABLE PP ADD b INT", "DESCRIBE PP"):
+        errno, text = await client.error(statement)
+        assert errno == 1146 and "there is 'pp'" in text
+    assert (await client.error("SELECT * FROM nope"))[1] == "Table 'main.nope' doesn't exist"
+
+
+async def test_a_table_is_renamed_to_other_case(client):
+    await client("CREATE TABLE pp (id INT AUTO_INCREMENT PRIMARY KEY, a INT UNIQUE)")
+    await client("CREATE TABLE child (p INT, FOREIGN KEY (p) REFERENCES pp (id))")
+    await client("INSERT INTO pp (a) VALUES (1)")
+    await client("RENAME TABLE pp TO PP")
+    await client("INSERT INTO PP (a) VALUES (2)")
+    await client("INSERT INTO child VALUES (2)")
+    assert await client.errno("INSERT INTO child VALUES (3)") == 1452
+    assert await client.errno("INSERT INTO PP (a) VALUES (2)") == 1062
+    assert await client.errno("SELECT * FROM pp") == 1146
+    await client("CREATE TEMPORARY TABLE pp (a INT)")
+    assert await client.rows("SELECT * FROM pp") == []
+    assert await client.rows("SELECT * FROM PP") == [(1, 1), (2, 2)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from embedded.compile.compilation import Compilation, quote
-from embedded.compile.errors import SqlError, unknown_table, unsupported
+from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions.compiler import Expressions, refuse_parts
 from embedded.compile.expressions.scope import Scope, Source, derived_source, table_source
 from embedded.compile.expressions.subqueries import Subqueries
@@ -159,7 +159,7 @@ class Sources:
         known = database or self.compilation.modes.database or DATABASE
         table = self.compilation.schema.table(name)
         if known != DATABASE or table is None or name.startswith(SIDE_TABLE_PREFIX):
-            raise unknown_table(name, known)
+            raise self.compilation.schema.unknown(name, known)
         if table.temporary:
             self.compilation.temporary = True
         return table

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from embedded.compile.budget import check_tokens
 from embedded.compile.compilation import Compilation
-from embedded.compile.errors import unknown_table, unsupported
+from embedded.compile.errors import unsupported
 from embedded.compile.expressions.scope import Scope, table_source
 from embedded.compile.queries.query import Queries
 from embedded.compile.schema import Schema
@@ -26,7 +26,7 @@ def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -
     """
     table = schema.table(table_name)
     if table is None:
-        raise unknown_table(table_name)
+        raise schema.unknown(table_name)
     lifted = lift(sql)
     check_tokens(lifted.shape)
     plain = replace(modes, ansi_quotes=False, no_backslash_escapes=False)
