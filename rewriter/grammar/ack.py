@@ -64,6 +64,7 @@ def take_id(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> To
         cursor.position += 1
         token = Token(Kind.NUMBER, token.text.strip("+") + number.text, "", token.start, number.end)
     if token.kind in _ID_KINDS:
+        cursor.refuse_backslash(token.text)
         cursor.position += 1
         following = cursor.token
         if following is None or (following.kind is Kind.SYMBOL and following.text in (",", ")", ";")):

@@ -43,6 +43,7 @@ def parse_verb(cursor: TokenCursor) -> Statement:
     condition = ""
     if cursor.accept_words("WHERE"):
         condition = take_condition(cursor, _at_clause)
+        cursor.refuse_backslash(condition)
         if cursor.word in ("ORDER", "LIMIT", "RETURNING"):
             raise UnsupportedSql(
                 f"{verb.name} ... {cursor.word} is not supported; {verb.name} takes ids or a condition"
@@ -109,9 +110,7 @@ def _at_clause(cursor: TokenCursor) -> bool:
             return null or following.kind in _DELAY_AFTER
         case "REASON":
             return null or following.kind in _REASON_AFTER
-        case "FOR":
-            return True
-    return False
+    return cursor.word == "FOR"
 
 
 class _Clauses:
@@ -141,27 +140,21 @@ class _Clauses:
         return self.node(name, ids, condition)
 
     def node(self, name: Name, ids: tuple[Token, ...], condition: str) -> Settle | Unbound:
-        if self._unbound:
-            return _unbound(self._cursor)
-        return Settle(self._verb, name, ids, condition, self._duration_ns, self._reason)
+        settles = Settle(self._verb, name, ids, condition, self._duration_ns, self._reason)
+        return _unbound(self._cursor) if self._unbound else settles
 
     def take_duration(self) -> None:
-        token, verb = (
-            self._take_value(_DELAY_AFTER, "a duration is a number of seconds, or '500ms', '30s', '5m'"),
-            self._verb,
-        )
+        token = self._take_value(_DELAY_AFTER, "a duration is a number of seconds, or '500ms', '30s', '5m'")
         if token is None:
-            if verb is Verb.RENEW:
+            if self._verb is Verb.RENEW:
                 raise InvalidOption("RENEW: NULL is not a duration")
             return
         if token.kind is Kind.PARAMETER:
             self._unbound = True
             return
         text = string_value(token.text) if token.kind is Kind.STRING else token.text
-        if verb is Verb.RENEW:
-            self._duration_ns = parse_wait("RENEW ... FOR", text)
-        else:
-            self._duration_ns = parse_duration("NACK ... DELAY", text)
+        renews = self._verb is Verb.RENEW
+        self._duration_ns = parse_wait("RENEW ... FOR", text) if renews else parse_duration("NACK ... DELAY", text)
 
     def take_reason(self) -> None:
         token = self._take_value(_REASON_AFTER, "a reason is a quoted string")
@@ -229,7 +222,7 @@ def parse_call(cursor: TokenCursor) -> Statement | None:
     if re.match(r"\s*`?queue_\w+`?\s*\(", cursor.sql[verb.end :], re.IGNORECASE) is None:
         return None
     blank = " " * (verb.start + len("CALL"))
-    inner = TokenCursor(blank + cursor.sql[verb.start + len("CALL") :], cursor.sql_modes)
+    inner = TokenCursor(blank + cursor.sql[verb.start + len("CALL") :], cursor.sql_modes, plain_backslashes=True)
     if not _is_call(inner, 0):
         return None
     settles = _take_call(inner)

@@ -56,7 +56,8 @@ _ORDINARY_VERBS = frozenset(
     b"SELECT WITH TABLE UPDATE DELETE INSERT REPLACE EXPLAIN DESCRIBE DESC ANALYZE CALL KILL USE SHOW".split()
 )
 
-_FROM_STREAM = re.compile(r"\bFROM\s+STREAM\b", re.IGNORECASE)
+_VERBS_WITH_REASON = frozenset((b"NACK", b"REJECT", b"CALL"))
+_READS_STRINGS = re.compile(r"\bFROM\s+STREAM\b|\bqueue_(?:nack|reject)\b", re.IGNORECASE)
 
 
 def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None) -> Statement | None:
@@ -70,9 +71,9 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
         return ack
     verb = leading_verb(sql.encode("utf-8", "surrogatepass"))[0]
     try:
-        # Only the condition of a stream goes to the database, and its text is generated.
-        streams = verb == b"SELECT" and _FROM_STREAM.search(sql) is not None
-        cursor = TokenCursor(sql, sql_modes, plain_backslashes=streams)
+        # Where no string goes to the database as it is written: a reason, or the condition of a stream.
+        plain = verb in _VERBS_WITH_REASON or (verb == b"SELECT" and _READS_STRINGS.search(sql) is not None)
+        cursor = TokenCursor(sql, sql_modes, plain_backslashes=plain)
     except RewriteError:
         if verb in _ORDINARY_VERBS:
             return None

@@ -16,7 +16,8 @@ def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
     verb, end = leading_verb(sql.encode("utf-8", "surrogatepass"))
     # The tokenizer makes one token of what follows CALL.
     readable = " " * end + sql[end:] if verb == b"CALL" and sql[:end].isascii() else sql
-    return [token.start for token in tokenize(readable, sql_modes) if token.kind is Kind.PARAMETER]
+    tokens = tokenize(readable, sql_modes, plain_backslashes=True)
+    return [token.start for token in tokens if token.kind is Kind.PARAMETER]
 
 
 def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = ()) -> str:

@@ -19,7 +19,6 @@ from sqlglot.errors import TokenError
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
 
 # A NUL in a text, which ends it for MySQL and MariaDB: nothing may come after it, and then it is not there.
-
 # Each runs to the end of the text where it is not closed, so that nothing is read twice.
 _QUOTED_OR_COMMENT = re.compile(
     r"'(?>(?:[^'\\]++|\\.|'')*)(?:'|\\?\Z)"
@@ -92,7 +91,8 @@ _KINDS = {
 }
 _PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
 _MYSQL = MySQL()
-_PLACEHOLDER = "\ue000"  # replaces a backslash that escapes nothing: a character of no script, and of no syntax
+_NO_BACKSLASH = "A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES"
+_STAND_INS = range(0xE000, 0xF900)  # for a backslash that escapes nothing: characters of no script, and of no syntax
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -110,14 +110,16 @@ def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bo
         SqlSyntaxError: a string, name or comment does not end.
         UnsupportedSql: the text can only be read by rules that the tokenizer does not have; executable comments.
     """
-    sql, nul = cut_at_nul(sql)
+    plain = "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql
+    stand_in = next((each for each in map(chr, _STAND_INS) if each not in sql), "") if plain_backslashes else ""
+    if plain and not stand_in:
+        raise UnsupportedSql(_NO_BACKSLASH)
+    readable, nul = cut_at_nul(sql.replace("\\", stand_in) if plain else sql)
+    sql = sql[: len(readable)]
     if nul is not None:
         raise syntax_error(sql, nul, "a NUL ends a statement, and something comes after it")
-    plain = "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql
-    if plain and (not plain_backslashes or _PLACEHOLDER in sql):
-        raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")
     try:
-        raw = _MYSQL.tokenize(sql.replace("\\", _PLACEHOLDER) if plain else sql)
+        raw = _MYSQL.tokenize(readable)
     except TokenError as error:
         raise syntax_error(sql, 0, "a string, a quoted name or a comment does not end") from error
     ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes
@@ -163,12 +165,8 @@ def _words_or_symbol(text: str, start: int) -> list[Token]:
     pieces = list(_PIECE.finditer(text))
     if not pieces:
         return [Token(Kind.SYMBOL, text, "", start, start + len(text))]
-    return [
-        Token(
-            Kind.WORD if m[1] else Kind.SYMBOL, m[0], m[0].upper() if m[1] else "", start + m.start(), start + m.end()
-        )
-        for m in pieces
-    ]
+    kinds = (Kind.SYMBOL, Kind.WORD)
+    return [Token(kinds[bool(m[1])], m[0], (m[1] or "").upper(), start + m.start(), start + m.end()) for m in pieces]
 
 
 def syntax_error(sql: str, position: int, hint: str = "") -> SqlSyntaxError:
@@ -230,6 +228,11 @@ class TokenCursor:
     def error(self, hint: str = "") -> SqlSyntaxError:
         token = self.token
         return syntax_error(self.sql, token.start if token else len(self.sql), hint)
+
+    def refuse_backslash(self, text: str) -> None:
+        """In a part that the database gets as it is written, while others are read here, in each by its own rules."""
+        if "\\" in text and "NO_BACKSLASH_ESCAPES" in self.sql_modes:
+            raise UnsupportedSql(_NO_BACKSLASH)
 
     # --- one token
 

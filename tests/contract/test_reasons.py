@@ -84,3 +84,34 @@ def test_a_dead_letter_queue_takes_no_value_that_it_cannot_hold(new_gate):
     wait_until(lambda: gate.log.count("cannot be moved to") >= 3, what="the lines about the others")
     assert client.column("SELECT id FROM q ORDER BY id") == [1, 2, 3]
     client.close()
+
+
+PLAIN = "no file C:\\temp\\ in it's \\' \ue000 \0 \\"
+
+
+@pytest.mark.parametrize("verb", ["NACK", "REJECT"])
+def test_a_backslash_that_escapes_nothing_is_kept(sql, queue, verb):
+    """As drivers write it that know the mode, of the status flags."""
+    sql("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+    written = "'" + PLAIN.replace("'", "''") + "'"
+    function = f"queue_{verb.lower()}('{{q}}', {{id}}{', NULL' if verb == 'NACK' else ''}, {written})"
+    call = [] if verb == "REJECT" else [f"CALL {function}"]
+    for text in (f"{verb} {{q}} {{id}} REASON {written}", f"SELECT {function}", *call):
+        q = queue("body INT", min_backoff="'1h'", max_backoff="'1h'", dead_letter="'letters'", max_attempts="2")
+        sql(f"INSERT INTO {q} (body) VALUES (1)")
+        assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+        sql(text.format(q=q, id=1))
+        table = q if verb == "NACK" else "letters"
+        wait_until(
+            lambda table=table: sql.column("SHOW QUEUES").count(table) and sql.value(f"SELECT COUNT(*) FROM {table}")
+        )
+        assert sql.value(f"SELECT last_error FROM {table}") == PLAIN
+        if verb == "REJECT":
+            sql("DROP QUEUE letters")
+
+
+def test_a_backslash_is_refused_where_the_database_would_read_it(sql, queue):
+    q = queue("id VARCHAR(20), body VARCHAR(20)")
+    sql("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+    for text in ("NACK {q} 'a\\b'", "REJECT {q} WHERE body = 'a\\b' REASON 'x'", "SELECT queue_nack('{q}', 'a\\b')"):
+        assert sql.error(text.format(q=q))[0] == 1235

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from itertools import pairwise
 
 import pymysql
 import pytest
@@ -133,6 +134,37 @@ def test_what_a_handler_raises_is_what_becomes_of_the_message(sql, filled, worke
     assert sorted(sql.rows(f"SELECT n, last_error FROM {q}_dead")) == [(1, "bad JSON"), (5, "again")]
     assert ("rejected", 1, "bad JSON") in told.said and ("released", 3) in told.said
     sql(f"DROP QUEUE {q}_dead")
+
+
+def test_a_release_for_later_is_due_no_sooner(sql, filled, worker):
+    q = filled(2)
+    begun: dict[int, list[float]] = {1: [], 2: []}
+
+    def handle(message):
+        begun[message.n].append(time.time())
+        if len(begun[message.n]) < 5:
+            raise Release(delay=0.3)
+
+    with worker(q, concurrency=2).running(handle):
+        wait_until(lambda: unacked(sql, q) == 0)
+    for times in begun.values():
+        assert min(later - earlier for earlier, later in pairwise(times)) >= 0.3
+    assert sql.rows(f"SELECT epoch, last_error FROM {q}") == [(1, None)] * 2
+
+
+def test_no_reason_ends_a_worker_where_backslashes_escape_nothing(gate, sql, filled, told):
+    q = filled(2, min_backoff="'1h'", max_backoff="'2h'")
+    address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+
+    def handle(message, transaction):
+        if message.n == 1:
+            raise ValueError("no file C:\\temp\\")
+        transaction.nack(message, "\\' is no JSON")
+
+    modes = "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"
+    Worker({**address, "init_command": modes}, q, hooks=told).run(handle, drain=True)
+    assert sql.value(f"SELECT last_error FROM {q} WHERE n = 1") == "ValueError: no file C:\\temp\\"
+    assert sorted(each[:2] for each in told.said if each[0] != "received") == [("failed", 1), ("failed", 2)]
 
 
 def test_batches(sql, filled, worker, ledger):

@@ -21,3 +21,8 @@ from rewriter.text.binding import bound_text
 )
 def test_a_literal_is_a_token_of_its_own_as_the_placeholder_was(text: str, literals: list[str], bound: str) -> None:
     assert bound_text(text, literals) == bound
+
+
+def test_a_backslash_that_escapes_nothing_is_passed_over() -> None:
+    modes = ["NO_BACKSLASH_ESCAPES"]
+    assert bound_text("NACK q ? REASON 'C:\\'", ["1"], modes) == "NACK q 1 REASON 'C:\\'"
