@@ -123,9 +123,9 @@ class Statements:
     def release_later(self, message: Message, delay: float) -> Statement:
         """It is given back, is due in `delay` seconds by the database's clock, and the delivery does not count."""
         column, number = message.delivery
-        due = "(UNIX_TIMESTAMP() * 1000 + %s) * 1000000"
+        due = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + %s) * 1000"
         text = f"UPDATE {quoted(self.queue)} SET time_next = {due}, epoch = %s WHERE id = %s AND {column} = %s"
-        return text, (round(delay * 1000), message.epoch - 1, message.id, number)
+        return text, (round(delay * 1_000_000), message.epoch - 1, message.id, number)
 
     def renew(self, messages: Sequence[Message], seconds: float) -> Iterator[Statement]:
         """Their leases end that long from now."""
