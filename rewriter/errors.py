@@ -23,6 +23,10 @@ class UnsupportedSql(RewriteError):
     errno = 1235
 
 
+class InsertOfDump(UnsupportedSql):
+    """What the proxy alone writes: ids and numbers of a topic, messages of a group. A dump has it, too."""
+
+
 class GroupExists(RewriteError):
     """A topic has a consumer group of that name. Names differ by more than case."""
 

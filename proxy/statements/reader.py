@@ -26,7 +26,7 @@ from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.queue_status import QueueViews
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded
-from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.errors import InsertOfDump, RewriteError, UnknownQueue, UnsupportedSql
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
 from rewriter.scan.large_text import LargeText
@@ -41,6 +41,7 @@ DENIED = frozenset((1044, 1142, 1143))
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _LEASE = b"queuegate_lease"
 _DEFINING = (b"CREATE", b"ALTER")
+_INSERTING = (b"INSERT", b"REPLACE")
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _ALLOW_DROP = "@queuegate_allow_drop_table"
 _ALLOWED = (b"1", b"on", b"true", b"yes")
@@ -173,6 +174,12 @@ class StatementReader:
             self._sequencing = await self._engine.topics.sequencing()
         try:
             return await self._judged(text)
+        except InsertOfDump as error:
+            if self._session.rights is not None or leading_verb(text)[0] not in _INSERTING:
+                raise
+            if self._allow_drop_table or await _is_allowed(self._session):
+                return Passthrough(self.classify(text).effects)
+            raise UnsupportedSql(f"{error.message} (a dump is restored after SET {_ALLOW_DROP} = 1)") from None
         except UnknownQueue as error:
             if error.queue is not None:
                 check_can_see(self._session, error.queue)

@@ -10,7 +10,7 @@ from engine.model.option_values import OptionValue
 from engine.model.queue import SEQUENCE_COLUMN, QueueName, TopicSpec, quoted
 from engine.model.sequence import Sequencing
 from engine.model.topic_options import TopicOptions
-from rewriter.errors import UnsupportedSql
+from rewriter.errors import InsertOfDump, UnsupportedSql
 from rewriter.grammar.statements import UpdateQueue
 from rewriter.plan import Effects, Passthrough
 
@@ -76,7 +76,6 @@ def update_of_topic(statement: UpdateQueue, topic: QueueName) -> Passthrough:
     return Passthrough(Effects(touched=frozenset((topic,)), uncertain=frozenset((topic,))))
 
 
-def explicit_number_error(topic: QueueName) -> UnsupportedSql:
+def explicit_number_error(of: QueueName) -> InsertOfDump:
     """Why an INSERT or UPDATE of a topic is refused."""
-    reason = f"the proxy gives a topic's messages their numbers; leave {SEQUENCE_COLUMN} out"
-    return UnsupportedSql(f"{reason}: '{topic.table}'")
+    return InsertOfDump(f"the proxy gives a topic's messages their numbers; leave {SEQUENCE_COLUMN} out: '{of.table}'")

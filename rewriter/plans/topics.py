@@ -38,7 +38,7 @@ from engine.model.topic_options import (
 )
 from engine.model.topic_partitions import by_range, first_partitions
 from engine.model.topics import group_table, is_group_name
-from rewriter.errors import StreamIsNoTable, UnsupportedSql
+from rewriter.errors import InsertOfDump, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import (
@@ -278,15 +278,15 @@ def insert_into_topic(statement: InsertQueue, spec: TopicSpec, now_sql: str) -> 
     return Execute(with_columns(statement, due), effects)
 
 
-def explicit_id_error(topic: QueueName) -> UnsupportedSql:
+def explicit_id_error(topic: QueueName) -> InsertOfDump:
     """Why an INSERT into a topic is refused."""
-    return UnsupportedSql(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
+    return InsertOfDump(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
 
 
 def check_not_fed(spec: QueueSpec) -> None:
-    """Raises UnsupportedSql where no client may insert into a queue: a consumer group's, whose ids are the topic's."""
+    """Raises InsertOfDump where no client may insert into a queue: a consumer group's, whose ids are the topic's."""
     if spec.options.topic is not None:
-        raise UnsupportedSql(f"'{spec.name.table}' is fed from its topic: INSERT INTO {spec.options.topic}")
+        raise InsertOfDump(f"'{spec.name.table}' is fed from its topic: INSERT INTO {spec.options.topic}")
 
 
 # --- streams

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 from server_programs import ran, run
-from servers import SERVER, Gate, MariaDb, Sql
+from servers import SERVER, Gate, MariaDb, Sql, wait_until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -198,3 +198,38 @@ def test_a_restore_over_a_queue_has_to_be_allowed(new_gate):
         assert client.value("SELECT COUNT(*) FROM mail") == 2
         ran("mariadb", gate, "--init-command=SET @queuegate_allow_drop_table = 1", gate.database, feed=dump)
         assert client.rows("SELECT body FROM STREAM mail LIMIT 2 WAIT 1") == [("dumped",)]
+
+
+def test_what_the_proxy_alone_writes_is_restored(mariadb, mariadb_gate, database):
+    """The messages of a group, and the numbers of a topic: their column is invisible, so a dump names all of them."""
+    source, copy = database("a"), database("b")
+    client = Sql(mariadb_gate.connect(database=source))
+    client("CREATE TOPIC orders (n INT) WITH (sequence = 'on')")
+    client("CREATE GROUP g ON orders START AT EARLIEST")
+    client("CREATE TOPIC plain (n INT)")
+    client("INSERT INTO plain (n) VALUES (5)")
+    client("CREATE TABLE zebra (n INT)")
+    client("INSERT INTO zebra VALUES (7)")
+    client("INSERT INTO orders (n) VALUES (1), (2), (3)")
+    read = "SELECT id, n FROM STREAM orders LIMIT 9 WAIT 10 WITH (group = 'g')"
+    assert sorted(client.column(read)) == [1, 2, 3]
+    assert client("ACK orders 1, 2 GROUP g") == 2
+    dump = ran("mariadb-dump", mariadb_gate, "--single-transaction", source).encode()
+    client("INSERT INTO orders (n) VALUES (4)")
+    refused = run("mariadb", mariadb_gate, copy, feed=dump)
+    assert refused.returncode == 1 and b"ERROR 1235" in refused.stderr and b"allow_drop_table = 1" in refused.stderr
+    numbers = "SELECT id, n, queuegate_seq FROM orders ORDER BY id"
+    for target in (copy, source):
+        ran("mariadb", mariadb_gate, "--init-command=SET @queuegate_allow_drop_table = 1", target, feed=dump)
+        restored = Sql(mariadb_gate.connect(database=target))
+        assert restored.rows(numbers) == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+        assert restored.column("SELECT n FROM zebra") + restored.column("SELECT n FROM plain") == [7, 5]
+        restored("INSERT INTO orders (n) VALUES (40)")
+        wait_until(lambda restored=restored: restored.column("SELECT n FROM STREAM orders SINCE OFFSET 4") == [40])
+        wait_until(
+            lambda restored=restored: 40 in [n for _, n in restored.rows(read)], what="the message after the restore"
+        )
+        assert restored.column("SELECT n FROM orders_group_g ORDER BY id") == [3, 40]
+        assert restored.error("UPDATE orders SET queuegate_seq = 9")[0] == 1235
+        restored.close()
+    client.close()
