@@ -170,9 +170,13 @@ class Run:
         logger.info("receiving from %s at %s", statements.queue, self._plan.place)
         notify(self._plan.hooks.receiving)
         self._stopping.wait()
+        until = self._plan.clock() + self._plan.grace_seconds
         receiver.stop()
-        self._end_poll(receiver)
-        self._finish(caller)
+        # Before a proxy that is silent it takes long, of the time that handlers have.
+        ending = self._thread(lambda: self._end_poll(receiver), "end-poll")
+        ending.start()
+        ending.join(max(self._plan.grace_seconds, _KILLS * _KILL_SECONDS))
+        self._finish(caller, max(until - self._plan.clock(), 0.0))
         acker.end()
         heartbeat.end()
         receiving.join(_KILL_SECONDS if receiver.polling_id is not None else _GIVING_BACK_SECONDS)
@@ -284,9 +288,9 @@ class Run:
         finally:
             connection.close()
 
-    def _finish(self, caller: Caller) -> None:
-        """Give running handlers their time."""
-        in_time = self._free_slots.wait_idle(self._plan.grace_seconds)
+    def _finish(self, caller: Caller, seconds: float) -> None:
+        """Give running handlers that time."""
+        in_time = self._free_slots.wait_idle(seconds)
         if not in_time:
             caller.cancel()
             in_time = self._plan.handler.asynchronous and self._free_slots.wait_idle(_CANCELLED_SECONDS)

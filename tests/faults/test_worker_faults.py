@@ -152,6 +152,24 @@ def test_a_handler_that_does_not_end_in_the_grace_time_is_left_to_others(client,
     assert client.rows("SELECT * FROM ledger") == []
 
 
+@pytest.mark.parametrize("seconds", [0, 300])
+def test_the_grace_time_begins_with_the_signal_also_before_a_proxy_that_is_silent(client, workers, gate, seconds):
+    made(client, 1, seconds=seconds)
+    process = workers.start("slow", "--grace", "3", "--concurrency", "2")
+    said(process, "inside 1")
+    wait_until(lambda: client.rows("SHOW SUBSCRIPTIONS"))
+    if not seconds:
+        wait_until(lambda: client.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL") == 0)
+    os.kill(gate.process.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(scaled(40)) == (1 if seconds else 0)
+        assert time.monotonic() - began < 15  # and not 20 s, in which an answer counts as lost, and the grace time
+    finally:
+        os.kill(gate.process.pid, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_a_restart_of_the_proxy(client, workers, gate, how):
     """A waiting worker, and one in the middle of a transaction: both go on, and nothing is done twice."""
