@@ -6,7 +6,7 @@ import codecs
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from engine.model.attempts import failures
 from engine.model.queue import SYSTEM_COLUMNS
 from engine.model.states import REJECTED_NS, state_of
 from queuegate.cli.tables import NONE, local_time, printable, shortened, table
+from rewriter.text.literals import plain_literal
 
 _TIMES = ("time_dead",)
 """Columns of a dead-letter queue that are times in nanoseconds, too."""
@@ -119,6 +120,6 @@ def _plain(value: Any) -> Any:
             return value.decode()
         except UnicodeDecodeError:
             return {"hex": value.hex()}
-    if isinstance(value, datetime):
-        return value.isoformat(" ")
-    return str(value) if isinstance(value, Decimal | date | timedelta) else value
+    if isinstance(value, date | timedelta):
+        return plain_literal(value).strip("'")
+    return str(value) if isinstance(value, Decimal) else value

@@ -72,7 +72,7 @@ def _confirm(link: Link, name: QueueRef) -> None:
     counts = ", ".join(
         f"{queue.count(kind)} {label}"
         for kind, label in (("ready", "ready"), ("in_flight", "in flight"), ("scheduled", "scheduled"),
-                            ("retrying", "waiting for a retry"), ("acked", "acked"))
+                            ("retrying", "waiting for a retry"), ("parked", "parked"), ("acked", "acked"))
     )  # fmt: skip
     sys.stderr.write(f"{name} holds {counts}. All of it is deleted, for good.\n")
     sys.stderr.write(f"Type {str(QueueRef(name.table))!r} to go on: ")

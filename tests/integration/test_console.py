@@ -183,12 +183,13 @@ def test_pause_and_resume(run, sql, queue):
 def test_purge_asks_for_the_name(run, sql, queue):
     q = queue()
     sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('b')")
+    sql(f"INSERT INTO {q} (payload, time_next) VALUES ('c', 9223372036854775807)")
     for typed in ("", "y\n", f"{q[:-1]}\n"):
         done = run("purge", q, stdin=typed)
         assert done.returncode == 1 and "nothing was deleted" in done.stderr
-    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 2
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 3
     done = run("purge", q, stdin=f"{q}\n")
-    assert done.returncode == 0 and "2 ready" in done.stderr, done
+    assert done.returncode == 0 and "2 ready" in done.stderr and "1 parked" in done.stderr, done
     assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
     sql(f"INSERT INTO {q} (payload) VALUES ('c')")
     assert run("purge", "--yes", q).returncode == 0

@@ -40,7 +40,7 @@ def test_an_object_is_whole_and_can_be_written():
     row = {
         "id": 7, "priority": 50, "time_next": NOW, "time_created": NOW, "epoch": 0, "time_acked": None,
         "first_error": None, "last_error": "x", "body": "y" * 5000, "raw": b"\xff", "text": b"abc",
-        "price": Decimal("1.50"), "at": datetime(2026, 1, 2, 3, 4, 5), "long": timedelta(hours=2),
+        "price": Decimal("1.50"), "at": datetime(2026, 1, 2, 3, 4, 5), "long": timedelta(hours=-10, microseconds=-5),
         "state": "to_be_fired",
     }  # fmt: skip
     made = json.loads(json.dumps(message_object(message(row, NOW))))
@@ -50,7 +50,7 @@ def test_an_object_is_whole_and_can_be_written():
     ]  # fmt: skip
     assert made["columns"] == {
         "body": "y" * 5000, "raw": {"hex": "ff"}, "text": "abc", "price": "1.50", "at": "2026-01-02 03:04:05",
-        "long": "2:00:00",
+        "long": "-10:00:00.000005",
     }  # fmt: skip
     assert datetime.fromisoformat(made["due"]).timestamp() == NOW // 10**9
 
