@@ -53,8 +53,9 @@ def address_of(address: str | Mapping[str, Any] | Address, environment: Mapping[
             return address
         case str():
             return _from_url(address, environment.get("MYSQL_PWD", ""))
-        case _:
+        case Mapping():
             return _from_arguments(dict(address))
+    raise WorkerError(f"the address is neither a URL nor arguments of pymysql.connect, but a {type(address).__name__}")
 
 
 def _from_url(url: str, password: str) -> Address:

@@ -38,7 +38,7 @@ def quoted(name: str) -> str:
 
 def name_parts(name: str) -> list[str]:
     """The database, if it is named, and the queue. Raises WorkerError."""
-    parts = re.findall(r"`((?:[^`]|``)+)`(?:\.|$)|([^`.]+)(?:\.|$)", name)
+    parts = re.findall(r"`((?:[^`]|``)+)`(?:\.|$)|([^`.]+)(?:\.|$)", name) if isinstance(name, str) else []
     plain = [back.replace("``", "`") if back else bare for back, bare in parts]
     rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
     if not 1 <= len(plain) <= 2 or rebuilt != name:

@@ -57,11 +57,15 @@ class Worker:
     ) -> None:
         self._address = address_of(address, os.environ)
         quoted(queue)
-        _check_range("concurrency", concurrency, 1, _CONCURRENCY_MAX)
-        _check_range("batch", batch or 1, 1, _BATCH_MAX)
+        _check_range("concurrency", concurrency, 1, _CONCURRENCY_MAX, whole=True)
+        if batch is not None:
+            _check_range("batch", batch, 1, _BATCH_MAX, whole=True)
         if ack_wait is not None:
             _check_range("ack_wait", ack_wait, 0.1, 86_400)
         _check_range("grace", grace, 0, 86_400)
+        for name, text in (("consumer", consumer), ("key_range", key_range)):
+            if not isinstance(text, str | None):
+                raise WorkerError(f"{name} is {text!r}; it is a text")
         if lease not in ("connection", "time"):
             raise WorkerError(f"lease is {lease!r}; it is 'connection' or 'time'")
         if keys not in KEYS:
@@ -221,6 +225,6 @@ def _until_a_signal(stop: Callable[[], None]) -> Iterator[None]:
         restore()
 
 
-def _check_range(name: str, value: float, least: float, most: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise WorkerError(f"{name} is {value!r}; it is a number from {least} to {most}")
+def _check_range(name: str, value: float, least: float, most: float, *, whole: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not least <= value <= most:
+        raise WorkerError(f"{name} is {value!r}; it is a {'whole ' if whole else ''}number from {least} to {most}")

@@ -121,6 +121,7 @@ def test_a_file_that_anybody_may_write_is_ignored_and_a_named_one_must_be_there(
         (("--defaults-file", "none.cnf"), "none.cnf: No such file"),
         (("--url", "mysql://x", "-hdb"), "leave out the other options"),
         (("-p",), "no terminal to ask"),
+        (("--batch", "0"), "batch is 0; it is a whole number from 1 to 10000"),
     ],
 )
 def test_mistakes_are_one_line(monkeypatch, tmp_path, capsys, arguments, said):

@@ -172,11 +172,15 @@ def test_a_message_is_a_frozen_value():
 
 @pytest.mark.parametrize(
     "options",
-    [{"concurrency": 0}, {"batch": 100_000}, {"ack_wait": 0.01}, {"ack_wait": "soon"}, {"lease": "x"}, {"grace": -1}],
+    [
+        *({"concurrency": 0}, {"batch": 100_000}, {"ack_wait": 0.01}, {"ack_wait": "soon"}, {"lease": "x"}),
+        *({"grace": -1}, {"concurrency": 1.5}, {"batch": 1.5}, {"batch": 0}, {"batch": True}, {"consumer": 5}),
+        *({"key_range": 80}, {"queue": None}, {"address": 3307}),
+    ],
 )
 def test_options_have_bounds(options):
     with pytest.raises(WorkerError, match=next(iter(options))):
-        Worker("mysql://h/x", "q", **options)
+        Worker(**{"address": "mysql://h/x", "queue": "q", **options})
 
 
 def test_a_handler_is_found_by_its_name(tmp_path, monkeypatch):
