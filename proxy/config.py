@@ -319,17 +319,18 @@ def contents(file: Path) -> dict[str, Any]:
         raise ConfigError([f"{file}: larger than a megabyte; this is not a queuegate configuration"])
     try:
         data = yaml.load(text, _Loader)
+        data = _without_empty(data) if isinstance(data, dict) else data
     except yaml.MarkedYAMLError as error:
         # The parser's own text quotes the line, which may hold a password.
         where = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
         raise ConfigError([f"{file}{where}: not valid YAML: {error.problem}"]) from None
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError([f"{file}: not valid YAML"]) from None
     if data is None:
         return {}
     if not isinstance(data, dict):
         raise ConfigError([f"{file}: not a mapping of keys; allowed: {', '.join(Config.model_fields)}"])
-    return _without_empty(data)
+    return data
 
 
 def _without_empty(data: dict[Any, Any]) -> dict[str, Any]:
@@ -397,6 +398,8 @@ def _contradictions(config: Config) -> Iterator[_Contradiction]:
         yield _Contradiction(("tls",), text)
     for text in console_mistakes(config.console):
         yield _Contradiction(("console",), text)
+    for text in _of_addresses(config):
+        yield _Contradiction(("listen", text.partition(".")[0]), text)
     for text in _of_the_backend(config):
         yield _Contradiction(("backend", text.partition(":")[0]), text)
     if config.limits.unauthenticated_connections > config.limits.max_connections:
@@ -428,6 +431,15 @@ def _of_users(config: Config) -> Iterator[str]:
         for index, user in enumerate(config.users):
             if user.passwordless:
                 yield f"users[{index}]: an empty password is only for a loopback address, not {config.listen}"
+
+
+def _of_addresses(config: Config) -> Iterator[str]:
+    """Each is bound once. With port 0 the system chooses one that is free."""
+    bound = {config.listen: "listen"}
+    addresses = (config.admin.listen, config.console.listen, config.peers.listen)
+    for key, address in zip(("admin.listen", "console.listen", "peers.listen"), addresses, strict=True):
+        if address is not None and address.port and (other := bound.setdefault(address, key)) != key:
+            yield f"{key}: {address} is already the address of {other}"
 
 
 def _of_the_backend(config: Config) -> Iterator[str]:

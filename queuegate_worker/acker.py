@@ -101,7 +101,9 @@ def report(hooks: Hooks, message: Message, outcome: Outcome, seconds: float) -> 
         case Released():
             notify(lambda: hooks.released(message))
         case Lost():
-            logger.warning("message %r of %s was lost: its lease ran out first", message.id, message.queue)
+            logger.warning(
+                "message %r of %s was lost: its delivery was over before it was settled", message.id, message.queue
+            )
             notify(lambda: hooks.lost(message))
         case _:
             assert_never(outcome)

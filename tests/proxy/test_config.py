@@ -232,6 +232,20 @@ def test_yaml_mistakes_are_told_by_place(mistakes):
     assert "not valid YAML" in mistake
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 3000, "a: &a {b: *a}"])
+def test_yaml_without_end_is_a_mistake(mistakes, text):
+    (mistake,) = mistakes(text)
+    assert "not valid YAML" in mistake
+
+
+def test_no_address_is_given_twice(mistakes, read):
+    text = "listen: 127.0.0.1:3307\nadmin: {listen: '127.0.0.1:3307'}\nconsole: {listen: '127.0.0.1:3307'}\n"
+    assert mistakes(text) == [
+        f"{key}.listen: 127.0.0.1:3307 is already the address of listen" for key in ("admin", "console")
+    ]
+    assert read("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\n").admin.listen == ("127.0.0.1", 0)
+
+
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "missing.yaml", environment={})
