@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from amqp.exceptions import AMQPError, ChannelError, NotFound
+from amqp.exceptions import ChannelError, NotFound
 from amqp.protocol import queue_declare_ok_t
 from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
@@ -209,6 +208,8 @@ class Channel(Declarations):
             tag = self.link.settlement.unsettled.add(UnsettledDelivery(table, message.delivery, self, None))
             if no_ack:
                 self.link.ack([tag])
+            else:
+                self.link.renew_leases()
         return delivered(message, self, tag, None)
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
@@ -236,6 +237,11 @@ class Channel(Declarations):
         """How many unacked messages each consumer of this channel may have; 0: no limit."""
         self.prefetch_count = prefetch_count
 
+    @property
+    def consumers(self) -> list[Consumer]:
+        """All of them; those that were cancelled have messages that are not settled yet."""
+        return [*self._retired, *self._consumers.values()]
+
     def capacity(self, consumer: Consumer) -> int:
         """How many more messages it may receive now."""
         if not self.prefetch_count or consumer.no_ack:
@@ -257,12 +263,7 @@ class Channel(Declarations):
                 self.link.settlement.send_acks()
                 self.basic_recover()
         finally:
-            for consumer in (*self._retired, *self._consumers.values()):
-                if consumer.source is not None:
-                    with suppress(AMQPError, OSError):
-                        consumer.source.close()
-            if self in self.link.channels:
-                self.link.channels.remove(self)
+            self.link.remove(self)
 
     def _routes(self, exchange: str, routing_key: str) -> Routes:
         return self.link.exchanges.routes(exchange, routing_key) if exchange else Routes((routing_key,), False)

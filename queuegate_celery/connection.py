@@ -25,6 +25,7 @@ from queuegate_celery.settings import Address, Settings
 T = TypeVar("T")
 Statement = tuple[str, Sequence[Any]]
 
+KEEPALIVE = "DO 0"
 _ATTEMPTS, _PAUSE_SECONDS = 5, 0.02  # after a deadlock or lock timeout, doubled each time: a third of a second in all
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A peer that vanished without closing is detected after a minute, also by a stream that only waits."""
@@ -64,7 +65,7 @@ class SqlConnection:
         self._connection = connect(address, settings)
         self._lock = threading.RLock()
         self._sleep = sleep
-        self.last_used = time.monotonic()
+        self._last_used = time.monotonic()
 
     @property
     def open(self) -> bool:
@@ -102,6 +103,11 @@ class SqlConnection:
 
         self._run(whole)
 
+    def keep_awake(self, idle_seconds: float) -> None:
+        """Sends something if nothing was sent for so long."""
+        if time.monotonic() - self._last_used >= idle_seconds:
+            self.execute(KEEPALIVE)
+
     def mogrify(self, sql: str, args: Sequence[Any]) -> str:
         """The statement with its values in it."""
         with self._connection.cursor() as cursor:
@@ -122,7 +128,7 @@ class SqlConnection:
         for attempt in range(_ATTEMPTS):
             try:
                 with self._lock, self._connection.cursor() as cursor:
-                    self.last_used = time.monotonic()
+                    self._last_used = time.monotonic()
                     return work(cursor)
             except (pymysql.Error, OSError) as error:
                 if number(error) not in RETRYABLE or attempt == _ATTEMPTS - 1:

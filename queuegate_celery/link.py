@@ -1,12 +1,14 @@
 """One connection in Kombu's sense: a connection for statements, a source for each consumer, and their deliveries.
 
 In a worker, Celery's event loop watches the sockets of the sources and calls `tick` before it waits: acks are sent, and
-sources with free prefetch are polled. Without an event loop `drain` does the same and waits.
+sources with free prefetch are polled. Without an event loop `drain` does the same and waits. While either runs a task,
+the thread of renewal receives: the proxy leases messages to a pending poll whether its answer is read or not.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -90,6 +92,80 @@ _WAITING_MAX = 1000
 """Messages that a transient queue buffers until it has a consumer, such as replies. The oldest are dropped."""
 
 
+class Arrivals:
+    """Messages that were received and not passed to their consumers yet.
+
+    `lock`: between the event loop and the thread of renewal, where one receives from a source or ends it.
+    """
+
+    def __init__(self, settlement: Settlement, consumers: dict[str, Consumer], transients: Transients) -> None:
+        self._settlement, self._consumers, self._transients = settlement, consumers, transients
+        self._messages: deque[tuple[Consumer, Any]] = deque()
+        self.lock = threading.RLock()
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def next(self) -> tuple[Consumer, Any] | None:
+        while self._messages:
+            consumer, message = self._messages.popleft()
+            if not consumer.cancelled:
+                return consumer, message
+        return None
+
+    def receive(self, source: QueueSource | BroadcastSource) -> None:
+        """Reads a source for its consumers. All messages are registered before the first is handled."""
+        with self.lock:
+            rows = source.read()
+            if isinstance(source, QueueSource):
+                consumer = next((c for c in list(self._consumers.values()) if c.source is source), None)
+                assert consumer is not None, "a source that is read has a consumer"
+                self._queued(consumer, source.table, rows)
+                return
+            for message in _broadcasts(rows):
+                for queue, transient in self._transients.items():
+                    if source in transient.sources.values() and transient.accepts(message):
+                        self._broadcast(queue, transient, message)
+
+    def add(self, consumer: Consumer, message: Incoming) -> None:
+        if consumer.source is None or consumer.no_ack:
+            tag = self._settlement.unsettled.next_tag()
+        else:
+            tag = self._settlement.unsettled.add(
+                UnsettledDelivery(consumer.source.table, message.delivery, consumer.channel, consumer)
+            )
+        self._messages.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))
+
+    def discard(self, consumer: Consumer) -> list[int]:
+        """The tags of what had arrived for this consumer."""
+        tags = [m.delivery_tag for c, m in self._messages if c is consumer]
+        self._messages = deque((c, m) for c, m in self._messages if c is not consumer)
+        return tags
+
+    def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
+        done, now_ns = list[Delivery](), time.time_ns()
+        for message in self._settlement.readable(table, rows):
+            if message.expired(now_ns):
+                done.append(message.delivery)
+                continue
+            if consumer.no_ack:
+                done.append(message.delivery)
+            self.add(consumer, message)
+        if done:
+            self._settlement.ack_now({table: done})
+
+    def _broadcast(self, queue: str, transient: Transient, message: Incoming) -> None:
+        if message.expired(time.time_ns()):
+            return
+        consumer = next((c for c in self._consumers.values() if c.queue == queue), None)
+        if consumer is not None:
+            self.add(consumer, message)
+        else:
+            transient.waiting.append(message)
+            if len(transient.waiting) > _WAITING_MAX:
+                transient.waiting.popleft()
+
+
 class Link:
     """See the module. Raises AMQP's errors."""
 
@@ -105,7 +181,7 @@ class Link:
         self.transients = Transients(self.exchanges)
         self.failure: Exception | None = None
         self.closed = False
-        self._arrived: deque[tuple[Consumer, Any]] = deque()
+        self._arrivals = Arrivals(self.settlement, self.consumers, self.transients)
         self._loop: Any = None
         self._renewal: Renewal | None = None
         self.settlement.send_acks()  # acks that the previous connection has not sent
@@ -130,13 +206,27 @@ class Link:
             self._loop = None
 
     def tick(self) -> None:
-        """Sends acks, and polls sources with free prefetch. Raises the error of the renewal thread."""
+        """Sends acks, polls sources with free prefetch, and in an event loop passes on what the renewal thread has
+        received. Raises that thread's error."""
         if self.failure is not None:
             raise self.failure
         self.settlement.send_acks()
         for consumer in self.consumers.values():
             if consumer.source is not None:
                 consumer.source.poll(consumer.channel.capacity(consumer))
+        if self._loop is not None:
+            self._deliver()
+
+    def receive_and_keep_awake(self, idle_seconds: float) -> None:
+        """For the thread of renewal. What it receives waits for the event loop, and its leases are renewed."""
+        self.db.keep_awake(idle_seconds)
+        with self._arrivals.lock:
+            for consumer in [consumer for channel in list(self.channels) for consumer in channel.consumers]:
+                if (source := consumer.source) is not None:
+                    source.read() if consumer.cancelled else self._arrivals.receive(source)
+                    source.keep_awake(idle_seconds)
+        if self._arrivals and (loop := self._loop) is not None:
+            loop.call_soon(_nothing)  # wakes it
 
     def drain(self, timeout: float | None) -> None:
         """Passes one message to its consumer. Raises TimeoutError (socket.timeout) if none arrives in time."""
@@ -147,50 +237,45 @@ class Link:
                 return
             left = _TURN_SECONDS if deadline is None else min(deadline - time.monotonic(), _TURN_SECONDS)
             for source in readable(list(self._sources()), max(left, 0.0)):
-                self._receive(source)
-            if not self._arrived and deadline is not None and time.monotonic() >= deadline:
+                self._arrivals.receive(source)
+            if not self._arrivals and deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError("no message came in time")
 
     def deliver_one(self) -> bool:
         """Passes the next message that has arrived to its consumer."""
-        arrived = self._next()
+        arrived = self._arrivals.next()
         if arrived is None:
             return False
         consumer, message = arrived
         consumer.callback(message)
         return True
 
-    def _next(self) -> tuple[Consumer, Any] | None:
-        while self._arrived:
-            consumer, message = self._arrived.popleft()
-            if not consumer.cancelled:
-                return consumer, message
-        return None
-
     def add(self, consumer: Consumer) -> None:
         """Starts consuming."""
         transient = self.transients.get(consumer.queue)
-        if transient is None:
-            table = self.queues.table(consumer.queue)
-            tokens = self.queues.has_tokens(table)
-            consumer.source = QueueSource(self.db, self.address, self.settings, table, has_tokens=tokens)
-            self._register(consumer.source)
-            consumer.source.poll(consumer.channel.capacity(consumer))
-        self.consumers[consumer.tag] = consumer
         if transient is not None:
+            self.consumers[consumer.tag] = consumer
             while transient.waiting:
-                self._arrive(consumer, transient.waiting.popleft())
+                self._arrivals.add(consumer, transient.waiting.popleft())
+            return
+        table = self.queues.table(consumer.queue)
+        tokens = self.queues.has_tokens(table)
+        source = QueueSource(self.db, self.address, self.settings, table, has_tokens=tokens)
+        self._register(source)
+        self.consumers[consumer.tag] = consumer  # first: the thread of renewal receives from a consumer's source
+        consumer.source = source
+        source.poll(consumer.channel.capacity(consumer))
 
     def cancel(self, consumer: Consumer) -> None:
         """Stops delivering. Its deliveries stay leased until they are settled or the channel is closed."""
-        consumer.cancelled = True
-        self.consumers.pop(consumer.tag, None)
-        undelivered = [m.delivery_tag for c, m in self._arrived if c is consumer]
-        self._arrived = deque((c, m) for c, m in self._arrived if c is not consumer)
-        if consumer.source is None:
-            return
-        self._unregister(consumer.source)
-        rows = consumer.source.stop(self.db)
+        with self._arrivals.lock:
+            consumer.cancelled = True
+            self.consumers.pop(consumer.tag, None)
+            undelivered = self._arrivals.discard(consumer)
+            if consumer.source is None:
+                return
+            self._unregister(consumer.source)
+            rows = consumer.source.stop(self.db)
         self.settlement.release(self.settlement.unsettled.settle(undelivered))
         self.settlement.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
         self.settlement.send_acks()
@@ -218,7 +303,7 @@ class Link:
         transient = self.transients.get(queue)
         if transient is not None:
             for source in transient.sources.values():
-                self._receive(source)
+                self._arrivals.receive(source)
             return transient.waiting.popleft() if transient.waiting else None
         table = self.queues.table(queue)
         tokens = self.queues.has_tokens(table)
@@ -236,6 +321,16 @@ class Link:
             self._renewal.acks_wait()
         else:
             self.settlement.send_acks()
+
+    def remove(self, channel: Any) -> None:
+        """The channel is closed. The connections of its consumers own the leases of what they have delivered."""
+        with self._arrivals.lock:
+            if channel in self.channels:
+                self.channels.remove(channel)
+            for consumer in channel.consumers:
+                if consumer.source is not None:
+                    with suppress(AMQPError, OSError):
+                        consumer.source.close()
 
     def listen(self) -> None:
         for exchange in {exchange for each in self.transients.values() for exchange in each.sources}:
@@ -272,10 +367,16 @@ class Link:
         for transient in self.transients.values():
             yield from transient.sources.values()
 
+    def renew_leases(self) -> None:
+        """From now on: a message was received, or may be."""
+        if self._renewal is None:
+            silence = self.db.rows("SHOW SESSION VARIABLES LIKE 'wait_timeout'")
+            seconds = min([float(self.settings.lease_seconds), *(float(value) for _, value in silence)])
+            self._renewal = Renewal(self.settlement, self, seconds)
+
     def _register(self, source: QueueSource | BroadcastSource) -> None:
         """From now on it is read, and what it brings has leases to renew."""
-        if self._renewal is None:
-            self._renewal = Renewal(self.settlement, self, self.settings.lease_seconds)
+        self.renew_leases()
         if self._loop is not None:
             self._loop.add_reader(source, self._on_readable, source)
 
@@ -285,8 +386,11 @@ class Link:
                 self._loop.remove(source.fileno())
 
     def _on_readable(self, source: QueueSource | BroadcastSource) -> None:
-        self._receive(source)
-        while (arrived := self._next()) is not None:
+        self._arrivals.receive(source)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        while (arrived := self._arrivals.next()) is not None:
             consumer, message = arrived
             try:
                 consumer.callback(message)
@@ -296,50 +400,9 @@ class Link:
                     [message.delivery_tag], f"the worker cannot work on it: {error!r}"[:REASON_CHARACTERS_MAX]
                 )
 
-    def _receive(self, source: QueueSource | BroadcastSource) -> None:
-        """Reads a source for its consumers. All messages are registered before the first is handled."""
-        rows = source.read()
-        if isinstance(source, QueueSource):
-            consumer = next((c for c in self.consumers.values() if c.source is source), None)
-            assert consumer is not None, "a source that is read has a consumer"
-            self._queued(consumer, source.table, rows)
-            return
-        for message in _broadcasts(rows):
-            for queue, transient in self.transients.items():
-                if source in transient.sources.values() and transient.accepts(message):
-                    self._broadcast(queue, transient, message)
 
-    def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
-        done, now_ns = list[Delivery](), time.time_ns()
-        for message in self.settlement.readable(table, rows):
-            if message.expired(now_ns):
-                done.append(message.delivery)
-                continue
-            if consumer.no_ack:
-                done.append(message.delivery)
-            self._arrive(consumer, message)
-        if done:
-            self.settlement.ack_now({table: done})
-
-    def _broadcast(self, queue: str, transient: Transient, message: Incoming) -> None:
-        if message.expired(time.time_ns()):
-            return
-        consumer = next((c for c in self.consumers.values() if c.queue == queue), None)
-        if consumer is not None:
-            self._arrive(consumer, message)
-        else:
-            transient.waiting.append(message)
-            if len(transient.waiting) > _WAITING_MAX:
-                transient.waiting.popleft()
-
-    def _arrive(self, consumer: Consumer, message: Incoming) -> None:
-        if consumer.source is None or consumer.no_ack:
-            tag = self.settlement.unsettled.next_tag()
-        else:
-            tag = self.settlement.unsettled.add(
-                UnsettledDelivery(consumer.source.table, message.delivery, consumer.channel, consumer)
-            )
-        self._arrived.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))
+def _nothing() -> None:
+    """For a loop that is to go on."""
 
 
 def _broadcasts(rows: Iterable[Row]) -> Iterator[Incoming]:

@@ -1,5 +1,5 @@
-"""A thread for each receiving connection: renews leases while tasks run, and sends acks that the event loop has not
-sent.
+"""A thread for each receiving connection: renews leases while tasks run, and does what the event loop has not done:
+receives, sends acks, and keeps silent connections awake.
 
 It has to be a thread, because a worker of the pool `solo` runs its tasks in the event loop itself. It shares the
 connection for statements, one statement at a time, so no lease is renewed after its message was settled.
@@ -19,7 +19,10 @@ ACK_SECONDS = 0.1
 """The longest time an ack waits for the event loop's next iteration before it is sent from here."""
 
 LISTENER_SECONDS = 60.0
-_IDLE_SECONDS = 60.0  # servers and firewalls close connections that are idle for long
+AWAKE_SECONDS = 60.0
+"""Servers, proxies and firewalls may close connections that are idle for so long."""
+
+_TURNS = 3  # two may fail before a lease ends, or an idle connection does
 
 
 class Leaseholder(Protocol):
@@ -29,13 +32,11 @@ class Leaseholder(Protocol):
 
     def send_acks(self) -> None: ...
 
-    def idle_seconds(self) -> float: ...
-
-    def ping(self) -> None: ...
-
 
 class Owner(Protocol):
-    """The connection, which listens to broadcasts, and learns of a failure."""
+    """The connection, which receives, listens to broadcasts, and learns of a failure."""
+
+    def receive_and_keep_awake(self, idle_seconds: float) -> None: ...
 
     def listen(self) -> None: ...
 
@@ -43,17 +44,18 @@ class Owner(Protocol):
 
 
 class Renewal:
-    """Runs until `stop`, or until the connection fails."""
+    """Runs until `stop`, or until the connection fails. `seconds`: what ends first of a lease and of a connection that
+    is silent."""
 
     def __init__(
         self,
         holder: Leaseholder,
         owner: Owner,
-        lease_seconds: int,
+        seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._holder, self._owner, self._clock = holder, owner, clock
-        self._every = lease_seconds / 3  # two renewals may fail before a lease ends
+        self._every = min(seconds, AWAKE_SECONDS) / _TURNS
         self._wake, self._stopped = threading.Event(), False
         self._renew_at = clock() + self._every
         self._listen_at = clock() + LISTENER_SECONDS
@@ -94,9 +96,9 @@ class Renewal:
             self._holder.send_acks()
         if now >= self._renew_at:
             self._renew_at = now + self._every
+            # Half a turn: a connection that was used just after the last one is not left until the next one.
+            self._owner.receive_and_keep_awake(self._every / 2)
             self._holder.renew()
-            if self._holder.idle_seconds() > _IDLE_SECONDS:
-                self._holder.ping()
         if now >= self._listen_at:
             self._listen_at = now + LISTENER_SECONDS
             self._owner.listen()

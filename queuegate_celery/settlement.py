@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable
 
 from amqp.exceptions import ChannelError, NotFound
@@ -69,14 +68,6 @@ class Settlement:
         """Renews all leases, for their full length from now."""
         with self._lock:
             self._settle("RENEW", self.unsettled.all(), f" FOR '{self._settings.lease_seconds:d}s'")
-
-    def idle_seconds(self) -> float:
-        """Since when nothing was sent on the connection."""
-        return time.monotonic() - self._db.last_used
-
-    def ping(self) -> None:
-        """Keep the connection in use, for firewalls."""
-        self._db.execute("DO 0")
 
     def readable(self, table: str, rows: Iterable[Row]) -> list[Incoming]:
         """The readable messages. The others go to the dead letters, with the reason."""

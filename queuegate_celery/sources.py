@@ -6,7 +6,8 @@ comes as soon as anything is due, so the latency is the same; and
   changes its prefetch count (autoscale, `pool_grow`, after a reconnect). Reopening the stream would give back the
   messages that its worker is handling;
 - a proxy that has vanished is detected, because an answer is due after half a minute.
-With `lease = 'connection'` the engine gives back unacked messages as soon as the connection ends, as with a stream.
+With `lease = 'connection'` the engine gives back unacked messages as soon as the connection ends, as with a stream. So
+a connection that does not poll, because its worker has enough messages, is kept awake: a server closes silent ones.
 
 Broadcasts need no prefetch and no leases. They are one endless stream; its reader in the proxy also handles ids that
 become visible late.
@@ -18,6 +19,7 @@ import os
 import selectors
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,12 +28,12 @@ import pymysql
 from amqp.exceptions import ChannelError, RecoverableConnectionError
 from pymysql.constants.COMMAND import COM_QUERY
 
-from queuegate_celery.connection import SqlConnection, connect
+from queuegate_celery.connection import KEEPALIVE, SqlConnection, connect
 from queuegate_celery.errors import KILLED, LOCK_WAIT, to_amqp_error
 from queuegate_celery.messages import COLUMNS
 from queuegate_celery.mysql_client.answers import AnswerReader
 from queuegate_celery.mysql_client.driver import close_socket, socket_of
-from queuegate_celery.mysql_client.packets import MalformedAnswer, Row, parse_error
+from queuegate_celery.mysql_client.packets import HEADER_BYTES, MalformedAnswer, Row, parse_error
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sql import escaped, quoted
 
@@ -68,7 +70,7 @@ def readable(sources: Iterable[Any], seconds: float | None) -> list[Any]:
 
 
 class _PollConnection:
-    """A connection on which one answer is read without blocking."""
+    """A connection on which one answer is read without blocking, by one thread at a time."""
 
     def __init__(self, address: Address, settings: Settings) -> None:
         self._address, self._settings = address, settings
@@ -76,6 +78,8 @@ class _PollConnection:
         self.id = int(self._connection.thread_id())
         self._sock.setblocking(False)
         self._answer: AnswerReader | None = None
+        self._lock = threading.RLock()
+        self._used_at = time.monotonic()
         self.sent_at = 0.0
 
     @property
@@ -93,8 +97,18 @@ class _PollConnection:
     def fileno(self) -> int:
         return int(self._sock.fileno())
 
+    def keep_awake(self, idle_seconds: float) -> None:
+        """Sends something if nothing has been sent or received for so long; its answer, without rows, is read later."""
+        with self._lock:
+            if not self.busy and time.monotonic() - self._used_at >= idle_seconds:
+                self._send(KEEPALIVE, rows_only=False)
+
     def send(self, sql: str) -> None:
-        """Sends a statement; the answer is read later."""
+        """Sends a query; the answer is read later."""
+        with self._lock:
+            self._send(sql, rows_only=True)
+
+    def _send(self, sql: str, *, rows_only: bool) -> None:
         assert self._answer is None
         command = bytes([COM_QUERY]) + sql.encode()
         self._sock.settimeout(self._settings.socket_timeout)
@@ -104,11 +118,15 @@ class _PollConnection:
             raise to_amqp_error(error, self._address) from error
         finally:
             self._sock.setblocking(False)
-        self._answer, self.sent_at = AnswerReader(rows_only=True), time.monotonic()
+        self._answer, self.sent_at = AnswerReader(rows_only=rows_only), time.monotonic()
 
     def read(self) -> list[Row]:
         """The rows available now. Raises AMQP's errors. An answer that KILL QUERY ended, or that failed because another
         session has locked the table, counts as ended without an error."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> list[Row]:
         answer, received = self._answer, 0
         while received < _TURN_BYTES or self._pending():
             try:
@@ -120,7 +138,8 @@ class _PollConnection:
             if not data:
                 raise RecoverableConnectionError(f"{self._address.shown} has closed the connection")
             if answer is None:
-                raise RecoverableConnectionError(f"{self._address.shown} ends the connection: {data[4:]!r}")
+                number, text, _ = parse_error(data[HEADER_BYTES:])
+                raise RecoverableConnectionError(f"{self._address.shown} ends the connection: error {number}: {text}")
             received += len(data)
             if answer.done:
                 continue  # the server ends the connection, which the next read brings
@@ -139,7 +158,7 @@ class _PollConnection:
         if answer is None:
             return []
         if answer.done:
-            self._answer = None
+            self._answer, self._used_at = None, time.monotonic()
             if answer.error is not None:
                 number, text, _ = parse_error(answer.error)
                 if number not in _BRINGS_NOTHING:
@@ -214,6 +233,10 @@ class QueueSource:
     def read(self) -> list[Row]:
         """The rows received, without waiting."""
         return self._connection.read()
+
+    def keep_awake(self, idle_seconds: float) -> None:
+        """Keeps the connection, which owns leases, from being closed as idle. Raises AMQP's errors."""
+        self._connection.keep_awake(idle_seconds)
 
     def stop(self, db: SqlConnection) -> list[Row]:
         """Polls no more; returns the rows received meanwhile. Leases stay until `close`."""

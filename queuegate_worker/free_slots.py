@@ -35,10 +35,10 @@ class FreeSlots:
         with self._changed:
             return self._changed.wait_for(self._is_idle, seconds)
 
-    def wait_progress(self, free: int) -> None:
-        """Wait until more slots than that are free, or `idle`, or `close`."""
+    def wait_progress(self, free: int, seconds: float) -> bool:
+        """Wait until more slots than that are free, or `idle`, or `close`; whether that happened in so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._free > free or self._is_idle())
+            return self._changed.wait_for(lambda: self._closed or self._free > free or self._is_idle(), seconds)
 
     def defer(self) -> None:
         """A slot's work is done but for its ack."""

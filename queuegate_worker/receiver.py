@@ -5,8 +5,8 @@ LIMIT. Where handlers are short, it asks for a few more messages, which wait her
 becomes free within a quarter of a second, they are given back, so no message waits behind a long one.
 
 With `lease = 'connection'` the proxy gives back unacked messages as soon as the worker's process is gone. That is why
-the connection stays open until the last handler has ended, and why a poll is ended by KILL QUERY, after which the
-connection is still usable.
+the connection stays open until the last handler has ended, why it is kept awake while no slot is free (a server closes
+a silent one), and why a poll is ended by KILL QUERY, after which the connection is still usable.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ WAIT_SECONDS = 30.0
 
 _REASON_CHARACTERS = 1000  # the limit of the queue
 _AHEAD_WAITS_SECONDS = 0.25  # a message that was received ahead, for a slot
+_AWAKE_SECONDS = 20.0  # the longest silence of the connection; less where the server waits less than three times that
+_FIRST_AWAKE_SECONDS = 0.5  # until the server has said how long it waits
+_KEEPALIVE = "SHOW SESSION VARIABLES LIKE 'wait_timeout'"
 _EARLY_PAUSE_SECONDS = 0.1  # after a poll that ended early without messages, to avoid a busy loop
 
 Batch = Sequence[Message]
@@ -59,11 +62,12 @@ class Receiver:
         some = Message(statements.queue, 0, 0, lease_token=int(statements.has_tokens))
         self._ack_sql = next(statements.ack([some]))[0]
         self._stopping = False
+        self.awake_seconds = _FIRST_AWAKE_SECONDS
         self.polling_id: int | None = None
 
     def run(self) -> None:
         """Receive until `stop`; draining, until nothing is due and nothing is being handled. Raises WorkerError."""
-        while (free := self._shared.free_slots.wait()) and not self._stopping:
+        while (free := self._free_slots()) and not self._stopping:
             idle = self._shared.free_slots.idle
             messages = self._received(free * self._batch + self._shared.pace.ahead)
             if messages is None:
@@ -75,7 +79,22 @@ class Receiver:
             elif self._drain:
                 if idle:
                     return
-                self._shared.free_slots.wait_progress(free)
+                if not self._shared.free_slots.wait_progress(free, self.awake_seconds):
+                    self.keep_awake()
+
+    def _free_slots(self) -> int:
+        """The free slots, as soon as there is one; 0 after `stop`."""
+        while not (free := self._shared.free_slots.wait(self.awake_seconds)) and not self._stopping:
+            self.keep_awake()
+        return free
+
+    def keep_awake(self) -> None:
+        """Say something on the connection, if it is open, and learn how long it may be silent: `awake_seconds`."""
+        try:
+            if self._connection.open and (rows := self._connection.rows(_KEEPALIVE)):
+                self.awake_seconds = min(float(rows[0]["Value"]) / 3, _AWAKE_SECONDS)
+        except (pymysql.MySQLError, OSError) as error:
+            self._failed(error)
 
     def stop(self) -> None:
         """Start nothing more. A waiting poll has to be killed in addition: its connection's id is `polling_id`."""

@@ -261,7 +261,8 @@ class Run:
         self._guarded(receiver.run)
         self._stop_reasons.put(None)
         self._receiver_done.set()
-        self._closing.wait()
+        while not self._closing.wait(receiver.awake_seconds):
+            self._guarded(receiver.keep_awake)
         connection.close()
 
     def _guarded(self, do: Callable[[], object]) -> None:

@@ -77,6 +77,13 @@ def nothing_comes(connection: kombu.Connection, seconds: float = 0.3) -> bool:
     return False
 
 
+def renewed(sql: Sql, name: str, seconds: int) -> None:
+    """Waits until all leases of the queue end at least so many seconds later than now."""
+    first = sql.value(f"SELECT MAX(time_next) FROM {name}")
+    ends = f"SELECT MIN(time_next) FROM {name}"
+    wait_until(lambda: sql.value(ends) >= first + seconds * 1_000_000_000, 30, "renewals")
+
+
 def test_a_message_comes_as_it_was_sent_and_is_acked(broker, names, sql):
     connection, name = broker(), names()
     with connection.channel() as channel:
@@ -282,14 +289,70 @@ def test_leases_are_prolonged_while_the_consumer_lives(broker, names, sql):
         got: list[Any] = []
         kombu.Consumer(channel, [queue], on_message=got.append).consume()
         connection.drain_events(timeout=20)
-        first = sql.value(f"SELECT time_next FROM {name}")
-        # Over the first lease's end: its time is passed, and the message is still held, once.
-        wait_until(lambda: sql.value(f"SELECT time_next FROM {name}") > first + 3_000_000_000, 30, "renewals")
+        renewed(sql, name, 4)  # over the first lease's end: its time is passed, and the message is still held, once
         assert nothing_comes(connection)
         assert sql.row(f"SELECT epoch, state FROM {name}") == (1, "fired")
         got[0].ack()
         connection.connection.settlement.send_acks()
         assert sql.value(f"SELECT state FROM {name}") == "acked"
+
+
+def test_a_message_that_was_fetched_keeps_its_lease(broker, names, sql):
+    connection, name = broker(lease=3), names()
+    with connection.channel() as channel:
+        queue = declared(channel, name)
+        publish(channel, 1, name)
+        message = queue.get()
+        renewed(sql, name, 4)
+        assert queue.get() is None
+        message.ack()
+        assert sql.row(f"SELECT epoch, state FROM {name}") == (1, "acked")
+
+
+def test_what_arrives_while_nobody_reads_keeps_its_lease(broker, names, sql):
+    """A consumer that works for longer than a lease, with a poll pending, as the pool `solo` does."""
+    busy, other, name, got = broker(lease=3), broker(lease=3), names(), []
+    queue = declared(busy.channel(), name)
+    kombu.Consumer(queue.channel, [queue], on_message=got.append).consume()
+    assert nothing_comes(busy, 0.01)
+    for n in range(3):
+        publish(other.channel(), n, name)
+    wait_until(lambda: sql.column(f"SELECT state FROM {name}") == ["fired"] * 3, 30, "the messages to be received")
+    renewed(sql, name, 4)
+    kombu.Consumer(other.channel(), [queue(other.channel())], on_message=lambda _: pytest.fail("came twice")).consume()
+    assert nothing_comes(other)
+    for n in range(3):
+        busy.drain_events(timeout=20)
+        assert (got[n].payload, got[n].delivery_info["redelivered"]) == (n, False)
+        got[n].ack()
+    busy.connection.settlement.send_acks()
+    assert sql.rows(f"SELECT epoch, state FROM {name}") == [(1, "acked")] * 3
+
+
+def test_a_worker_with_enough_messages_is_not_disconnected_as_idle(broker, names, new_gate, place):
+    """Its prefetch is used up, so it polls no more; and a consumer that was cancelled works on what it had."""
+    gate = new_gate(limits={"idle_timeout": "2s"}).start()
+    # Behind a server the session's wait_timeout is the server's, which says nothing of the proxy's limit.
+    connection, sql = broker(url=url_of(gate), lease=60 if place == "embedded" else 3), Sql(gate.connect())
+    got, late, early = [], names(), names()
+    queues = {name: declared(connection.channel(), name) for name in (early, late)}
+    for name, queue in queues.items():
+        publish(queue.channel, name, name)
+        consumer = kombu.Consumer(queue.channel, [queue], on_message=got.append)
+        consumer.qos(prefetch_count=1)
+        consumer.consume()
+        connection.drain_events(timeout=20)
+        if name == early:
+            consumer.cancel()
+    for name in queues:
+        renewed(sql, name, 6)
+    assert nothing_comes(connection)
+    for message in got:
+        message.ack()
+    connection.connection.settlement.send_acks()
+    for name in queues:
+        assert sql.row(f"SELECT epoch, state FROM {name}") == (1, "acked")
+    sql.close()
 
 
 def test_eta_is_the_queues_business(broker, names, sql):

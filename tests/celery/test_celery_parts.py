@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from queuegate_celery.messages import Delivery
 from queuegate_celery.mysql_client.answers import AnswerReader
 from queuegate_celery.mysql_client.packets import MalformedAnswer, parse_error
-from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
+from queuegate_celery.renewal import ACK_SECONDS, AWAKE_SECONDS, LISTENER_SECONDS, Renewal
 from queuegate_celery.settings import Address
 from queuegate_celery.unsettled import IDS_MAX, UnsentAcks, Unsettled, UnsettledDelivery, conditions
 
@@ -153,7 +153,6 @@ class Holder:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.idle = 0.0
         self.failed = threading.Event()
 
     def renew(self) -> None:
@@ -165,11 +164,8 @@ class Holder:
     def listen(self) -> None:
         self.calls.append("listen")
 
-    def idle_seconds(self) -> float:
-        return self.idle
-
-    def ping(self) -> None:
-        self.calls.append("ping")
+    def receive_and_keep_awake(self, idle_seconds: float) -> None:
+        self.calls.append(f"receive, {idle_seconds:g} s")
 
     def fail(self, error: Exception) -> None:
         self.failed.set()
@@ -186,14 +182,23 @@ def test_leases_are_prolonged_by_a_third():
     holder, clock = Holder(), Clock()
     renewal = Renewal(holder, holder, 30, clock)
     renewal.stop()  # its thread; here the clock is moved by hand
-    for seconds, renewals in ((9.9, 0), (0.2, 1), (9.8, 1), (0.3, 2), (0.3, 2)):
+    turn = ["receive, 5 s", "renew"]  # what has just been received is renewed, too
+    for seconds, turns in ((9.9, 0), (0.2, 1), (9.8, 1), (0.3, 2), (0.3, 2)):
         clock.now += seconds
         renewal.run_once()
-        assert holder.calls == ["renew"] * renewals
-    holder.idle = 61
+        assert holder.calls == turn * turns
     clock.now += LISTENER_SECONDS
     renewal.run_once()
-    assert holder.calls[2:] == ["renew", "ping", "listen"]
+    assert holder.calls[4:] == [*turn, "listen"]
+
+
+def test_a_long_lease_lets_no_connection_fall_silent():
+    holder, clock = Holder(), Clock()
+    renewal = Renewal(holder, holder, 86_400, clock)
+    renewal.stop()
+    clock.now += AWAKE_SECONDS / 3
+    renewal.run_once()
+    assert holder.calls == ["receive, 10 s", "renew"]
 
 
 def test_acks_that_the_event_loop_leaves_are_sent():

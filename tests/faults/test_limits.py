@@ -16,6 +16,8 @@ import pytest
 from servers import Gate, Sql, Stream, login_errno, read_available, wait_until
 from slowness import scaled
 
+from queuegate_worker import Worker
+
 WRONG = {"user": "app", "password": "wrong"}
 RIGHT = {"user": "app", "password": "secret"}
 TOO_MANY = b"\x17\x00\x00\x00\xff\x10\x04Too many connections"  # as MariaDB sends it: before a greeting, no SQLSTATE
@@ -229,6 +231,27 @@ def test_a_client_in_the_middle_of_a_statement_is_not_at_rest(new_gate):
     else:
         assert client.value("SELECT SLEEP(3)") == 0
     assert client.value("SELECT 2") == 2
+    client.close()
+
+
+def test_a_worker_with_a_long_handler_is_not_at_rest(new_gate):
+    """Its connection owns the lease of what is being handled, and polls no more as no slot is free."""
+    gate = new_gate(limits={"idle_timeout": "1s"}).start()
+    if not gate.embedded:
+        pytest.skip("the session's wait_timeout is the server's there, which says nothing of the proxy's limit")
+    client, begun = Sql(gate.connect()), []
+    client("CREATE QUEUE q (n INT)")
+    client("INSERT INTO q (n) VALUES (1)")
+
+    def handle(message):
+        begun.append(message.epoch)
+        until = time.monotonic() + 4
+        wait_until(lambda: time.monotonic() > until)
+
+    address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    with Worker(address, "q").running(handle):
+        wait_until(lambda: client.value("SELECT state FROM q") == "acked")
+    assert begun == [1]
     client.close()
 
 

@@ -23,6 +23,7 @@ from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements
 
 DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
+KEEPALIVE = "SHOW SESSION VARIABLES LIKE 'wait_timeout'"
 STATEMENTS = Statements("q", "me", 1000, "connection", 30.0)
 
 
@@ -426,15 +427,33 @@ def test_what_no_slot_takes_in_time_is_given_back():
     receiving.receiver._dispatch = begin
     receiving.receiver.run()
     assert receiving.batches == [[1], [2]] and receiving.told.said == [("released", 3), ("released", 4)]
-    assert receiving.proxy.sent[-1] == "RELEASE `q` WHERE id IN (3, 4) AND epoch = 1"
+    assert "RELEASE `q` WHERE id IN (3, 4) AND epoch = 1" in receiving.proxy.sent
     assert len(receiving.receiver._shared.in_flight) == 2
+
+
+@pytest.mark.parametrize(("wait_timeout", "seconds"), [("6", 2), ("28800", 20)])
+def test_while_no_slot_is_free_the_connection_says_something(wait_timeout, seconds):
+    """It owns the leases of what is being handled, and a server closes one that is silent for too long."""
+    receiving = Receiving(FakeProxy(SHOW=[{"Variable_name": "wait_timeout", "Value": wait_timeout}]), drain=False)
+    waits = []
+
+    def wait(seconds=None):
+        waits.append(seconds)
+        if len(waits) > 2:
+            receiving.receiver.stop()
+        return 0
+
+    receiving.receiver._connection.columns("SELECT 1")  # it is open
+    receiving.free_slots.wait = wait
+    receiving.receiver.run()
+    assert waits == [0.5, seconds, seconds] and receiving.proxy.sent[1:] == [KEEPALIVE] * 2
 
 
 def test_draining_waits_for_the_acks():
     slots = FreeSlots(1)
     slots.defer()
     assert not slots.idle and not slots.wait_idle(0)
-    waited = threading.Thread(target=slots.wait_progress, args=(1,))
+    waited = threading.Thread(target=slots.wait_progress, args=(1, 60))
     waited.start()
     slots.settled(1)
     waited.join(20)
