@@ -15,6 +15,7 @@ from spark_connector.values.fitting import Conversion, Target
 
 NULL = "NULL"
 _NS = 1000  # nanoseconds of a microsecond
+_INDEX = re.compile(r"\s*[+-]?\d+\s*")  # of a member, as MySQL parses text that is no member
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _TIME = re.compile(r"-?\d{1,3}:[0-5]\d:[0-5]\d(?:\.(\d{1,6}))?")
 _NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
@@ -39,12 +40,16 @@ def _check_nulls(target: Target) -> None:
 
 
 def _whole(values: pa.Array, target: Target) -> list[str]:
+    _check_whole(values, target)
+    return _texts(values)
+
+
+def _check_whole(values: pa.Array, target: Target) -> None:
     base = target.column.base
     if base == "bit" and _any(pc.less(values, 0)):
         raise _misfit(target, "is negative in a row, which bits cannot be")
     if base == "year" and _any(pc.and_(pc.greater(values, 0), pc.less(values, 100))):
         raise _misfit(target, "is a year of two digits in a row, which MySQL would put into another century")
-    return _texts(values)
 
 
 def _flag(values: pa.Array, target: Target) -> list[str]:
@@ -64,6 +69,7 @@ def _repr(value: float | None) -> str | None:
 
 
 def _decimal(values: pa.Array, target: Target) -> list[str]:
+    _check_whole(values, target)
     return [NULL if v is None else format(v, "f") for v in values.to_pylist()]
 
 
@@ -88,11 +94,16 @@ def _text(values: pa.Array, target: Target) -> list[str]:
 
 
 def _check_members(texts: list[str | None], target: Target) -> None:
-    """MySQL would use a number as the index of a member."""
-    members = {member.replace("''", "'").lower() for member in _MEMBER.findall(target.column.type)}
-    for text in texts:
-        if text is not None and text.strip().isdecimal() and text.lower() not in members:
+    """MySQL would use a number as the index of a member, and store a member as it is declared: `a` for `A`."""
+    members = {member.replace("''", "'") for member in _MEMBER.findall(target.column.type)}
+    # The catalog has `?` for what is not in its character set, and escapes: there the server refuses what is no member.
+    spelled = not any("?" in member or "\\" in member for member in members)
+    for text in (text for text in texts if text is not None):
+        parts = [text] if target.column.base == "enum" else text.split(",") if text else []
+        if not members.issuperset(parts) and (spelled or _INDEX.fullmatch(text)):
             raise _misfit(target, f"is {text!r} in a row, which is none of its members")
+        if len(set(parts)) < len(parts):
+            raise _misfit(target, f"is {text!r} in a row, which has a member twice")
 
 
 def _check_time(texts: list[str | None], target: Target) -> None:
@@ -103,6 +114,12 @@ def _check_time(texts: list[str | None], target: Target) -> None:
             raise _misfit(target, f"is {text!r} in a row, which is no time of {digits} fractional digits")
 
 
+def _check_padding(texts: list[str | None], target: Target) -> None:
+    """A CHAR does not keep them."""
+    if any(text is not None and text.endswith(" ") for text in texts):
+        raise _misfit(target, "ends with a space in a row, which such a column does not keep: make it a VARCHAR")
+
+
 def _check_end(texts: list[str | None], target: Target) -> None:
     """MySQL silently truncates trailing spaces."""
     most = _TEXT_BYTES[target.column.base]
@@ -111,6 +128,7 @@ def _check_end(texts: list[str | None], target: Target) -> None:
 
 
 _CHECKS: Mapping[str, Callable[[list[str | None], Target], None]] = {
+    "char": _check_padding,
     "enum": _check_members,
     "set": _check_members,
     "time": _check_time,

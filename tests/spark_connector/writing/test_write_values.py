@@ -121,15 +121,20 @@ REFUSED: list[tuple[str, pa.Array, str]] = [
     ("YEAR", pa.array([26], pa.int32()), "year of two digits"),
     ("BIT(4)", pa.array([16], pa.int64()), "too long"),
     ("BIT(64)", pa.array([-1], pa.int64()), "negative"),
+    ("BIT(64)", pa.array([Decimal(-1)], pa.decimal128(20, 0)), "negative"),
+    ("YEAR", pa.array([Decimal(70)], pa.decimal128(4, 0)), "year of two digits"),
     ("DOUBLE", pa.array([float("nan")]), "NaN"),
     ("DOUBLE", pa.array([float("-inf")]), "NaN or infinite"),
     ("VARCHAR(3)", pa.array(["abcd"]), "too long"),
     ("VARCHAR(3)", pa.array(["abc "]), "too long"),
     ("TINYTEXT", pa.array(["a" * 256]), "too long"),
     ("TINYTEXT", pa.array(["a" * 255 + " "]), "too long"),
-    ("ENUM('a','b')", pa.array(["c"]), "truncated"),
-    ("ENUM('a','b')", pa.array(["1"]), "none of its members"),
-    ("SET('a','b')", pa.array(["3"]), "none of its members"),
+    *(("ENUM('a','b')", pa.array([text]), "none of its members") for text in ("c", "1", "+2", " 2", "A", "b ", "")),
+    ("ENUM('?')", pa.array(["c"]), "truncated"),
+    ("ENUM('?')", pa.array(["+1"]), "none of its members"),
+    *(("SET('a','b')", pa.array([text]), "none of its members") for text in ("3", "+2", "a,B", "a,")),
+    ("SET('a','b')", pa.array(["a,a"]), "a member twice"),
+    ("CHAR(5)", pa.array(["ab  "]), "ends with a space"),
     ("TIME", pa.array(["12:00:00.5"]), "no time of 0 fractional digits"),
     ("TIME", pa.array(["noon"]), "no time"),
     ("VARBINARY(2)", pa.array([b"abc"]), "too long"),
@@ -162,7 +167,7 @@ def test_null_where_a_queue_wants_a_value_fails_the_write(gate, sql, queue, mode
 
 def test_a_server_that_would_cut_values_does_not(mariadb, gate, sql, queue):
     """Nor does it round what it cannot hold: the connector's sessions are strict, whatever the server's are."""
-    name = queue("n TINYINT, e ENUM('a')")
+    name = queue("n TINYINT, e ENUM('?')")
     with mariadb.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET GLOBAL sql_mode = ''")
         try:
