@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from amqp.exceptions import PreconditionFailed
 from kombu.transport.base import Message as KombuMessage
 from kombu.utils.json import dumps, loads
 
@@ -216,7 +217,7 @@ def queue_priority(priority: Any) -> int:
     """AMQP: 0 to 9, 9 goes first, none is 0. A queue's: lower goes first, 50 is the default."""
     try:
         level = int(priority or 0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         level = 0
     return PRIORITY_OF_NONE - min(max(level, 0), PRIORITY_MAX)
 
@@ -241,10 +242,13 @@ def scheduled_ns(eta: Any, now_ns: int) -> int | None:
 
 
 def _expires_ns(expiration: Any, now_ns: int) -> int | None:
-    """AMQP's property `expiration`: milliseconds from now, as a string."""
+    """AMQP's property `expiration`: milliseconds from now, as a string. Raises PreconditionFailed, as RabbitMQ does."""
     if expiration is None:
         return None
-    return (now_ns // 1000 + int(float(expiration) * 1000)) * 1000
+    try:
+        return min((now_ns // 1000 + int(float(expiration) * 1000)) * 1000, TIME_NS_MAX)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PreconditionFailed(f"expiration is {expiration!r}: give milliseconds") from error
 
 
 def _short(value: Any) -> str | None:

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from kombu.utils.url import parse_url
+
 DEFAULT_PORT = 3307
+_TIMEOUT_SECONDS_MAX = 31_536_000  # a year: PyMySQL's own bound
 _LEASE_SECONDS_MIN, _LEASE_SECONDS_MAX = 3, 86_400
 QUEUE_OPTIONS: Mapping[str, object] = MappingProxyType({
     "min_backoff": "1s",
@@ -29,7 +32,7 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True)
 class Address:
-    """A database behind a proxy, and the account."""
+    """A database behind a proxy, and the account. `proxies`: all that the URL lists, by host and port."""
 
     host: str
     port: int
@@ -38,6 +41,7 @@ class Address:
     database: str
     connect_timeout: float = 5.0
     tls: Any = None  # PyMySQL's `ssl`: None leaves it to PyMySQL, which takes TLS where it is offered
+    proxies: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def shown(self) -> str:
@@ -64,8 +68,10 @@ class Settings:
                 f"transport option lease is {lease!r}: give seconds, {_LEASE_SECONDS_MIN} to {_LEASE_SECONDS_MAX}"
             )
         timeout = options.get("socket_timeout", cls.socket_timeout)
-        if not isinstance(timeout, int | float) or timeout <= 0:
-            raise SettingError(f"transport option socket_timeout is {timeout!r}: give seconds, more than 0")
+        if not isinstance(timeout, int | float) or not 0 < timeout <= _TIMEOUT_SECONDS_MAX:
+            raise SettingError(
+                f"transport option socket_timeout is {timeout!r}: give seconds, more than 0 and up to a year"
+            )
         queue_options = options.get("queue_options", {})
         if not isinstance(queue_options, Mapping):
             raise SettingError(
@@ -97,7 +103,12 @@ def address_of(client: Any) -> Address:
         database=database,
         connect_timeout=float(client.connect_timeout or Address.connect_timeout),
         tls=_tls(client.ssl),
+        proxies=frozenset(_place(parse_url(url)) for url in getattr(client, "alt", ())),
     )
+
+
+def _place(parameters: Mapping[str, Any]) -> tuple[str, int]:
+    return parameters["hostname"] or "localhost", int(parameters["port"] or DEFAULT_PORT)
 
 
 def _tls(option: Any) -> Any:

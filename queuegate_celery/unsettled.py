@@ -109,7 +109,7 @@ class UnsentAcks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._acks: dict[tuple[str, int, str], Deliveries] = {}
+        self._acks: dict[tuple[frozenset[tuple[str, int]], str], Deliveries] = {}
 
     def add(self, address: Address, acks: Mapping[str, list[Delivery]]) -> None:
         with self._lock:
@@ -144,5 +144,6 @@ def _by_table(entries: Iterable[UnsettledDelivery]) -> Deliveries:
     return deliveries
 
 
-def _key(address: Address) -> tuple[str, int, str]:
-    return address.host, address.port, address.database
+def _key(address: Address) -> tuple[frozenset[tuple[str, int]], str]:
+    """All proxies of one URL are those of one database: after a failover the acks go to another one."""
+    return address.proxies or frozenset({(address.host, address.port)}), address.database

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import amqp.exceptions
+import kombu
 import pymysql
 import pytest
 from over import over
@@ -33,7 +34,7 @@ ADDRESS = Address("host", 3307, "app", "secret", "shop")
 
 
 @over(
-    [(None, 50), (0, 50), (1, 49), (9, 41), (10, 41), (255, 41), (-1, 50), ("5", 45), ("high", 50)],
+    [(None, 50), (0, 50), (1, 49), (9, 41), (10, 41), (255, 41), (-1, 50), ("5", 45), ("high", 50), (float("inf"), 50)],
 )
 def test_a_higher_priority_is_a_lower_number(case):
     priority, column = case
@@ -89,6 +90,18 @@ def test_a_row_holds_all_of_a_message():
     assert given.delivery_tag == 3
 
 
+@over([("1500", NOW_NS + 1_500_000_000), ("1e300", TIME_NS_MAX), ("nan", None), ("inf", None), ("soon", None)])
+def test_an_expiration_is_a_time_or_refused(case):
+    expiration, expires = case
+    message = {"body": "", "content-type": None, "content-encoding": None, "headers": {}}
+    message["properties"] = {"expiration": expiration}
+    if expires is None:
+        with pytest.raises(amqp.exceptions.PreconditionFailed, match=expiration):
+            outgoing(message, "x", "k", NOW_NS)
+    else:
+        assert outgoing(message, "x", "k", NOW_NS).values[-1] == expires
+
+
 @over(
     [
         ("direct", "a", "a", True), ("direct", "a", "a.b", False), ("direct", "*", "a", False),
@@ -136,6 +149,8 @@ def test_an_address_is_what_the_url_says():
     assert "p" not in repr(Address("h", 3, "u", "password", "d")).replace("port", "").replace("Address", "").split("=")
     named = address_of(client(ssl={"ca_certs": "ca.pem", "certfile": "c.pem", "cert_reqs": ssl.CERT_NONE}))
     assert named.tls == {"ca": "ca.pem", "cert": "c.pem", "verify_mode": False, "check_hostname": False}
+    two = kombu.Connection("queuegate://u@a:1/shop;queuegate://u@b/shop")
+    assert address_of(two).proxies == {("a", 1), ("b", 3307)}
     for nothing in (None, "", "/"):
         with pytest.raises(SettingError, match="names no database"):
             address_of(client(virtual_host=nothing))
@@ -145,7 +160,7 @@ def test_an_address_is_what_the_url_says():
     [
         ({"lease": 1}, "lease"),
         ({"lease": "1m"}, "lease"),
-        ({"socket_timeout": 0}, "socket_timeout"),
+        *(({"socket_timeout": seconds}, "socket_timeout") for seconds in (0, float("nan"), float("inf"), 1e10)),
         ({"queue_options": "x"}, "queue_options"),
     ],
 )

@@ -132,6 +132,14 @@ def test_what_is_owed_goes_to_the_same_database_once():
     assert unsent.take(one) == {"q": named(1, 2), "r": named(3)} and unsent.take(one) == {}
 
 
+def test_what_is_owed_goes_to_another_proxy_of_the_same_list():
+    both, unsent = frozenset({("a", 1), ("b", 1)}), UnsentAcks()
+    first, second = (Address(host, 1, "u", "p", "shop", proxies=both) for host in ("a", "b"))
+    unsent.add(first, {"q": named(1)})
+    assert unsent.take(Address("b", 1, "u", "p", "shop")) == {}
+    assert unsent.take(second) == {"q": named(1)}
+
+
 def test_a_statement_names_deliveries_by_their_tokens():
     one_claim = [Delivery(1, 1, 7), Delivery(2, 3, 7)]
     assert list(conditions(one_claim)) == ["id IN (1, 2) AND lease_token = 7"]

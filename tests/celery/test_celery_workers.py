@@ -231,10 +231,13 @@ def test_one_process_alone_keeps_its_lease_and_takes_what_goes_first(gate_here, 
     """The pool `solo` runs tasks in the event loop: a thread prolongs the lease of one that takes longer than it."""
     shop = shops(gate_here)
     solo = {"CELERY_TEST_MULTIPLIER": "1", "CELERY_TEST_LEASE": "3"}
-    worker(gate_here, "-P", "solo", "-Q", "solo", **solo).ready()
+    worker(gate_here, "-P", "solo", "-Q", "solo,beside", **solo).ready()
     shop.send("late", "solo", "enough", queue="solo")
     shop.wait("solo begins")
     lease = shop.sql.value("SELECT time_next FROM solo WHERE task = 'celery_shop.late'")
+    shop.send("say", "beside", queue="beside")  # the poll of that queue is answered while the loop runs a task
+    wait_until(lambda: shop.sql.column("SELECT state FROM beside") == ["fired"], 30, "the other queue's task")
+    early = shop.sql.value("SELECT time_next FROM beside")
     for priority in (0, 3, 9, 5):
         shop.send("say", f"priority {priority}", queue="solo", priority=priority)
     wait_until(
@@ -242,9 +245,14 @@ def test_one_process_alone_keeps_its_lease_and_takes_what_goes_first(gate_here, 
         30,
         "the lease to be prolonged",
     )
+    later = "the lease of what nobody has read"
+    wait_until(lambda: shop.sql.value("SELECT time_next FROM beside") > early + 4_000_000_000, 30, later)
     shop.say("enough")
     shop.wait("priority %", 4)
+    shop.wait("beside")
     shop.settled("solo")
+    shop.settled("beside")
+    assert shop.sql.rows("SELECT epoch FROM beside") == [(1,)] and shop.notes("beside") == ["beside"]
     assert shop.notes("solo%") == ["solo begins", "solo ends"]
     assert shop.notes("priority %") == [f"priority {n}" for n in (9, 5, 3, 0)]
 
