@@ -1,7 +1,8 @@
 """The state of compiling one statement: its slots, the placeholders handed out, the values built in.
 
 While a statement is compiled, placeholders are written as marks; `finish` numbers those that are left in the final
-text. In a table definition there are no placeholders: values are written into the text (`inline`).
+text. In a table definition there are no placeholders: values are written into the text (`inline`). In a change of a
+strict session a conversion that loses something is an error (`strict`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Compilation:
     kinds: list[str]
     values: list[Any]
     inline: bool = False
+    strict: bool = False
     pins: set[int] = field(default_factory=set)
     temporary: bool = False
     budget: CompileBudget = field(default_factory=CompileBudget)

@@ -251,4 +251,4 @@ def stored_default(column: Column) -> Any:
     assert column.default is not None
     text = column.default.text
     number = column.type.kind is Kind.BIT and text is not None and text.isdecimal()
-    return StoreAs(column.type, column.name)(int(text or 0) if number else text)
+    return StoreAs(column.type, column.name, utc=True)(int(text or 0) if number else text)

@@ -40,7 +40,8 @@ SHAPE_MAX = 20_000  # characters of a statement whose plan is cached: longer one
 _BYTES_EACH, _BYTES_PER_CHARACTER = 1000, 16  # what a plan takes, about, with its statement, columns and values
 
 _FIRST_WORD = re.compile(r"[\s(]*([A-Za-z]+)")
-_QUERIES = frozenset(("SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE"))
+_CHANGES = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
+_QUERIES = _CHANGES | {"SELECT", "WITH"}
 
 
 def first_word(text: str) -> str:
@@ -170,8 +171,9 @@ def compile_statement(
 
 def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes, budget: CompileBudget) -> Compiled:
     verb = first_word(shape)
-    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), budget=budget)
     parsed = parse(shape, values, verb, pipes_as_concat=modes.pipes_as_concat)
+    strict = verb in _CHANGES and modes.strict and not parsed.ignore
+    compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values), strict=strict, budget=budget)
     plan: Plan
     match verb:
         case "INSERT" | "REPLACE":

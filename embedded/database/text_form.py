@@ -22,6 +22,7 @@ TIME_TYPE = 11
 BIT_TYPE = 16
 
 _MICROSECONDS = 1_000_000
+_AFTER = 1 << 31  # seconds since the epoch, after the last TIMESTAMP
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
@@ -62,9 +63,14 @@ def _encoder(column: ColumnMeta) -> Encoder:
 
 
 def moment_text(value: Any, decimals: int) -> bytes:
-    """A TIMESTAMP as seconds since the epoch."""
-    moment = datetime.fromisoformat(value).replace(tzinfo=UTC)
+    """A TIMESTAMP; what is none, as a column of SQLite may hold, as it is. So is one that can be stored no more."""
+    try:
+        moment = datetime.fromisoformat(value).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return plain_text(value)
     seconds, microseconds = int(moment.replace(microsecond=0).timestamp()), moment.microsecond
+    if not 0 < seconds < _AFTER:
+        return plain_text(value)
     return f"{seconds}.{microseconds:06}"[: len(str(seconds)) + 1 + decimals].encode() if decimals else b"%d" % seconds
 
 

@@ -22,7 +22,7 @@ from embedded.compile.definitions.emit import (
     separate_indexes,
     triggers,
 )
-from embedded.compile.expressions.scope import Scope, table_source
+from embedded.compile.expressions.scope import Scope, local, table_source
 from embedded.compile.functions.context import CallContext
 from embedded.compile.plan import Statement
 from embedded.compile.queries.query import Queries
@@ -98,7 +98,9 @@ class Rebuild:
             origin = self.sources.get(column.name)
             targets.append(quote(column.name))
             if origin is not None:
-                values.append(stored(expressions, column, scope.resolve(origin)))
+                value = scope.resolve(origin)
+                value = value if value.type.kind is column.type.kind else local(value)
+                values.append(stored(expressions, column, value))
             else:
                 values.append(self._fresh(compilation, column))
         text = f"SELECT {', '.join(values)} FROM {table_name(self.old)} AS `old`"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from embedded.compile.binding import bind
 from embedded.compile.definitions.statements import CreateTable, Definition, DropTables
 from embedded.compile.functions.context import CallContext
-from embedded.compile.plan import Bind, Insert, Modify, Query, RowLock
+from embedded.compile.plan import Bind, Insert, InsertMode, Modify, Query, RowLock
 from embedded.compile.schema import Schema, Table
 from embedded.database.connection import SqliteConnection, SqliteWorker
 from embedded.database.writer_gate import Job
@@ -86,7 +86,7 @@ class PlanRunner:
             else _modify_binds(plan)
         )
         dynamics = await state.dynamics(binds)
-        context = self.context = state.context()
+        context = self.context = state.context(strict=not rows or rows[0][0].mode is not InsertMode.IGNORE)
         schema = state.schema
 
         def work(connection: SqliteConnection) -> Report:
@@ -108,7 +108,7 @@ class PlanRunner:
         where the schema has changed since: the caller may then try again."""
         state = self.state
         binds = [one for row_plan in {id(row): row for row, _ in rows}.values() for one in _binds(row_plan)]
-        dynamics, context, schema = await state.dynamics(binds), state.context(), state.schema
+        dynamics, context, schema = await state.dynamics(binds), state.context(strict=True), state.schema
 
         def work(connection: SqliteConnection) -> Report:
             if schema.version >= 0 and schema.version != state.shared.schema.version:
@@ -285,7 +285,7 @@ class PlanRunner:
             return lookups((Bind(dynamic=name, arguments=arguments),), {})[(name, arguments)]
 
         foreign_keys = state.transaction.steps.foreign_keys
-        return Definer(connection, state.context(), schema, state.modes, look_up, foreign_keys)
+        return Definer(connection, state.context(strict=True), schema, state.modes, look_up, foreign_keys)
 
     async def _define_shared(self, definition: Definition) -> Defined:
         state = self.state

@@ -210,8 +210,10 @@ class State:
         self.current = database if database == DATABASE else INFORMATION_SCHEMA
         self.changed()
 
-    def context(self) -> CallContext:
-        return CallContext(self.zone, self.identity.connection_id, self.shared.locks)
+    def context(self, *, strict: bool = False) -> CallContext:
+        """`strict`: for a change, in which strict mode refuses what loses something."""
+        strict = strict and self.modes.strict
+        return CallContext(self.zone, self.identity.connection_id, self.shared.locks, strict=strict)
 
     async def dynamics(self, binds: Sequence[Bind]) -> Dynamics:
         """What the session supplies to a statement's placeholders."""

@@ -26,11 +26,16 @@ _AS_TEXT = (Kind.TIME, Kind.DECIMAL, Kind.BITS)
 
 def stored(x: Expressions, column: Column, value: Typed) -> str:
     """The value in the column's storage form; refused when it does not fit, as in strict mode."""
-    convert = StoreAs(column.type, column.name)
-    sql = _converted(x, column, value, convert)
-    if column.type.kind is Kind.TIMESTAMP and not x.compilation.modes.utc:
-        return x.compilation.function(f"qg_to_utc({sql})")
-    return sql
+    utc = x.compilation.modes.utc
+    sql = _converted(x, column, value, StoreAs(column.type, column.name, utc))
+    if column.type.kind is not Kind.TIMESTAMP or (utc and _is_timestamp(value)):
+        return sql
+    return x.compilation.function(f"qg_to_utc({sql}, {sql_literal(column.name)})")
+
+
+def _is_timestamp(value: Typed) -> bool:
+    """Whether its range need not be checked: it was stored as one, is the current time, or is checked when bound."""
+    return value.slot is not None or value.type.kind in (Kind.TIMESTAMP, Kind.NULL) or value.current
 
 
 def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -> str:

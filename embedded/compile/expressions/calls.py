@@ -23,6 +23,7 @@ from embedded.compile.expressions.typed import (
     to_number,
     to_text,
 )
+from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.numbers import signed
 from embedded.compile.text.dialect import WITHOUT_PARENTHESES
 from embedded.compile.text.literal_lifting import slot_of
@@ -133,7 +134,7 @@ def _signed(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     if value.type.kind in TEXTUAL and value.slot is None:
         return Typed(x.compilation.function(f"qg_signed({value.sql})"), BIGINT)
     if value.type.kind in TEXTUAL:
-        return Typed(rebind(x.compilation, value, _whole_prefix), BIGINT)
+        return Typed(_bound_prefix(x, value), BIGINT)
     if value.type.kind in _FRACTIONAL:
         return Typed(x.compilation.function(f"qg_exact_signed({_operand(x, value)})"), BIGINT)
     return Typed(to_integer(x.compilation, value), BIGINT)
@@ -147,15 +148,23 @@ def _operand(x: Expressions, value: Typed) -> str:
     return f"{number}, 'even'" if value.type.kind is Kind.DOUBLE else f"{number}, 'round'"
 
 
+def _bound_prefix(x: Expressions, value: Typed) -> str:
+    return rebind(x.compilation, value, _strict_prefix if x.compilation.strict else _whole_prefix)
+
+
 def _whole_prefix(value: object) -> int:
-    return signed(None, str(value))
+    return signed(CallContext(), str(value))
+
+
+def _strict_prefix(value: object) -> int:
+    return signed(CallContext(strict=True), str(value))
 
 
 def _unsigned(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     if value.type.kind is Kind.ENUM:
         return Typed(enum_index(value), BITS, value.nullable)
     if value.type.kind in TEXTUAL and value.slot is not None:
-        return Typed(rebind(x.compilation, value, _whole_prefix), BITS)
+        return Typed(_bound_prefix(x, value), BITS)
     if value.type.kind in TEXTUAL:
         return Typed(x.compilation.function(f"qg_unsigned_prefix({value.sql})"), BITS)
     if value.type.kind in _FRACTIONAL:

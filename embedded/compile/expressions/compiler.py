@@ -66,7 +66,7 @@ class Expressions:
         """A WHERE, ON or HAVING condition."""
         outer, scope.clause = scope.clause, clause
         try:
-            return truth(self.compile(node, scope))
+            return truth(self.compilation, self.compile(node, scope))
         finally:
             scope.clause = outer
 

@@ -105,7 +105,7 @@ def _date_add(subtract: bool) -> None:
 
 def moment(x: Expressions, name: str, decimals: int) -> Typed:
     """The current time, of the session or in UTC."""
-    return Typed(x.compilation.dynamic(name, decimals), datetime_type(decimals), nullable=False)
+    return Typed(x.compilation.dynamic(name, decimals), datetime_type(decimals), nullable=False, current=True)
 
 
 def _checked(decimals: object) -> int:

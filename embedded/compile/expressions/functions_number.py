@@ -99,7 +99,7 @@ def _mod(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _if(x: Expressions, values: list[Typed]) -> Typed:
-    return choose(x, [truth(values[0])], [values[1]], values[2])
+    return choose(x, [truth(x.compilation, values[0])], [values[1]], values[2])
 
 
 def _ifnull(x: Expressions, values: list[Typed]) -> Typed:

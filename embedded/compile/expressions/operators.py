@@ -216,7 +216,9 @@ def _junction(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     word = " AND " if isinstance(node, exp.And) else " OR "
     operands = (part for part in node.flatten(unnest=False) if isinstance(part, exp.Expression))
     parts = [x.compile(part, scope) for part in operands]
-    return Typed(_balanced(word, [truth(part) for part in parts]), BOOLEAN, any(part.nullable for part in parts))
+    return Typed(
+        _balanced(word, [truth(x.compilation, part) for part in parts]), BOOLEAN, any(part.nullable for part in parts)
+    )
 
 
 def _balanced(word: str, parts: list[str]) -> str:
@@ -230,10 +232,14 @@ def _balanced(word: str, parts: list[str]) -> str:
 @handles(exp.Not, parts="this")
 def _not(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
-    return Typed(f"(NOT {truth(value)})", BOOLEAN, value.nullable)
+    return Typed(f"(NOT {truth(x.compilation, value)})", BOOLEAN, value.nullable)
 
 
 @handles(exp.Xor, parts="this expression expressions")
 def _xor(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     left, right = x.compile(node.this, scope), x.compile(node.args["expression"], scope)
-    return Typed(f"((NOT {truth(left)}) <> (NOT {truth(right)}))", BOOLEAN, left.nullable or right.nullable)
+    return Typed(
+        f"((NOT {truth(x.compilation, left)}) <> (NOT {truth(x.compilation, right)}))",
+        BOOLEAN,
+        left.nullable or right.nullable,
+    )

@@ -250,7 +250,7 @@ def _is(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(what, exp.Null):
         return Typed(f"({value.sql} IS NULL)", BOOLEAN, nullable=False)
     if isinstance(what, exp.Boolean):
-        return Typed(f"({truth(value)} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, nullable=False)
+        return Typed(f"({truth(x.compilation, value)} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, nullable=False)
     raise unsupported("IS with this operand")
 
 
@@ -268,7 +268,7 @@ def _case(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         results.append(x.compile(branch.args["true"], scope))
     default = x.compile(node.args["default"], scope) if node.args.get("default") is not None else None
     if subject is None:
-        return choose(x, [truth(test) for test in tests], results, default)
+        return choose(x, [truth(x.compilation, test) for test in tests], results, default)
 
     def build(known: Sequence[Typed]) -> Typed:
         return choose(x, [compare(x, "=", known[0], test).sql for test in tests], results, default)

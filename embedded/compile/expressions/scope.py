@@ -102,11 +102,11 @@ def table_source(table: Table, alias: str, utc: bool, nullable: bool = False) ->
             unquoted=f"({sql} ->> '$')" if column.type.kind is Kind.JSON else None,
             collated=table.view is None,
         )
-        columns.append((column.name, value if utc else _local(value)))
+        columns.append((column.name, value if utc else local(value)))
     return Source(alias, tuple(columns), table.name)
 
 
-def _local(value: Typed) -> Typed:
+def local(value: Typed) -> Typed:
     """A TIMESTAMP column, stored in UTC, in the session's time zone."""
     if value.type.kind is not Kind.TIMESTAMP:
         return value

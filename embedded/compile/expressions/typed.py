@@ -11,7 +11,7 @@ from typing import Any
 from embedded.compile.compilation import Compilation
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.schema import Column
-from embedded.compile.values.numbers import numeric_prefix, round_half_away
+from embedded.compile.values.numbers import check_number, numeric_prefix, round_half_away
 from embedded.compile.values.store import plain_text
 from embedded.compile.values.temporal import date_text, datetime_text, moment_number, parse_datetime, parse_time
 from embedded.compile.values.types import (
@@ -56,7 +56,7 @@ class Typed:
     collation (a column), so comparisons need not name it. `windowed`: for an aggregate that is more than one call, its
     text as a window function, with OVER_MARK where the OVER clause goes. `checked`: in its type's storage form already.
     `carried`: decimals that a quotient really has, where they are more than it is shown with. `weight`: characters of
-    the expression that a column of a derived table refers to; 0: it is no such column.
+    the expression that a column of a derived table refers to; 0: it is no such column. `current`: the current time.
     """
 
     sql: str
@@ -72,6 +72,7 @@ class Typed:
     checked: bool = False
     carried: int | None = None
     weight: int = 0
+    current: bool = False
 
 
 OVER_MARK = "\x03"
@@ -166,6 +167,13 @@ def number_of(value: Any) -> Any:
     return plain_value(value)
 
 
+def strict_number_of(value: Any) -> Any:
+    """The same in a strict change, where a text has to be a number."""
+    if isinstance(value, str | bytes):
+        check_number(value.decode("utf-8", "replace") if isinstance(value, bytes) else value, "DOUBLE")
+    return number_of(value)
+
+
 def hex_number_of(value: Any) -> Any:
     """Convert the bytes of a 0x... to the number that they are."""
     number = int.from_bytes(value[-8:], "big") if isinstance(value, bytes) else value
@@ -179,6 +187,10 @@ def exact_of(value: Any) -> Any:
     if value is None:
         return None
     return encode(Decimal(value) if isinstance(value, (int, Decimal)) else Decimal(str(number_of(value))))
+
+
+def strict_integer_of(value: Any) -> Any:
+    return integer_of(value if isinstance(value, Decimal) else strict_number_of(value))
 
 
 def integer_of(value: Any) -> Any:
@@ -263,7 +275,7 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
         return Typed(rebind(compilation, value, hex_number_of), UNSIGNED_BIGINT)
     if value.slot is not None and kind is not Kind.EXACT:
         sql_type = DOUBLE if kind not in TEMPORAL else _moment_number(value.type)
-        return Typed(rebind(compilation, value, number_of), sql_type)
+        return Typed(rebind(compilation, value, strict_number_of if compilation.strict else number_of), sql_type)
     if kind is Kind.TIME:
         scale = value.type.scale
         result = decimal(7 + scale, scale) if scale else _moment_number(value.type)
@@ -275,8 +287,12 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
     if kind is Kind.ENUM:
         return Typed(enum_index(value), SqlType(Kind.INT, "int"), value.nullable)
     if kind is Kind.JSON and value.unquoted is not None:
+        if compilation.strict:
+            return Typed(compilation.function(f"qg_json_number({value.unquoted})"), DOUBLE)
         return Typed(f"CAST({value.unquoted} AS REAL)", DOUBLE)
     inner = f"CAST({value.sql} AS TEXT)" if kind is Kind.BINARY else value.sql
+    if compilation.strict and kind in (Kind.STRING, Kind.BINARY):
+        return Typed(compilation.function(f"qg_number({inner})"), DOUBLE, value.nullable)
     return Typed(f"CAST({inner} AS REAL)", DOUBLE, value.nullable)
 
 
@@ -284,15 +300,19 @@ def _moment_number(sql_type: SqlType) -> SqlType:
     return SqlType(Kind.INT, "bigint") if sql_type.scale == 0 else decimal(20, 0)
 
 
-def truth(value: Typed) -> str:
+def truth(compilation: Compilation, value: Typed) -> str:
     """A value as a condition: text counts for the number it begins with, which SQLite does alike."""
-    return f"({value.sql} <> '{encode(Decimal())}')" if value.type.kind is Kind.EXACT else value.sql
+    kind = value.type.kind
+    if kind is Kind.ENUM or (compilation.strict and kind in (Kind.STRING, Kind.BINARY)):
+        return to_number(compilation, value).sql
+    return f"({value.sql} <> '{encode(Decimal())}')" if kind is Kind.EXACT else value.sql
 
 
 def to_integer(compilation: Compilation, value: Typed) -> str:
     """The expression as a whole number, rounded."""
     if value.slot is not None:
-        return rebind(compilation, value, hex_number_of if compilation.kinds[value.slot] == "x" else integer_of)
+        convert = strict_integer_of if compilation.strict else integer_of
+        return rebind(compilation, value, hex_number_of if compilation.kinds[value.slot] == "x" else convert)
     if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BIT, Kind.NULL):
         return value.sql
     if value.type.kind is Kind.BITS:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 from embedded.compile.errors import SqlError
+from embedded.compile.values.store import shown
+from embedded.compile.values.temporal import parse_datetime, parse_time
 
 T = TypeVar("T")
 
@@ -47,7 +49,8 @@ class RowNumbers:
 class CallContext:
     """One per statement that runs. `zone` is the session's time zone, `owner` its number, `locks` the database's named
     locks; the counters are the functions' report; `stored_operands` are operands of the expression that is evaluated,
-    `allocated` the bytes of values by the place in the statement that returned them."""
+    `allocated` the bytes of values by the place in the statement that returned them. `strict`: the statement is a
+    change, and what loses something is an error in it."""
 
     zone: tzinfo = UTC
     owner: int = 0
@@ -62,6 +65,7 @@ class CallContext:
     allocated: dict[object, int] = field(default_factory=dict)
     allocated_bytes: int = 0
     killed: bool = False
+    strict: bool = False
     wake: threading.Event | None = None
 
     def kill(self) -> None:
@@ -108,6 +112,37 @@ class CallContext:
         """Wait; True when ended early."""
         self.wake = threading.Event()
         return self.killed or self.wake.wait(seconds)
+
+    def lose(self, errno: int, text: str) -> None:
+        """A conversion loses something: NULL in a query.
+
+        Raises:
+            SqlError: it is in a strict change.
+        """
+        if self.strict:
+            raise SqlError(errno, text)
+
+    def moment(self, value: object) -> datetime | None:
+        """An argument as a date and time."""
+        moment = parse_datetime(value)
+        if moment is None:
+            self.lose(1292, f"Incorrect datetime value: '{shown(value)}'")
+        return moment
+
+    def beyond(self, function: str = "datetime") -> None:
+        """A date and time would lie outside of the calendar, the years 1 to 9999."""
+        self.lose(1441, f"Datetime function: {function} field overflow")
+
+    def out_of_range(self) -> None:
+        """A number becomes the largest or smallest of its type."""
+        self.lose(1264, "Out of range value for column '(null)'")
+
+    def span(self, value: object) -> int | None:
+        """An argument as a TIME, in microseconds."""
+        microseconds = parse_time(value)
+        if microseconds is None:
+            self.lose(1292, f"Truncated incorrect time value: '{shown(value)}'")
+        return microseconds
 
     def restart(self) -> None:
         """Reset the report, before a statement or a row is run."""

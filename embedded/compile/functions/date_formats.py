@@ -11,7 +11,7 @@ from functools import lru_cache
 from embedded.compile.functions.calendar_days import week_of
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
-from embedded.compile.values.temporal import MICROSECONDS, date_text, datetime_text, parse_datetime, parse_time
+from embedded.compile.values.temporal import MICROSECONDS, date_text, datetime_text
 
 _LETTER = re.compile(r"%(.)", re.S)
 
@@ -60,7 +60,7 @@ _FORMATS: dict[str, Callable[[datetime], str]] = {
 @scalar(splits=True, large_result=True)
 def date_format(context: CallContext, value: object, layout: str) -> str | None:
     """DATE_FORMAT; a letter without a meaning is copied."""
-    moment = parse_datetime(value)
+    moment = context.moment(value)
     if moment is None:
         return None
     return _LETTER.sub(lambda match: _FORMATS[match[1]](moment) if match[1] in _FORMATS else match[1], layout)
@@ -69,7 +69,7 @@ def date_format(context: CallContext, value: object, layout: str) -> str | None:
 @scalar(splits=True, large_result=True)
 def time_format(context: CallContext, value: object, layout: str) -> str | None:
     """TIME_FORMAT: hours may exceed a day."""
-    microseconds = parse_time(value)
+    microseconds = context.span(value)
     if microseconds is None:
         return None
     seconds, fraction = divmod(abs(microseconds), MICROSECONDS)

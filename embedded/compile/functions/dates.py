@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from embedded.compile.functions.calendar_days import week
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
+from embedded.compile.values.store import no_timestamp
 from embedded.compile.values.store import time_text as time_as_text
 from embedded.compile.values.temporal import (
     MAX_TIME,
@@ -18,13 +19,14 @@ from embedded.compile.values.temporal import (
     date_text,
     datetime_number,
     datetime_text,
+    is_timestamp,
     parse_datetime,
-    parse_time,
     round_time,
     time_number,
 )
 
 _EPOCH = datetime(1970, 1, 1)
+_LAST_SECOND = 32536771199  # since the epoch, that UNIX_TIMESTAMP and FROM_UNIXTIME know
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MICROS = {
     "MICROSECOND": 1,
@@ -47,7 +49,7 @@ def _text(moment: datetime, decimals: int, has_time: bool = True) -> str:
 @scalar()
 def date_add(context: CallContext, base: object, quantity: object, unit: str, sign: int, decimals: int) -> str | None:
     """DATE_ADD and DATE_SUB."""
-    moment = parse_datetime(base)
+    moment = context.moment(base)
     if moment is None:
         return None
     text = str(base).strip()
@@ -59,6 +61,7 @@ def date_add(context: CallContext, base: object, quantity: object, unit: str, si
     try:
         shifted = _shift(moment, quantity, unit, sign)
     except (OverflowError, ValueError):
+        context.beyond()
         return None
     return _text(shifted, decimals, has_time)
 
@@ -110,7 +113,7 @@ def time_add(context: CallContext, base: int, quantity: object, unit: str, sign:
 @scalar()
 def timestampdiff(context: CallContext, unit: str, start: object, end: object) -> int | None:
     """TIMESTAMPDIFF: whole units from start to end."""
-    first, last = parse_datetime(start), parse_datetime(end)
+    first, last = context.moment(start), context.moment(end)
     if first is None or last is None:
         return None
     if unit in _MONTHS:
@@ -133,10 +136,10 @@ def _months_between(first: datetime, last: datetime) -> int:
 def extract(context: CallContext, unit: str, value: object) -> int | None:
     """EXTRACT and the functions named for one part."""
     if unit.split("_")[-1] in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
-        return _extract_time(unit, value)
+        return _extract_time(context, unit, value)
     moment = parse_datetime(value)
     if moment is None:
-        return _extract_time(unit, value)
+        return _extract_time(context, unit, value)
     if unit == "WEEK":
         return week(context, value, 0)
     if unit == "QUARTER":
@@ -157,8 +160,8 @@ def extract(context: CallContext, unit: str, value: object) -> int | None:
     return int("".join(digits[name] for name in names[names.index(first) : names.index(last) + 1]))
 
 
-def _extract_time(unit: str, value: object) -> int | None:
-    microseconds = parse_time(value)
+def _extract_time(context: CallContext, unit: str, value: object) -> int | None:
+    microseconds = context.span(value)
     if microseconds is None:
         return None
     seconds, fraction = divmod(abs(microseconds), MICROSECONDS)
@@ -174,38 +177,42 @@ def _extract_time(unit: str, value: object) -> int | None:
 
 @scalar("date", splits=True)
 def to_date(context: CallContext, value: object) -> str | None:
-    moment = parse_datetime(value)
+    moment = context.moment(value)
     return None if moment is None else date_text(moment)
 
 
 @scalar("datetime", splits=True)
 def to_datetime(context: CallContext, value: object, decimals: int) -> str | None:
-    moment = parse_datetime(value)
-    return None if moment is None else datetime_text(moment, decimals)
+    moment = context.moment(value)
+    try:
+        return None if moment is None else datetime_text(moment, decimals)
+    except OverflowError:
+        context.beyond()
+        return None
 
 
 @scalar(splits=True)
 def moment(context: CallContext, value: object) -> str:
     """Text compared with a date and time: what is none counts as the earliest of all."""
-    parsed = parse_datetime(value)
+    parsed = context.moment(value)
     return "0000-00-00" if parsed is None else datetime_text(parsed, 6)
 
 
 @scalar(splits=True)
 def span(context: CallContext, value: object) -> int:
     """Text compared with a TIME: what is none counts as zero."""
-    return parse_time(value) or 0
+    return context.span(value) or 0
 
 
 @scalar("time", splits=True)
 def to_time(context: CallContext, value: object, decimals: int) -> int | None:
-    microseconds = parse_time(value)
+    microseconds = context.span(value)
     return None if microseconds is None else round_time(microseconds, decimals)
 
 
 @scalar("datetime_number")
 def datetime_as_number(context: CallContext, value: str) -> int | None:
-    moment = parse_datetime(value)
+    moment = context.moment(value)
     if moment is None:
         return None
     return datetime_number(moment) if len(value) > 10 else int(moment.strftime("%Y%m%d"))
@@ -230,19 +237,22 @@ def time_text(context: CallContext, value: int, decimals: int) -> str:
 
 @scalar()
 def unix_timestamp(context: CallContext, value: object, decimals: int) -> int | float | None:
-    moment = parse_datetime(value)
+    moment = context.moment(value)
     if moment is None:
         return None
-    instant = moment_of(moment, context.zone)
+    try:
+        instant = moment_of(moment, context.zone)
+    except OverflowError:
+        return 0
     microseconds = (instant - _EPOCH.replace(tzinfo=UTC)) // timedelta(microseconds=1)
-    if microseconds < 0:
+    if not 0 <= microseconds < (_LAST_SECOND + 1) * MICROSECONDS:
         return 0
     return microseconds // MICROSECONDS if decimals == 0 else round(microseconds / MICROSECONDS, decimals)
 
 
 @scalar()
 def from_unixtime(context: CallContext, seconds: float, decimals: int) -> str | None:
-    if seconds < 0 or seconds > 32536771199:
+    if seconds < 0 or seconds >= _LAST_SECOND + 1:
         return None
     microseconds = round(Decimal(repr(seconds)) * MICROSECONDS)
     moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=UTC).astimezone(context.zone)
@@ -251,16 +261,26 @@ def from_unixtime(context: CallContext, seconds: float, decimals: int) -> str | 
 
 @scalar()
 def local(context: CallContext, value: str) -> str:
-    """A stored TIMESTAMP (UTC) in the session's time zone."""
-    moment = datetime.fromisoformat(value).replace(tzinfo=UTC).astimezone(context.zone).replace(tzinfo=None)
+    """A stored TIMESTAMP (UTC) in the session's time zone. One at an end of the calendar, which can be stored no more,
+    is in UTC."""
+    try:
+        moment = datetime.fromisoformat(value).replace(tzinfo=UTC).astimezone(context.zone).replace(tzinfo=None)
+    except OverflowError:
+        return value
     return datetime_text(moment, max(0, len(value) - 20))
 
 
 @scalar()
-def to_utc(context: CallContext, value: str) -> str:
-    """A TIMESTAMP of the session's time zone as it is stored."""
-    moment = moment_of(datetime.fromisoformat(value), context.zone)
-    return datetime_text(moment.replace(tzinfo=None), max(0, len(value) - 20))
+def to_utc(context: CallContext, value: str, column: str) -> str:
+    """A TIMESTAMP of the session's time zone as it is stored in this column."""
+    try:
+        moment = moment_of(datetime.fromisoformat(value), context.zone)
+    except OverflowError:
+        raise no_timestamp(value, column) from None
+    text = datetime_text(moment.replace(tzinfo=None), max(0, len(value) - 20))
+    if not is_timestamp(text):
+        raise no_timestamp(value, column)
+    return text
 
 
 def moment_of(local_time: datetime, zone: tzinfo) -> datetime:
@@ -288,7 +308,7 @@ def moment_of(local_time: datetime, zone: tzinfo) -> datetime:
 
 @scalar()
 def time_to_sec(context: CallContext, value: object) -> int | None:
-    microseconds = parse_time(value)
+    microseconds = context.span(value)
     if microseconds is None:
         return None
     seconds = abs(microseconds) // MICROSECONDS
@@ -297,9 +317,10 @@ def time_to_sec(context: CallContext, value: object) -> int | None:
 
 @scalar()
 def sec_to_time(context: CallContext, seconds: float, decimals: int) -> int:
-    limit = 838 * 3600 + 59 * 60 + 59
-    microseconds = int(Decimal(repr(seconds)) * MICROSECONDS)
-    return round_time(max(-limit * MICROSECONDS, min(limit * MICROSECONDS, microseconds)), decimals)
+    if abs(seconds) > MAX_TIME // MICROSECONDS:
+        context.lose(1292, f"Truncated incorrect time value: '{seconds}'")
+        return MAX_TIME if seconds > 0 else -MAX_TIME
+    return round_time(int(Decimal(repr(seconds)) * MICROSECONDS), decimals)
 
 
 @scalar()
@@ -307,50 +328,61 @@ def maketime(context: CallContext, hour: int, minute: int, second: float, decima
     if not (0 <= minute < 60 and 0 <= second < 60):
         return None
     microseconds = (abs(hour) * 3600 + minute * 60) * MICROSECONDS + round(second * MICROSECONDS)
+    if microseconds > MAX_TIME:
+        context.lose(1292, f"Truncated incorrect time value: '{hour}:{minute:02}:{second:02}'")
+        microseconds = MAX_TIME
     return round_time(microseconds if hour >= 0 else -microseconds, decimals)
 
 
 @scalar()
 def timediff(context: CallContext, one: str, other: str) -> int | None:
-    first, second = _duration(one), _duration(other)
+    first, second = _duration(context, one), _duration(context, other)
     return None if first is None or second is None else max(-MAX_TIME, min(MAX_TIME, first - second))
 
 
-def _duration(text: str) -> int | None:
+def _duration(context: CallContext, text: str) -> int | None:
     moment = parse_datetime(text) if "-" in text[1:] else None
     if moment is not None:
         return (moment - _EPOCH) // timedelta(microseconds=1)
-    return parse_time(text)
+    return context.span(text)
 
 
 @scalar()
 def addtime(context: CallContext, value: str, other: str) -> str | None:
-    return _moved(value, other, 1)
+    return _moved(context, value, other, 1)
 
 
 @scalar()
 def subtime(context: CallContext, value: str, other: str) -> str | None:
-    return _moved(value, other, -1)
+    return _moved(context, value, other, -1)
 
 
-def _moved(value: str, other: str, sign: int) -> str | None:
-    difference = parse_time(other)
+def _moved(context: CallContext, value: str, other: str, sign: int) -> str | None:
+    difference = context.span(other)
     if difference is None:
         return None
     moment = parse_datetime(value) if "-" in value[1:] else None
     if moment is not None:
-        return _text(moment + sign * timedelta(microseconds=difference), -1)
-    start = parse_time(value)
+        try:
+            return _text(moment + sign * timedelta(microseconds=difference), -1)
+        except OverflowError:
+            context.beyond("add_time")
+            return None
+    start = context.span(value)
     return None if start is None else time_as_text(start + sign * difference)
 
 
 @scalar()
 def convert_tz(context: CallContext, value: object, source: str, target: str, decimals: int) -> str | None:
-    moment = parse_datetime(value)
+    moment = context.moment(value)
     one, other = time_zone(source), time_zone(target)
     if moment is None or one is None or other is None:
         return None
-    return datetime_text(moment_of(moment, one).astimezone(other).replace(tzinfo=None), decimals)
+    try:
+        moment = moment_of(moment, one).astimezone(other).replace(tzinfo=None)
+        return datetime_text(moment, decimals)
+    except OverflowError:
+        return datetime_text(moment.replace(microsecond=0), decimals)
 
 
 def time_zone(name: str) -> tzinfo | None:

@@ -21,7 +21,7 @@ from typing import Any
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
-from embedded.compile.values.numbers import decimal_prefix
+from embedded.compile.values.numbers import check_number, decimal_prefix
 from embedded.compile.values.wide_decimal import decode, encode
 
 Operand = int | float | str
@@ -126,6 +126,8 @@ def cast(context: CallContext, value: Operand, size: int, scale: int) -> str:
     number = number_of(value)
     limit = _WIDE.scaleb(Decimal("9" * size), -scale)
     if number.copy_abs() >= limit:  # first of all: infinity cannot be rounded, nor what has more digits than room
+        if number.copy_abs() >= _WIDE.add(limit, Decimal(5).scaleb(-scale - 1)):
+            context.out_of_range()
         return encode(limit.copy_sign(number))
     return encode(number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE))
 
@@ -152,6 +154,8 @@ def average_of(context: CallContext, both: str, scale: int, decimals: int) -> st
 @scalar("exact_from_text", splits=True)
 def from_text(context: CallContext, text: str) -> str:
     """Text as the DECIMAL that it begins with; one far beyond any DECIMAL as one that is beyond them, too."""
+    if context.strict:
+        check_number(text, "DECIMAL")
     number = decimal_prefix(text)
     if not number or number.adjusted() < -_BEYOND:
         return encode(Decimal())

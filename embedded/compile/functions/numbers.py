@@ -13,7 +13,7 @@ from typing import Any
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
-from embedded.compile.values.numbers import float_text, numeric_prefix
+from embedded.compile.values.numbers import check_number, float_text, full_number, numeric_prefix
 from embedded.compile.values.wide_decimal import decode, encode
 
 Number = int | float
@@ -26,9 +26,29 @@ _EXACT = 1 << 53  # whole numbers up to here are exact in SQLite's 8-byte number
 
 
 @scalar("signed", "unsigned_prefix", splits=True)
-def signed(context: CallContext | None, text: str) -> int:
+def signed(context: CallContext, text: str) -> int:
     """CAST(text AS SIGNED), or UNSIGNED: the whole number it begins with, as 64 bits."""
-    return _signed_bits(max(-_INT64, min(_MASK, _whole_prefix(text))) & _MASK)
+    number = _whole_prefix(text)
+    if context.strict:
+        check_number(text, "INTEGER")
+        if not -_INT64 <= number <= _MASK:
+            raise SqlError(1292, f"Truncated incorrect INTEGER value: '{text}'")
+    return _signed_bits(max(-_INT64, min(_MASK, number)) & _MASK)
+
+
+@scalar(splits=True)
+def number(context: CallContext, text: str) -> Number:
+    """A text in numeric context in a strict change, where it has to be a number."""
+    check_number(text, "DOUBLE")
+    return float(numeric_prefix(text))
+
+
+@scalar(splits=True)
+def json_number(context: CallContext, value: Number | str) -> Number:
+    """The same of what JSON holds."""
+    if isinstance(value, str) and full_number(value) is None:
+        raise SqlError(3156, "Invalid JSON value for CAST to DOUBLE")
+    return float(value)
 
 
 def _whole_prefix(text: str) -> int:
@@ -69,6 +89,8 @@ def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exa
     """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
     number = Decimal(repr(value))
     limit = (Decimal(10) ** size - 1).scaleb(-scale)
+    if number.copy_abs() >= limit + Decimal(5).scaleb(-scale - 1):
+        context.out_of_range()
     too_large = number.copy_abs() >= limit  # infinity, too, which cannot be rounded
     number = limit.copy_sign(number) if too_large else number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
     if abs(number.scaleb(scale)) > _EXACT:
@@ -333,7 +355,3 @@ def convert_base(context: CallContext, text: str, source: int, target: int) -> s
         number, digit = divmod(number, abs(target))
         result = digits[digit] + result
     return sign + result
-
-
-def prefix(context: CallContext, text: str) -> Number:
-    return numeric_prefix(text)

@@ -6,9 +6,12 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from embedded.compile.errors import SqlError
+
 _PREFIX = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FULL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+SHOWN = 64  # characters of a refused value that an error quotes
 _POWER_DIGITS = 9  # of an exponent; Decimal refuses those of twenty
 
 
@@ -26,6 +29,18 @@ def numeric_prefix(text: str) -> int | float:
         return 0
     number = match[1]
     return int(number) if number.lstrip("+-").isdigit() and len(number) < 19 else float(number)
+
+
+def check_number(text: str, kind: str) -> None:
+    """Refuse a text that has more to it than a number, as a strict change does. `kind`: INTEGER takes whole numbers of
+    64 bits, and of these alone an empty text is none.
+
+    Raises:
+        SqlError: 1292
+    """
+    fits = (_WHOLE if kind == "INTEGER" else _FULL).fullmatch(text)
+    if not fits and (text.strip() or kind != "DOUBLE"):
+        raise SqlError(1292, f"Truncated incorrect {kind} value: '{text[:SHOWN]}'")
 
 
 def decimal_prefix(text: str) -> Decimal:

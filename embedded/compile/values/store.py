@@ -16,12 +16,13 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcont
 from math import isinf
 from typing import Any
 
-from embedded.compile.errors import ValueRefused
-from embedded.compile.values.numbers import float_text, full_number, numeric_prefix, round_half_away
+from embedded.compile.errors import SqlError, ValueRefused
+from embedded.compile.values.numbers import SHOWN, float_text, full_number, numeric_prefix, round_half_away
 from embedded.compile.values.temporal import (
     MAX_TIME,
     date_text,
     datetime_text,
+    is_timestamp,
     moment_number,
     parse_datetime,
     parse_time,
@@ -52,15 +53,15 @@ def no_constant(name: str) -> None:
 
 _WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost in between
 _FLOAT_MAX = (2 - 2**-23) * 2.0**127
-_SHOWN = 64  # characters of a refused value that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAs:
-    """Converts a value for one column. Called with the value; None stays None."""
+    """Converts a value for one column. Called with the value; None stays None. `utc`: a TIMESTAMP is in UTC already."""
 
     type: SqlType
     column: str
+    utc: bool = False
 
     def __call__(self, value: Any) -> Any:
         return None if value is None else _STORE[self.type.kind](self, value)
@@ -75,8 +76,8 @@ class StoreAs:
 def shown(value: Any) -> str:
     """A value as errors quote it."""
     if isinstance(value, bytes):
-        return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02X}" for byte in value[:_SHOWN])
-    return plain_text(value)[:_SHOWN]
+        return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02X}" for byte in value[:SHOWN])
+    return plain_text(value)[:SHOWN]
 
 
 def _number(target: StoreAs, value: Any, what: str) -> int | float | Decimal:
@@ -244,7 +245,23 @@ def _store_date(target: StoreAs, value: Any) -> str:
 
 
 def _store_datetime(target: StoreAs, value: Any) -> str:
-    return datetime_text(_moment(target, value, "datetime"), target.type.scale)
+    try:
+        return datetime_text(_moment(target, value, "datetime"), target.type.scale)
+    except OverflowError:
+        raise SqlError(1441, "Datetime function: datetime field overflow") from None
+
+
+def _store_timestamp(target: StoreAs, value: Any) -> str:
+    """In the session's time zone, of which the range is checked when it is converted; or in UTC."""
+    text = _store_datetime(target, value)
+    if target.utc and not is_timestamp(text):
+        raise no_timestamp(shown(value), target.column)
+    return text
+
+
+def no_timestamp(value: str, column: str) -> ValueRefused:
+    """A date and time that a TIMESTAMP cannot be."""
+    return ValueRefused(1292, f"Incorrect datetime value: '{value}' for column '{column}'")
 
 
 def _store_time(target: StoreAs, value: Any) -> int:
@@ -297,7 +314,7 @@ _STORE: dict[Kind, Callable[[StoreAs, Any], Any]] = {
     Kind.BINARY: _store_binary,
     Kind.DATE: _store_date,
     Kind.DATETIME: _store_datetime,
-    Kind.TIMESTAMP: _store_datetime,
+    Kind.TIMESTAMP: _store_timestamp,
     Kind.TIME: _store_time,
     Kind.YEAR: _store_year,
     Kind.JSON: _store_json,

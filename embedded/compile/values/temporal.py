@@ -52,9 +52,12 @@ def _parse_text(text: str) -> datetime | None:
     return moment if moment is None or zone is None else _without_zone(moment, zone)
 
 
-def _without_zone(moment: datetime, zone: str) -> datetime:
+def _without_zone(moment: datetime, zone: str) -> datetime | None:
     offset = timedelta() if zone == "Z" else timedelta(hours=int(zone[:3]), minutes=int(zone[0] + zone[4:]))
-    return moment.replace(tzinfo=timezone(offset)).astimezone(UTC).replace(tzinfo=None)
+    try:
+        return moment.replace(tzinfo=timezone(offset)).astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _compact(text: str) -> datetime | None:
@@ -144,6 +147,11 @@ def _of_day(moment: datetime) -> int:
     return ((moment.hour * 60 + moment.minute) * 60 + moment.second) * MICROSECONDS + moment.microsecond
 
 
+def is_timestamp(text: str) -> bool:
+    """Whether a date and time in UTC is one that a TIMESTAMP can be."""
+    return "1970-01-01 00:00:01" <= text < "2038-01-19 03:14:08"
+
+
 def date_text(moment: date) -> str:
     return f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
 
@@ -156,7 +164,11 @@ def moment_number(value: date | timedelta) -> int | float:
 
 
 def datetime_text(moment: datetime, decimals: int) -> str:
-    """ISO text with exactly `decimals` decimals, rounded half up as MySQL rounds."""
+    """ISO text with exactly `decimals` decimals, rounded half up as MySQL rounds.
+
+    Raises:
+        OverflowError: it would be rounded to the year 10000.
+    """
     if decimals < 6 and moment.microsecond:
         step = 10 ** (6 - decimals)
         rounded = (moment.microsecond + step // 2) // step * step

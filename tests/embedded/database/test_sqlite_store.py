@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from store_benches import SqliteBench
 
+from embedded.database.text_form import moment_text
 from engine.model.queue import QueueCatalog, QueueName
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.sqlite import SQLITE
@@ -80,3 +81,9 @@ async def test_a_table_without_a_key_of_its_own_is_rejected(bench):
     await bench.run("CREATE UNIQUE INDEX whole ON keyless (id)")
     catalog = await bench.store.load_catalog(QueueCatalog())
     assert name in catalog.queues
+
+
+@pytest.mark.parametrize("stored", ["9999-12-31 23:59:59", "0001-01-01 00:00:00", "2038-01-19 03:14:08"])
+def test_a_timestamp_of_before_it_had_a_range_reaches_a_receiver_in_utc(stored):
+    assert moment_text(stored, 0) == stored.encode()
+    assert moment_text("2038-01-19 03:14:07", 0) == b"2147483647"

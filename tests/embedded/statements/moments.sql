@@ -38,3 +38,43 @@ select cast(t3 as decimal(10,1)), cast(t3 as decimal(20,3)), cast(t3 as double),
 select extract(minute_second from t6), extract(second_microsecond from t6), extract(hour_minute from t6), extract(minute from t6) from times where id = 2
 select maketime(10, 11, '12.5'), maketime(-1, 2, 3.25), timediff(cast('2024-01-01' as datetime), cast('1:00' as time))
 drop table times
+# The ends of the calendar, and those of TIMESTAMP
+CREATE TABLE ends (id INT PRIMARY KEY AUTO_INCREMENT, t TIMESTAMP NULL, t3 TIMESTAMP(3) NULL, d DATETIME, d3 DATETIME(3))
+INSERT INTO ends (t) VALUES ('1000-01-01')
+INSERT INTO ends (t) VALUES ('2050-01-01')
+INSERT INTO ends (t) VALUES ('2038-01-19 03:14:07'), ('1970-01-01 00:00:01')
+INSERT INTO ends (t) VALUES ('2038-01-19 03:14:08')
+INSERT INTO ends (t) VALUES ('1970-01-01 00:00:00')
+INSERT INTO ends (t3) VALUES ('2038-01-19 03:14:07.999'), ('1970-01-01 00:00:01.000')
+INSERT INTO ends (d) VALUES ('9999-12-31 23:59:59'), ('0001-01-01 00:00:00')
+UPDATE ends SET t = d WHERE d IS NOT NULL
+INSERT INTO ends (t) SELECT d FROM ends WHERE d IS NOT NULL
+UPDATE ends SET t = '2050-01-01' WHERE id = 1
+UPDATE ends SET t = CONCAT('2050', '-01-01') WHERE id = 1
+CREATE TABLE late (t TIMESTAMP DEFAULT '2050-01-01')
+SET time_zone = '+05:00'
+INSERT INTO ends (t) VALUES ('2038-01-19 08:14:07'), ('1970-01-01 05:00:01')
+INSERT INTO ends (t) VALUES ('2038-01-19 08:14:08')
+INSERT INTO ends (t) VALUES ('1970-01-01 05:00:00')
+INSERT INTO ends (t) VALUES ('0001-01-01 00:00:00')
+INSERT INTO ends (t) VALUES ('9999-12-31 23:59:59')
+SET time_zone = '-05:00'
+INSERT INTO ends (t) VALUES ('2038-01-18 22:14:07')
+INSERT INTO ends (t) VALUES ('2038-01-18 22:14:08')
+INSERT INTO ends (t) VALUES ('9999-12-31 23:59:59')
+SELECT * FROM ends ORDER BY id
+SET time_zone = '+00:00'
+SELECT ADDTIME('9999-12-31 23:59:59', '00:00:01'), SUBTIME('0001-01-01 00:00:00', '00:00:01')
+SELECT TIMESTAMP('9999-12-31 23:59:59', '400:00:01')
+SELECT CONVERT_TZ('9999-12-31 23:59:59','+00:00','+05:00'), CONVERT_TZ('0001-01-01 00:00:00','+05:00','+00:00')
+SELECT WEEK('9999-12-31',3), YEARWEEK('9999-12-31',3), WEEKOFYEAR('9999-12-31'), WEEK('0001-01-01',0)
+SELECT DATE_FORMAT('0001-01-01','%U %u %V %v %X %x'), DATE_FORMAT('9999-12-31','%U %u %V %v %X %x')
+SELECT MAKETIME(10000000000000,0,0)
+# ALTER TABLE changes a moment by the session's time zone
+CREATE TABLE zoned (d DATETIME, t TIMESTAMP NULL)
+INSERT INTO zoned VALUES ('2024-01-01 10:00:00', '2024-01-01 10:00:00')
+SET time_zone = '+05:00'
+~ALTER TABLE zoned MODIFY d TIMESTAMP NULL, MODIFY t DATETIME NULL
+SELECT * FROM zoned
+SET time_zone = '+00:00'
+SELECT * FROM zoned

@@ -1,0 +1,69 @@
+# What a change would store as NULL or as a guess is refused, in values, conditions and SELECTs alike.
+CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), n INT, d DATETIME, x DOUBLE, da DATE, ti TIME, w VARCHAR(40))
+INSERT INTO t VALUES (1,'abc',1,'2024-01-01 00:00:00',1,'2024-01-01','10:00:00',NULL),(2,'12x',2,NULL,1,NULL,NULL,NULL),(3,' 5 ',3,NULL,NULL,NULL,NULL,NULL),(4,'',4,NULL,NULL,NULL,NULL,NULL)
+UPDATE t SET d = d + INTERVAL 10000 YEAR
+UPDATE t SET d = d - INTERVAL 10000 YEAR
+UPDATE t SET w = DATE_ADD('9999-12-31', INTERVAL 1 DAY) WHERE id = 2
+UPDATE t SET w = DATE_ADD('2024-01-01', INTERVAL '1x' DAY) WHERE id = 2
+UPDATE t SET n = 'abc' + 1 WHERE id = 1
+UPDATE t SET n = s + 1 WHERE id = 1
+UPDATE t SET n = s + 1 WHERE id = 3
+UPDATE t SET n = -s WHERE id = 2
+UPDATE t SET n = ABS(s) WHERE id = 2
+UPDATE t SET n = s | 1 WHERE id = 2
+UPDATE t SET w = REPEAT('a', '2x') WHERE id = 1
+UPDATE t SET n = CAST('12x' AS SIGNED) WHERE id = 1
+UPDATE t SET n = CAST(s AS UNSIGNED) WHERE id = 2
+UPDATE t SET n = CAST(' 12 ' AS SIGNED) WHERE id = 2
+UPDATE t SET n = CAST('' AS SIGNED) WHERE id = 2
+UPDATE t SET n = CAST('99999999999999999999' AS SIGNED) WHERE id = 2
+UPDATE t SET x = CAST('12x' AS DECIMAL(10,2)) WHERE id = 2
+UPDATE t SET x = CAST('12x' AS DECIMAL(40,2)) WHERE id = 2
+UPDATE t SET x = CAST(99.991 AS DECIMAL(4,2)) WHERE id = 2
+UPDATE t SET x = CAST(99.996 AS DECIMAL(4,2)) WHERE id = 2
+UPDATE t SET x = CAST('12x' AS DOUBLE) WHERE id = 2
+UPDATE t SET da = CAST('bad' AS DATE) WHERE id = 2
+UPDATE t SET da = CAST(s AS DATE) WHERE id = 1
+UPDATE t SET d = TIMESTAMP('bad') WHERE id = 2
+UPDATE t SET ti = CAST('bad' AS TIME) WHERE id = 2
+UPDATE t SET ti = CAST('900:00:00' AS TIME) WHERE id = 2
+UPDATE t SET n = YEAR('bad') WHERE id = 2
+UPDATE t SET n = HOUR('bad') WHERE id = 2
+UPDATE t SET n = DATEDIFF('bad', '2024-01-01') WHERE id = 2
+UPDATE t SET n = UNIX_TIMESTAMP('bad') WHERE id = 2
+UPDATE t SET n = TIMESTAMPDIFF(DAY, 'bad', '2024-01-01') WHERE id = 2
+UPDATE t SET w = DATE_FORMAT('bad', '%Y') WHERE id = 2
+UPDATE t SET w = ADDTIME('bad', '00:00:01') WHERE id = 2
+UPDATE t SET w = TIMEDIFF('bad', '10:00:00') WHERE id = 2
+UPDATE t SET w = MAKETIME(1000, 0, 0) WHERE id = 2
+UPDATE t SET w = MAKETIME(1, 70, 0) WHERE id = 1
+UPDATE t SET w = SEC_TO_TIME(99999999) WHERE id = 2
+UPDATE t SET w = 'x' WHERE s = 1
+UPDATE t SET w = 'x' WHERE id = 3 AND s = 5
+UPDATE t SET w = 'x' WHERE s
+UPDATE t SET w = 'x' WHERE NOT s
+UPDATE t SET w = 'x' WHERE s IN (1, 2)
+UPDATE t SET w = 'x' WHERE s BETWEEN 1 AND 2
+UPDATE t SET w = 'x' WHERE n = 'abc'
+UPDATE t SET w = 'x' WHERE n < '1x'
+UPDATE t SET w = 'x' WHERE n = '77'
+UPDATE t SET w = 'x' WHERE s = d
+UPDATE t SET w = IF(s, 1, 2) WHERE id = 1
+UPDATE t SET w = IF(id = 1, 1, s + 1) WHERE id = 1
+INSERT INTO t (id, n) VALUES (100, 'abc' + 1)
+INSERT INTO t (id, n) SELECT id + 100, n FROM t WHERE s = 77
+INSERT INTO t (id, n) SELECT 200, SUM(s) FROM t
+INSERT INTO t (id, n) VALUES (1, 1) ON DUPLICATE KEY UPDATE n = s + 1
+INSERT IGNORE INTO t (id, n, da) VALUES (400, 'abc' + 1, CAST('bad' AS DATE))
+REPLACE INTO t (id, n) VALUES (1, 'abc' + 1)
+CREATE TABLE u SELECT CAST('bad' AS DATE) AS a
+CREATE TABLE u SELECT s + 1 AS a FROM t
+UPDATE t JOIN t AS o ON o.s = t.n SET t.w = 'x'
+SELECT * FROM t ORDER BY id
+SELECT s + 1, CAST(s AS SIGNED), DATE(s), YEAR(s) FROM t ORDER BY id
+# Without strict mode
+SET sql_mode = ''
+UPDATE t SET n = s + 1 WHERE id = 2
+UPDATE t SET w = 'q' WHERE s = 12
+UPDATE t SET da = CAST('bad' AS DATE), d = d + INTERVAL 10000 YEAR WHERE id = 1
+SELECT * FROM t ORDER BY id
