@@ -313,10 +313,11 @@ def _str_to_date(x: Expressions, values: list[Typed]) -> Typed:
     """The type follows the format, which therefore is part of the plan where it is a literal."""
     text, layout = to_text(x.compilation, values[0]), to_text(x.compilation, values[1])
     pattern = _plain_text(x.compilation.pin(values[1].slot)) if values[1].slot is not None else "%Y %f"
-    has_time = re.search(r"%[HhIiklpSsTrf]", pattern) is not None
-    has_date = re.search(r"%[YymMcbdejUuVvXxaWwD]", pattern) is not None
+    has_time = re.search(r"%[HhIiklSsTrf]", pattern) is not None
+    has_date = re.search(r"%[YymMcbjUuVvXxaWw]", pattern) is not None
     if has_time and not has_date:
-        return Typed(x.compilation.function(f"qg_time(qg_str_to_date({text}, {layout}, 6), 6)"), time_type(6))
+        result = time_type(6 if "%f" in pattern else 0)
+        return Typed(x.compilation.function(f"qg_str_to_date({text}, {layout}, -3)"), result)
     decimals = (6 if "%f" in pattern else 0) if has_time else -2
     result = datetime_type(decimals) if has_time else DATE
     return Typed(x.compilation.function(f"qg_str_to_date({text}, {layout}, {decimals})"), result)

@@ -73,13 +73,17 @@ def week_of(day: date, mode: int) -> tuple[int, int]:
     return year, (number - start) // 7 + 1
 
 
-def _first_week(year: int, monday: bool, first_weekday: bool) -> int:
-    """The first day of week 1, by the first Sunday or Monday, or by the week with four days or more: its number in
-    Python's calendar, for the years 0 and 10000 as well, of which that has no dates."""
+def new_year(year: int) -> int:
+    """A year's first day as Python numbers days, for the years 0 and 10000 as well, of which it has no dates."""
     before = year - 1
-    new_year = before * 365 + before // 4 - before // 100 + before // 400 + 1
-    offset = (new_year + 6) % 7 if monday else new_year % 7
-    start = new_year - offset
+    return before * 365 + before // 4 - before // 100 + before // 400 + 1
+
+
+def _first_week(year: int, monday: bool, first_weekday: bool) -> int:
+    """The first day of week 1, by the first Sunday or Monday, or by the week with four days or more."""
+    first = new_year(year)
+    offset = (first + 6) % 7 if monday else first % 7
+    start = first - offset
     inside = offset == 0 if first_weekday else offset <= 3
     return start if inside else start + 7
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable
-from datetime import datetime
-from functools import lru_cache
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 
-from embedded.compile.functions.calendar_days import week_of
+from embedded.compile.functions.calendar_days import new_year, week_of
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
+from embedded.compile.values.store import shown
 from embedded.compile.values.temporal import MICROSECONDS, date_text, datetime_text
 
 _LETTER = re.compile(r"%(.)", re.S)
+_ITEM = re.compile(r"%(.)|.", re.S)
 
 
 def _suffix(day: int) -> str:
@@ -87,87 +89,178 @@ def time_format(context: CallContext, value: object, layout: str) -> str | None:
     return _LETTER.sub(part, layout)
 
 
+# STR_TO_DATE
+
 _LAYOUT_MAX = 1024  # characters of a format; no date has so many
+_COMPOUND = {"r": "%I:%i:%S %p", "T": "%H:%i:%S"}
+_SPACES = re.compile(r"\s*", re.ASCII)
+_DIGITS = re.compile(r"\+?[0-9]+")
+_WORD = re.compile(r"[A-Za-z]*")
+_CLASSES = {".": re.compile(r"[!-/:-@\[-`{-~]*"), "@": _WORD, "#": re.compile(r"[0-9]*")}
 
-
-_READ = {
-    "Y": r"(?P<Y>\d{1,4}+)",
-    "y": r"(?P<y>\d{1,2}+)",
-    "m": r"(?P<m>\d{1,2}+)",
-    "c": r"(?P<m>\d{1,2}+)",
-    "d": r"(?P<d>\d{1,2}+)",
-    "e": r"(?P<d>\d{1,2}+)",
-    "D": r"(?P<d>\d{1,2}+)(?:st|nd|rd|th)",
-    "H": r"(?P<H>\d{1,2}+)",
-    "k": r"(?P<H>\d{1,2}+)",
-    "h": r"(?P<h>\d{1,2}+)",
-    "I": r"(?P<h>\d{1,2}+)",
-    "l": r"(?P<h>\d{1,2}+)",
-    "i": r"(?P<i>\d{1,2}+)",
-    "s": r"(?P<s>\d{1,2}+)",
-    "S": r"(?P<s>\d{1,2}+)",
-    "f": r"(?P<f>\d{1,6}+)",
-    "p": r"(?P<p>[AaPp][Mm])",
-    "M": r"(?P<M>[A-Za-z]++)",
-    "b": r"(?P<M>[A-Za-z]++)",
-    "W": r"[A-Za-z]++",
-    "a": r"[A-Za-z]++",
-    "j": r"(?P<j>\d{1,3}+)",
-    "T": r"(?P<H>\d{1,2}+):(?P<i>\d{1,2}+):(?P<s>\d{1,2}+)",
-    "r": r"(?P<h>\d{1,2}+):(?P<i>\d{1,2}+):(?P<s>\d{1,2}+)\s*+(?P<p>[AaPp][Mm])",
-    "%": "%",
-}
-
-
-@lru_cache(maxsize=128)
-def _reader(layout: str) -> re.Pattern[str] | None:
-    pattern, position = "", 0
-    if len(layout) > _LAYOUT_MAX:
-        return None
-    for match in _LETTER.finditer(layout):
-        pattern += _literal(layout[position : match.start()])
-        if match[1] not in _READ:
-            return None
-        pattern += _READ[match[1]]
-        position = match.end()
-    try:
-        return re.compile(r"\s*+" + pattern + _literal(layout[position:]), re.S)
-    except re.error:
-        return None  # the same letter twice
-
-
-def _literal(text: str) -> str:
-    return "".join(r"\s*+" if part.isspace() else re.escape(part) for part in re.split(r"(\s+)", text) if part)
+# Of a letter that reads a number: what it is of, and its digits at most.
+_NUMBERS = {
+    **dict.fromkeys("Yy", "year"), **dict.fromkeys("mc", "month"), **dict.fromkeys("deD", "day"),
+    **dict.fromkeys("hIlkH", "hour"), "i": "minute", **dict.fromkeys("sS", "second"), "f": "fraction",
+    "w": "weekday", "j": "yearday", **dict.fromkeys("UuVv", "week"), **dict.fromkeys("Xx", "week_year"),
+}  # fmt: skip
+_WIDTHS = {"Y": 4, "f": 6, "w": 1, "j": 3, "X": 4, "x": 4}
+_WORDS = {
+    "M": ("month", tuple(calendar.month_name)[1:]), "b": ("month", tuple(calendar.month_abbr)[1:]),
+    "W": ("weekday", tuple(calendar.day_name)), "a": ("weekday", tuple(calendar.day_abbr)),
+}  # fmt: skip
+_RANGES = {"day": 31, "hour": 23, "minute": 59, "second": 59}
 
 
 @scalar(splits=True)
-def str_to_date(context: CallContext, text: str, layout: str, decimals: int) -> str | None:
-    """STR_TO_DATE: NULL where the text does not follow the format."""
-    reader = _reader(layout)
-    match = reader.match(text) if reader is not None else None
-    if match is None:
-        return None
-    parts = {name: value for name, value in match.groupdict().items() if value is not None}
+def str_to_date(context: CallContext, text: str, layout: str, decimals: int) -> str | int | None:
+    """STR_TO_DATE: NULL where the text does not follow the format. `decimals`: -2 for a date, -3 for a TIME."""
+    reading = _Reading(text)
     try:
-        moment = _assembled(parts)
-    except (ValueError, StopIteration):
+        reading.follow(layout)
+        value = reading.time(reading.parts.get("day", 0)) if decimals == -3 else reading.moment()
+    except (ValueError, OverflowError):
+        context.lose(1411, f"Incorrect datetime value: '{shown(text)}' for function str_to_date")
         return None
-    return date_text(moment) if decimals == -2 else datetime_text(moment, decimals)
+    if reading.rest():
+        kind = {-2: "date", -3: "time"}.get(decimals, "datetime")
+        context.lose(1292, f"Truncated incorrect {kind} value: '{shown(text)}'")
+    if isinstance(value, int):
+        return value
+    return date_text(value) if decimals == -2 else datetime_text(value, decimals)
 
 
-def _assembled(parts: dict[str, str]) -> datetime:
-    year = int(parts["Y"]) if "Y" in parts else _century(int(parts["y"])) if "y" in parts else 2000
-    month = int(parts.get("m", "1"))
-    if "M" in parts:
-        abbreviation = parts["M"][:3].lower()
-        month = next(i for i in range(1, 13) if calendar.month_abbr[i].lower() == abbreviation)
-    hour = int(parts.get("H", "0"))
-    if "h" in parts:
-        hour = int(parts["h"]) % 12 + (12 if parts.get("p", "AM").upper() == "PM" else 0)
-    fraction = int(parts["f"].ljust(6, "0")) if "f" in parts else 0
-    return datetime(
-        year, month, int(parts.get("d", "1")), hour, int(parts.get("i", "0")), int(parts.get("s", "0")), fraction
-    )
+@dataclass(slots=True)
+class _Reading:
+    """A text that is read by a format, and the numbers in it so far. A part that is missing is 0. `week` and
+    `week_year`: the letters by which these were read; `noon`: hours that PM adds, or None for hours of 24."""
+
+    text: str
+    at: int = 0
+    parts: dict[str, int] = field(default_factory=dict)
+    week: str = ""
+    week_year: str = ""
+    noon: int | None = None
+
+    def follow(self, layout: str) -> None:
+        """Read what the format says, up to the end of the format or of the text.
+
+        Raises:
+            ValueError: the text has something else.
+        """
+        if len(layout) > _LAYOUT_MAX:
+            raise ValueError("too long a format")
+        layout = _LETTER.sub(lambda match: _COMPOUND.get(match[1], match[0]), layout)
+        for match in _ITEM.finditer(layout):
+            self.at = _end(_SPACES, self.text, self.at)
+            if self.at == len(self.text):
+                break
+            letter = match[1]
+            if letter is not None:
+                self._read(letter)
+            elif not match[0].isspace():
+                self._expect(match[0])
+        if self.noon is not None:
+            if not 1 <= self.parts.get("hour", 0) <= 12:
+                raise ValueError("no hour of twelve")
+            self.parts["hour"] = self.parts["hour"] % 12 + self.noon
+
+    def rest(self) -> str:
+        """What the format does not cover."""
+        return self.text[self.at :].strip()
+
+    def time(self, days: int = 0) -> int:
+        """The time of the day, after so many days, in microseconds."""
+        if any(self.parts.get(name, 0) > most for name, most in _RANGES.items()):
+            raise ValueError("a part is too large")
+        hour, minute, second, fraction = (self.parts.get(name, 0) for name in ("hour", "minute", "second", "fraction"))
+        return (((days * 24 + hour) * 60 + minute) * 60 + second) * MICROSECONDS + fraction
+
+    def moment(self) -> datetime:
+        """The date and time."""
+        return datetime.combine(self._day(), datetime.min.time()) + timedelta(microseconds=self.time())
+
+    def _day(self) -> date:
+        """By its week, by its number in the year, or by its month."""
+        parts = self.parts
+        if "week" in parts and parts.get("weekday"):
+            return date.fromordinal(self._day_of_week(parts["week"], parts["weekday"]))
+        year = parts.get("year", 0)
+        if parts.get("yearday"):
+            return date.fromordinal(new_year(year) + parts["yearday"] - 1)
+        return date(year, parts.get("month", 0), parts.get("day", 0))
+
+    def _day_of_week(self, week: int, weekday: int) -> int:
+        strict, sunday = self.week in "Vv", self.week in "UV"
+        if (strict and self.week_year != ("X" if sunday else "x")) or (not strict and self.week_year):
+            raise ValueError("a week of another year")
+        start = new_year(self.parts.get("week_year" if strict else "year", 0))
+        offset = start % 7 if sunday else (start + 6) % 7
+        first = start - offset + (7 if offset > (0 if sunday else 3) else 0)
+        return first + (week - 1) * 7 + (weekday % 7 if sunday else weekday - 1)
+
+    def _read(self, letter: str) -> None:
+        if letter in _CLASSES:
+            self.at = _end(_CLASSES[letter], self.text, self.at)
+        elif letter in _WORDS:
+            self._word(*_WORDS[letter])
+        elif letter in _NUMBERS:
+            self._number(letter)
+        elif letter == "p" and self.noon is not None:
+            half = self.text[self.at : self.at + 2].upper()
+            self.noon = {"AM": 0, "PM": 12}.get(half, -1)
+            if self.noon < 0:
+                raise ValueError("neither AM nor PM")
+            self.at += 2
+        else:
+            raise ValueError("no letter of a format")
+
+    def _expect(self, sign: str) -> None:
+        if self.text[self.at] != sign:
+            raise ValueError("another text")
+        self.at += 1
+
+    def _word(self, name: str, words: tuple[str, ...]) -> None:
+        """A name, or the beginning of one that no other begins with."""
+        end = _end(_WORD, self.text, self.at)
+        word = self.text[self.at : end].lower()
+        numbers = [number for number, one in enumerate(words, 1) if one.lower().startswith(word)]
+        same = [number for number in numbers if len(words[number - 1]) == len(word)]
+        if len(same or numbers) != 1:
+            raise ValueError("no such name")
+        self.parts[name], self.at = (same or numbers)[0], end
+
+    def _number(self, letter: str) -> None:
+        match = _DIGITS.match(self.text, self.at, self.at + _WIDTHS.get(letter, 2))
+        if match is None:
+            raise ValueError("no number")
+        number, size = int(match[0]), len(match[0])
+        self.at = match.end()
+        if letter == "D":
+            self.at = min(self.at + 2, len(self.text))  # st, nd, rd, th
+        elif letter == "y" or (letter == "Y" and size <= 2):
+            number = _century(number)
+        elif letter == "f":
+            number *= 10 ** (6 - size)
+        elif letter in "hIl":
+            self.noon = self.noon or 0
+        self._check_week(letter, number)
+        self.parts[_NUMBERS[letter]] = 7 if letter == "w" and not number else number
+
+    def _check_week(self, letter: str, number: int) -> None:
+        if letter in "UuVv":
+            self.week = letter
+            if number > 53 or (letter in "Vv" and not number):
+                raise ValueError("no week")
+        elif letter in "Xx":
+            self.week_year = letter
+        elif letter == "w" and number > 6:
+            raise ValueError("no day of the week")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return at if match is None else match.end()
 
 
 def _century(year: int) -> int:
