@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 @dataclass(eq=False, slots=True)
 class ConnectionSteps:
-    """The steps of a transaction on its SQLite connection, in the thread of that. `savepoints`: their names, the oldest
-    first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the end."""
+    """The steps of a transaction on its SQLite connection, in the thread of that. `savepoints`: their names, each once,
+    the oldest first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the end."""
 
     foreign_keys: bool = True
     savepoints: list[str] = field(default_factory=list)
@@ -74,12 +74,10 @@ class ConnectionSteps:
             self.unchecked = False
 
     def position(self, name: str) -> int:
-        """Where the savepoint of that name is, the newest first. Raises SqlError, 1305."""
-        key = name.lower()
-        for position in range(len(self.savepoints) - 1, -1, -1):
-            if self.savepoints[position] == key:
-                return position
-        raise SqlError(1305, f"SAVEPOINT {name} does not exist")
+        """Where the savepoint of that name is. Raises SqlError, 1305."""
+        if name.lower() not in self.savepoints:
+            raise SqlError(1305, f"SAVEPOINT {name} does not exist")
+        return self.savepoints.index(name.lower())
 
 
 @dataclass(eq=False, slots=True)
@@ -207,14 +205,18 @@ class Transaction:
         self._ended()
 
     async def savepoint(self, name: str) -> None:
-        """SAVEPOINT; one of the same name is replaced."""
+        """SAVEPOINT; one of the same name is replaced. SQLite cannot remove one below others: it stays there, and the
+        new one, which is found first, hides it."""
         key = name.lower()
         self.touch()
         if not self.active:
             return
+        savepoints = self.steps.savepoints
         if self.worker is not None and self._has_transaction():
+            if savepoints[-1:] == [key]:
+                await self.database.run(self.worker, _executing(f"RELEASE {quote(key)}"))
             await self.database.run(self.worker, _executing(f"SAVEPOINT {quote(key)}"))
-        self.steps.savepoints.append(key)
+        savepoints[:] = [one for one in savepoints if one != key] + [key]
 
     async def rollback_to(self, name: str) -> None:
         """ROLLBACK TO: later savepoints are gone, this one stays."""
