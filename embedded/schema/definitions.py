@@ -12,11 +12,12 @@ from datetime import datetime
 
 from embedded.compile.binding import bind
 from embedded.compile.compilation import quote
-from embedded.compile.definitions.alter_table import Alteration
+from embedded.compile.definitions.alter_table import Alteration, references_renamed
 from embedded.compile.definitions.create_table import complete
 from embedded.compile.definitions.emit import (
     REBUILT,
     check_definition,
+    check_key_types,
     create_index,
     create_statements,
     drop_triggers,
@@ -32,6 +33,7 @@ from embedded.compile.definitions.statements import (
     Definition,
     DropKey,
     DropTables,
+    RenameColumn,
     RenameTables,
     TruncateTable,
 )
@@ -157,6 +159,7 @@ class Definer:
         if table.temporary and table.foreign_keys:
             raise SqlError(1215, "Cannot add foreign key constraint")
         check_definition(table, self.schema, parents=self.foreign_keys)
+        check_key_types(table, self.schema, table.foreign_keys)
         for statement in create_statements(table):
             self._execute(statement)
         if table.auto_increment is not None:
@@ -302,10 +305,53 @@ class Definer:
         renamed = new.name
         new = replace(new, name=old.name)
         check_definition(new, self.schema, parents=self.foreign_keys)
+        old = self._rename_referenced(old, alteration.sources)
+        self._check_types(old, new)
         Rebuild(self.connection, self.context, self.schema, old, new, alteration.sources).run()
         self._store(new)
         if renamed != old.name:
             self._rename(old.name, renamed)
+
+    def _rename_referenced(self, table: Table, sources: dict[str, str]) -> Table:
+        """Columns that foreign keys lead to get their new names first, by SQLite, which renames them there as well. One
+        may have been another's name before, so each has a name of its own in between."""
+        referenced = {
+            name.lower()
+            for other in self.schema.tables.values()
+            for key in other.foreign_keys
+            if key.table == table.name
+            for name in key.references
+        }
+        names = {old: new for new, old in sources.items() if old != new and old.lower() in referenced}
+        between = {old: f"queuegate_meta_{number}" for number, old in enumerate(names)}
+        steps = [*between.items(), *((between[old], new) for old, new in names.items())]
+        for old, new in steps:
+            self._execute(f"ALTER TABLE {table_name(table)} RENAME COLUMN {quote(old)} TO {quote(new)}")
+            alteration = Alteration.of(table)
+            alteration.apply(RenameColumn(old, new))
+            table = alteration.table
+        sources.update({new: new for new in names.values()})
+        for other in list(self.schema.tables.values()) if names else ():
+            keys = tuple(references_renamed(key, table.name, names) for key in other.foreign_keys)
+            if keys != other.foreign_keys and other.name != table.name:
+                self._store(replace(other, foreign_keys=keys))
+        return table
+
+    def _check_types(self, old: Table, new: Table) -> None:
+        """Of foreign keys that are new, or of which a column has another type."""
+        changed = {one.name.lower() for one in new.columns if old.column(one.name) not in (None, one)}
+        keys = (
+            key
+            for key in new.foreign_keys
+            if key not in old.foreign_keys or not changed.isdisjoint(map(str.lower, key.columns))
+        )
+        check_key_types(new, self.schema, keys)
+        schema = Schema(-1, {**self.schema.tables, new.name: new})
+        for other in self.schema.tables.values() if self.foreign_keys else ():
+            keys = (key for key in other.foreign_keys if key.table == new.name)
+            check_key_types(
+                other, schema, (key for key in keys if not changed.isdisjoint(map(str.lower, key.references)))
+            )
 
     def _refuse_needed(self, table: Table, change: DropKey) -> None:
         """A key that a foreign key leans on cannot go."""

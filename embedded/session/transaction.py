@@ -23,7 +23,8 @@ T = TypeVar("T")
 @dataclass(eq=False, slots=True)
 class ConnectionSteps:
     """The steps of a transaction on its SQLite connection, in the thread of that. `savepoints`: their names, each once,
-    the oldest first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the end."""
+    the oldest first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the
+    end."""
 
     foreign_keys: bool = True
     savepoints: list[str] = field(default_factory=list)

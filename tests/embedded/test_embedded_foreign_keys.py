@@ -75,3 +75,48 @@ async def test_foreign_key_checks_change_inside_a_transaction(client, connect, b
     await client(end)
     assert await client.rows("SELECT id FROM child ORDER BY id") == ([(1,), (5,)] if end == "COMMIT" else [(1,)])
     assert await other.errno("INSERT INTO child VALUES (6, 9)") == 1452  # the connection was given back with its checks
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "fits"),
+    [
+        ("INT", "INT", True),
+        ("INT", "VARCHAR(10)", False),
+        ("INT", "BIGINT", False),
+        ("INT", "INT UNSIGNED", False),
+        ("YEAR", "INT", False),
+        ("VARCHAR(10)", "CHAR(20)", True),
+        ("VARCHAR(10)", "VARCHAR(10) COLLATE utf8mb4_bin", False),
+        ("VARBINARY(10)", "BINARY(10)", True),
+        ("VARBINARY(10)", "VARCHAR(10)", False),
+        ("DECIMAL(10,2)", "DECIMAL(20,3)", True),
+        ("DOUBLE", "FLOAT", False),
+        ("DATETIME", "DATETIME(3)", True),
+        ("DATETIME", "DATE", False),
+        ("ENUM('a','b')", "ENUM('a')", True),
+        ("VARCHAR(10)", "ENUM('a')", False),
+    ],
+)
+async def test_a_foreign_key_needs_types_that_are_alike(client, parent, child, fits):
+    await client(f"CREATE TABLE parent (id {parent} PRIMARY KEY)")
+    key = "FOREIGN KEY (p) REFERENCES parent (id)"
+    await client(f"CREATE TABLE later (p {child})")
+    if fits:
+        await client(f"CREATE TABLE child (p {child}, {key})")
+        await client(f"ALTER TABLE later ADD {key}")
+        return
+    assert await client.errno(f"CREATE TABLE child (p {child}, {key})") == 3780
+    assert await client.errno(f"ALTER TABLE later ADD {key}") == 3780
+    await client(f"CREATE TABLE child (p {parent}, {key})")
+    assert await client.errno(f"ALTER TABLE child MODIFY p {child}") == 3780
+    assert await client.errno(f"ALTER TABLE parent MODIFY id {child}") == 3780
+    await client("SET foreign_key_checks = 0")
+    assert await client.errno(f"CREATE TABLE child2 (p {child}, {key})") == 3780
+
+
+async def test_a_foreign_key_shows_the_new_name_of_its_column(client):
+    await client("CREATE TABLE parent (id INT PRIMARY KEY)")
+    await client("CREATE TABLE child (p INT, CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id))")
+    await client("ALTER TABLE parent RENAME COLUMN id TO uid")
+    ((_, shown),) = await client.rows("SHOW CREATE TABLE child")
+    assert "REFERENCES `parent` (`uid`)" in shown

@@ -23,7 +23,7 @@ from embedded.compile.definitions.statements import (
 )
 from embedded.compile.definitions.types import charset_collation, check_collation, with_collation
 from embedded.compile.errors import SqlError, unknown_column, unsupported
-from embedded.compile.schema import Column, Index, Table
+from embedded.compile.schema import Column, ForeignKey, Index, Table
 from embedded.compile.text.tokens import Tokens
 from embedded.compile.values.types import TEXT, TEXTUAL, SqlType
 
@@ -349,6 +349,14 @@ def _indexes_without(table: Table, column: str) -> tuple[Index, ...]:
     return tuple(indexes)
 
 
+def references_renamed(key: ForeignKey, table: str, names: Mapping[str, str]) -> ForeignKey:
+    """A foreign key after columns of that table have new names."""
+    if key.table != table:
+        return key
+    known = {old.lower(): new for old, new in names.items()}
+    return replace(key, references=tuple(known.get(name.lower(), name) for name in key.references))
+
+
 def _renamed_in_keys(table: Table, old: str, new: str) -> Table:
     names: Mapping[str, str] = {old: new}
     indexes = tuple(
@@ -358,6 +366,7 @@ def _renamed_in_keys(table: Table, old: str, new: str) -> Table:
     keys = tuple(
         replace(key, columns=tuple(names.get(column, column) for column in key.columns)) for key in table.foreign_keys
     )
+    keys = tuple(references_renamed(key, table.name, names) for key in keys)
     for column in table.columns:
         texts = [column.generated or "", (column.default.text or "") if column.default is not None else ""]
         if column.name != new and any(f"`{old}`" in text or old in text.split() for text in texts):

@@ -6,6 +6,7 @@ be used, and the engine can write to it, without our functions. A default that n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -17,11 +18,11 @@ from embedded.compile.expressions.scope import Scope, Source
 from embedded.compile.expressions.typed import Typed
 from embedded.compile.queries.query import Queries
 from embedded.compile.queries.sources import table_name
-from embedded.compile.schema import Check, Column, Default, Index, Schema, Table, stored_default
+from embedded.compile.schema import Check, Column, Default, ForeignKey, Index, Schema, Table, stored_default
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
 from embedded.compile.text.parse import parse_expression
-from embedded.compile.values.types import TEXTUAL
+from embedded.compile.values.types import DEFAULT_COLLATION, TEXTUAL, Kind
 from rewriter.errors import RewriteError
 
 REBUILT = "queuegate_meta_rebuilt"
@@ -197,6 +198,32 @@ def check_definition(table: Table, schema: Schema, *, parents: bool = True) -> N
         if parent is None:
             raise SqlError(1824, f"Failed to open the referenced table '{key.table}'")
         _check_parent(table, parent, key.name, key.references)
+
+
+def check_key_types(table: Table, schema: Schema, keys: Iterable[ForeignKey]) -> None:
+    """Refuse foreign keys of columns whose types are not alike."""
+    for key in keys:
+        parent = table if key.table == table.name else schema.table(key.table)
+        if parent is None:
+            continue
+        for name, reference in zip(key.columns, key.references, strict=True):
+            if _likeness(table.column(name)) != _likeness(parent.column(reference)):
+                text = f"Referencing column '{name}' and referenced column '{reference}' in foreign key constraint"
+                raise SqlError(3780, f"{text} '{key.name}' are incompatible.")
+
+
+def _likeness(column: Column | None) -> tuple[object, ...]:
+    """What the type of a column has in common with those that a foreign key may lead to."""
+    if column is None:
+        return ()
+    kind = column.type.kind
+    if kind is Kind.INT:
+        return kind, column.type.name, column.type.unsigned
+    if kind is Kind.DOUBLE:
+        return kind, column.type.name
+    if kind is Kind.STRING:
+        return kind, column.type.collation or DEFAULT_COLLATION
+    return ({Kind.EXACT: Kind.DECIMAL, Kind.TIMESTAMP: Kind.DATETIME}.get(kind, kind),)
 
 
 def _check_default(table: Table, column: Column) -> None:
