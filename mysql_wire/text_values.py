@@ -68,7 +68,7 @@ def float_text(value: float, column: ColumnMeta) -> str:
     if column.type in _FLOATS and 0 < column.decimals <= _FIXED_MAX:
         return f"{value:.{column.decimals}f}"
     digits = f"{value:.6g}" if column.type == ColumnType.FLOAT else repr(value)
-    if "e" not in digits and abs(value) < 1e15:
+    if "e" not in digits and (abs(value) < 1e15 or value % 1):
         return digits.removesuffix(".0")
     return _shortest(Decimal(digits))
 

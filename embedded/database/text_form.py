@@ -101,6 +101,8 @@ def float_text(value: float, digits: int = 17) -> str:
     text = repr(number) if digits > 15 else f"{number:.{digits}g}"
     if abs(number) < 1e15 and number == int(number):
         return str(int(number))
+    if number == int(number) and "e" not in text:
+        text = f"{Decimal(text).normalize():e}".replace("+", "")
     if "e" not in text:
         return text
     mantissa, exponent = text.split("e")

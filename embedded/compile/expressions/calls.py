@@ -9,7 +9,7 @@ from sqlglot import exp
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions import dates, decimals, functions_json, functions_number, functions_text
 from embedded.compile.expressions.compiler import Expressions, call_name, handles
-from embedded.compile.expressions.functions import FUNCTIONS, call, counted
+from embedded.compile.expressions.functions import FUNCTIONS, call, counted, like_text
 from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.typed import (
     Typed,
@@ -286,7 +286,7 @@ def _trim(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
     removed = node.args.get("expression")
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-    text, result = to_text(x.compilation, value), text_type(text_width(value.type), value.type.collation)
+    text, result = to_text(x.compilation, value), like_text([value])
     if removed is None:
         return Typed(counted(x, f"{side}({text}, ' ')", [value]), result, value.nullable)
     part = to_text(x.compilation, x.compile(removed, scope))

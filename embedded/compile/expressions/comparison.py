@@ -9,6 +9,7 @@ from embedded.compile.errors import unsupported
 from embedded.compile.expressions.typed import (
     DateTimeOf,
     Typed,
+    YearOf,
     dated,
     enum_index,
     microseconds_of,
@@ -43,6 +44,8 @@ def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
         return Pair(_json_key(compilation, left), _json_key(compilation, right))
     if Kind.EXACT in kinds and kinds <= NUMERIC | {Kind.EXACT} and Kind.DOUBLE not in kinds:
         return Pair(to_exact(compilation, left), to_exact(compilation, right))
+    if Kind.YEAR in kinds:
+        left, right = _as_year(compilation, left, right), _as_year(compilation, right, left)
     if kinds <= NUMERIC:
         return Pair(to_number(compilation, left).sql, to_number(compilation, right).sql)
     if kinds <= TEXTUAL | {Kind.JSON}:
@@ -54,6 +57,14 @@ def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
     if Kind.BINARY in kinds and not kinds & NUMERIC:
         return Pair(to_bytes(compilation, left), to_bytes(compilation, right))
     return Pair(to_number(compilation, left).sql, to_number(compilation, right).sql)
+
+
+def _as_year(compilation: Compilation, value: Typed, other: Typed) -> Typed:
+    """A literal of two digits is a year beside a column of YEAR, as where it is stored."""
+    year = other.type.kind is Kind.YEAR and other.origin is not None
+    if not year or value.slot is None or value.type.kind not in (Kind.INT, Kind.DECIMAL, Kind.DOUBLE, Kind.STRING):
+        return value
+    return Typed(rebind(compilation, value, YearOf(compilation.strict)), other.type)
 
 
 def collation_of(*values: Typed) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from embedded.compile.errors import SqlError
 from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.typed import Typed, dated, to_bytes, to_integer, to_number, to_text
-from embedded.compile.values.types import TEXT, TEXTUAL, Kind, SqlType, joint_collation, text_type, text_width
+from embedded.compile.values.types import BLOB, TEXT, TEXTUAL, Kind, SqlType, joint_collation, text_type, text_width
 
 _SHORT_TEXT = 16_383  # characters of a column that need not be counted: what VARCHAR has
 
@@ -108,17 +108,28 @@ def counted(x: Expressions, sql: str, values: Sequence[Typed]) -> str:
     return x.compilation.function(f"qg_held({sql})")
 
 
+def has_bytes(values: Sequence[Typed]) -> bool:
+    """Whether one of them is bytes, as BIT is where it is no number."""
+    return any(value.type.kind in (Kind.BINARY, Kind.BIT) for value in values)
+
+
 def like_text(values: Sequence[Typed]) -> SqlType:
-    """Text as long as the first argument may be."""
+    """Text as long as the first argument may be; bytes where that is bytes."""
+    if has_bytes(values[:1]):
+        return BLOB
     return text_type(text_width(values[0].type), values[0].type.collation)
 
 
 def long_text(values: Sequence[Typed]) -> SqlType:
-    """Text of any length, compared as the arguments are."""
+    """Text of any length, compared as the arguments are; bytes where one is bytes."""
+    if has_bytes(values):
+        return BLOB
     return replace(TEXT, collation=joint_collation(*(value.type for value in values)))
 
 
 def joined_text(values: Sequence[Typed]) -> SqlType:
-    """Text as long as all arguments together."""
+    """Text as long as all arguments together; bytes where one is bytes."""
+    if has_bytes(values):
+        return BLOB
     types = [value.type for value in values]
     return text_type(sum(map(text_width, types)), joint_collation(*types))

@@ -70,6 +70,9 @@ def json_value(x: Expressions, value: Typed) -> str:
             return f"COALESCE({x.compilation.function(f'qg_json_double({value.sql})')}, 'null')"
         case Kind.INT | Kind.YEAR | Kind.DECIMAL | Kind.EXACT:
             return f"COALESCE({to_text(x.compilation, value)}, 'null')"
+        case Kind.BIT:
+            encoded = x.compilation.function(f"qg_to_base64({to_text(x.compilation, value)})")
+            return f"COALESCE('\"base64:type16:' || {encoded} || '\"', 'null')"
         case _:
             return x.compilation.function(f"qg_json_quote_value({to_text(x.compilation, value)})")
 

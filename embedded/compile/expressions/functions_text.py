@@ -10,6 +10,7 @@ from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.functions import (
     counted,
     define,
+    has_bytes,
     is_plain,
     joined_text,
     like_text,
@@ -22,6 +23,7 @@ from embedded.compile.expressions.typed import Typed, to_bytes, to_integer, to_t
 from embedded.compile.values.types import (
     BIGINT,
     BLOB,
+    NUMERIC,
     TEXT,
     TEXTUAL,
     UNSIGNED_BIGINT,
@@ -46,7 +48,7 @@ def _upper(x: Expressions, values: list[Typed]) -> Typed:
 
 def _concat(x: Expressions, values: list[Typed]) -> Typed:
     nullable = any(value.nullable for value in values)
-    if any(value.type.kind is Kind.BINARY for value in values):
+    if has_bytes(values):
         arguments = ", ".join(to_bytes(x.compilation, value) for value in values)
         return Typed(x.compilation.function(f"qg_concat_bytes({arguments})"), BLOB, nullable)
     texts = [to_text(x.compilation, value) for value in values]
@@ -139,7 +141,7 @@ def _field(x: Expressions, values: list[Typed]) -> Typed:
 
 def _hex(x: Expressions, values: list[Typed]) -> Typed:
     value = values[0]
-    if value.type.kind in (Kind.INT, Kind.BITS, Kind.DECIMAL, Kind.DOUBLE):
+    if value.type.kind in NUMERIC:
         sql = f"qg_hex_number({to_integer(x.compilation, value)})"
         return Typed(x.compilation.function(sql), varchar(16))
     if not x.compilation.inline:
@@ -196,8 +198,8 @@ _trimmed("ltrim")
 _trimmed("rtrim")
 simple("ascii", "t", BIGINT)
 simple("ord", "t", BIGINT)
-simple("quote", "t", TEXT, nullable=False)
-simple("elt", "ix*", joined_text)
+simple("quote", "t", long_text, nullable=False)
+simple("elt", "it*", joined_text)
 simple("to_base64", "b", TEXT)
 simple("from_base64", "t", BLOB)
 simple("md5", "b", varchar(32))
@@ -205,7 +207,7 @@ simple("sha1 sha", "b", varchar(40))
 simple("sha2", "bi", varchar(128))
 simple("random_bytes", "i", varbinary(1024))
 simple("crc32", "b", UNSIGNED_BIGINT)
-simple("soundex", "t", TEXT)
+simple("soundex", "t", long_text)
 simple("format", "ni", varchar(64))
 simple("uuid_to_bin", "t", varbinary(16))
 simple("bin_to_uuid", "b", varchar(36))

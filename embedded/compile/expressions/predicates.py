@@ -227,7 +227,7 @@ def _collated(value: Typed, *others: Typed) -> Typed:
 
 def is_case_sensitive(*values: Typed) -> bool:
     """Whether text functions on these must distinguish upper and lower case."""
-    if any(value.type.kind is Kind.BINARY for value in values):
+    if any(value.type.kind in (Kind.BINARY, Kind.BIT) for value in values):
         return True
     return "BINARY" in collation_of(*(_uncollated(value) for value in values))
 

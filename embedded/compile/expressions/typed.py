@@ -174,6 +174,17 @@ def strict_number_of(value: Any) -> Any:
     return number_of(value)
 
 
+@dataclass(frozen=True, slots=True)
+class YearOf:
+    """Convert a slot's value to the year that it is where it is compared with a column of YEAR."""
+
+    strict: bool
+
+    def __call__(self, value: Any) -> Any:
+        year = strict_number_of(value) if self.strict else number_of(value)
+        return year + (1900 if year >= 70 else 2000) if year is not None and 0 < year < 100 else year
+
+
 def hex_number_of(value: Any) -> Any:
     """Convert the bytes of a 0x... to the number that they are."""
     number = int.from_bytes(value[-8:], "big") if isinstance(value, bytes) else value
@@ -237,14 +248,16 @@ def microseconds_of(value: Any) -> Any:
 
 
 def to_text(compilation: Compilation, value: Typed) -> str:
-    """The expression as text (blobs stay blobs, as in MySQL)."""
+    """The expression as text (blobs stay blobs, as in MySQL, and BIT is one)."""
     if value.slot is not None:
         return rebind(compilation, value, text_of)
     match value.type.kind:
         case Kind.STRING | Kind.ENUM | Kind.JSON | Kind.BINARY | Kind.NULL | Kind.DATE | Kind.DATETIME | Kind.TIMESTAMP:
             return value.sql
-        case Kind.INT | Kind.YEAR | Kind.BIT:
+        case Kind.INT | Kind.YEAR:
             return f"CAST({value.sql} AS TEXT)"
+        case Kind.BIT:
+            return compilation.function(f"qg_bit_bytes({value.sql}, {((value.type.size or 1) + 7) // 8})")
         case Kind.BITS:
             return compilation.function(f"qg_bits_text({value.sql})")
         case Kind.DECIMAL if value.type.scale == 0:

@@ -140,6 +140,12 @@ def bits_text(context: CallContext, value: int) -> str:
 
 
 @scalar()
+def bit_bytes(context: CallContext, value: int, size: int) -> bytes:
+    """A BIT as the bytes that it is where it is no number."""
+    return value.to_bytes(size, "big")
+
+
+@scalar()
 def unsigned(context: CallContext, value: int) -> int:
     """64 bits as the number without sign that they are."""
     if value < 0:

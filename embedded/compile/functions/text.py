@@ -9,15 +9,18 @@ import os
 import re
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import wraps
 from sys import getsizeof
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
 from embedded.compile.values.numbers import to_text
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _MAX_RESULT = 32 * 1024 * 1024  # characters a text function may produce; to copy more takes longer than others may wait
 _STRIDE = 1 << 20  # characters whose case is changed in one call
@@ -29,6 +32,23 @@ _SOUNDEX = {
     for letters, digit in (("BFPV", "1"), ("CGJKQSXZ", "2"), ("DT", "3"), ("L", "4"), ("MN", "5"), ("R", "6"))
     for letter in letters
 }
+
+
+def _also_of_bytes(function: F) -> F:
+    """Of bytes it is made with a character for each byte, as MySQL treats binary text."""
+
+    def called(context: CallContext, *args: Any) -> Any:
+        if not any(isinstance(arg, bytes) for arg in args):
+            return function(context, *args)
+        result = function(context, *map(_characters, args))
+        return result.encode("latin-1") if isinstance(result, str) else result
+
+    return cast(F, wraps(function)(called))
+
+
+def _characters(arg: Any) -> Any:
+    octets = arg.encode() if isinstance(arg, str) else arg
+    return octets.decode("latin-1") if isinstance(octets, bytes) else arg
 
 
 @scalar(large_result=True)
@@ -65,6 +85,7 @@ def counted_value(context: CallContext, value: Any) -> Any:
 
 
 @scalar(large_result=True)
+@_also_of_bytes
 def replace(context: CallContext, text: Any, old: Any, new: Any) -> str:
     return _replaced(context, _text(text), _text(old), _text(new))
 
@@ -90,6 +111,7 @@ def hex(context: CallContext, data: Any) -> str:
 
 
 @scalar(null_aware=True, splits=True, large_result=True)
+@_also_of_bytes
 def concat_ws(context: CallContext, separator: str | None, *parts: Any) -> str | None:
     """CONCAT_WS: NULLs are left out."""
     if separator is None:
@@ -122,6 +144,7 @@ def right(context: CallContext, text: Any, count: int) -> Any:
 
 
 @scalar()
+@_also_of_bytes
 def locate(context: CallContext, part: str, text: str, start: int, exact: int) -> int:
     if start < 1 or start > len(text) + 1:
         return 0
@@ -131,6 +154,7 @@ def locate(context: CallContext, part: str, text: str, start: int, exact: int) -
 
 
 @scalar()
+@_also_of_bytes
 def strcmp(context: CallContext, one: str, other: str, exact: int) -> int:
     if not exact:
         one, other = one.lower(), other.lower()
@@ -138,6 +162,7 @@ def strcmp(context: CallContext, one: str, other: str, exact: int) -> int:
 
 
 @scalar(splits=True)
+@_also_of_bytes
 def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int:
     if not exact:
         text, listed = text.lower(), listed.lower()
@@ -146,6 +171,7 @@ def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int
 
 
 @scalar(splits=True, large_result=True)
+@_also_of_bytes
 def substring_index(context: CallContext, text: str, delimiter: str, count: int) -> str:
     if not delimiter or count == 0:
         return ""
@@ -160,11 +186,13 @@ def _sized(length: int) -> int:
 
 
 @scalar(large_result=True)
+@_also_of_bytes
 def lpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(context, text, length, pad, True)
 
 
 @scalar(large_result=True)
+@_also_of_bytes
 def rpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(context, text, length, pad, False)
 
@@ -197,6 +225,7 @@ def space(context: CallContext, count: int) -> str:
 
 
 @scalar(large_result=True)
+@_also_of_bytes
 def insert(context: CallContext, text: str, position: int, length: int, new: str) -> str:
     if position < 1 or position > len(text):
         return text
@@ -211,16 +240,19 @@ def reverse(context: CallContext, text: str) -> str:
 
 
 @scalar("ascii")
-def first_byte(context: CallContext, text: str) -> int:
-    return text.encode()[0] if text else 0
+def first_byte(context: CallContext, text: str | bytes) -> int:
+    return (text if isinstance(text, bytes) else text.encode())[0] if text else 0
 
 
 @scalar("ord")
-def ord_text(context: CallContext, text: str) -> int:
+def ord_text(context: CallContext, text: str | bytes) -> int:
+    if isinstance(text, bytes):
+        return first_byte(context, text)
     return int.from_bytes(text[0].encode(), "big") if text else 0
 
 
 @scalar(null_aware=True, splits=True, large_result=True)
+@_also_of_bytes
 def quote(context: CallContext, text: str | None) -> str:
     if text is None:
         return "NULL"
@@ -235,6 +267,7 @@ def elt(context: CallContext, number: int | None, *values: Any) -> Any:
 
 
 @scalar(splits=True, large_result=True)
+@_also_of_bytes
 def trim(context: CallContext, side: str, text: str, part: str) -> str:
     if not part:
         return text
@@ -305,6 +338,7 @@ def unhex(context: CallContext, text: str) -> bytes | None:
 
 
 @scalar(splits=True, large_result=True)
+@_also_of_bytes
 def soundex(context: CallContext, text: str) -> str:
     letters = [letter for letter in text.upper() if letter.isalpha()]
     if not letters:

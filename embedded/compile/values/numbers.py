@@ -59,7 +59,7 @@ def float_text(value: float, single: bool = False) -> str:
     """A floating-point number as MySQL prints it."""
     if abs(value) < 1e15 and value == int(value):
         return str(int(value))
-    text = f"{value:.6g}" if single else repr(value)
+    text = f"{value:.6g}" if single else shortest(value)
     if "e" not in text:
         return text
     mantissa, exponent = text.split("e")
@@ -69,6 +69,13 @@ def float_text(value: float, single: bool = False) -> str:
         sign = "-" if value < 0 else ""
         return f"{sign}0.{'0' * (-power - 1)}{digits}"
     return f"{mantissa.removesuffix('.0')}e{power}"
+
+
+def shortest(value: float) -> str:
+    """The fewest digits that are this number; whole numbers from 10^15 on have an exponent."""
+    if abs(value) >= 1e15 and value == int(value):
+        return f"{Decimal(repr(value)).normalize():e}".replace("+", "")
+    return repr(value)
 
 
 def to_text(value: Any) -> str:

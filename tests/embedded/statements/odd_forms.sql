@@ -44,3 +44,12 @@ insert into w (a) values (1) on conflict do nothing
 select utc_date = utc_date(), current_user = current_user(), char_length(utc_timestamp), char_length(localtime)
 select binary(b), binary (b) 'x' from w
 drop table w
+# Numbers from 10^15 on as text; an ENUM as a condition; a column of YEAR beside two digits
+SELECT CONCAT(1e15), CONCAT(1e14), CONCAT(1e16), CONCAT(-1e15), CONCAT(123456789012345678e0), CONCAT(1.5e300), CONCAT(1e-15), CONCAT(1e-16), CONCAT(0e0), CONCAT(1e15 + 0.5), CONCAT(1e15 + 1), CONCAT(1.2345e15), CAST(1e15 AS CHAR)
+CREATE TABLE members (id INT PRIMARY KEY, e ENUM('x','y','') NULL, y YEAR)
+INSERT INTO members VALUES (1, 'x', 2024), (2, 'y', 1999), (3, '', 0), (4, NULL, NULL)
+SELECT IF(e, 1, 0), NOT e, e AND 1, e OR 0, e XOR 1, CASE WHEN e THEN 'a' ELSE 'b' END, e IS TRUE FROM members ORDER BY id
+SELECT id FROM members WHERE e ORDER BY id
+SELECT y = 24, 24 = y, y = '24', y = 99, y <> 24, y < 25, y > 98, y <=> 24, y = 24.0, y BETWEEN 20 AND 30, y IN ('24'), y = 0, y = 100, y = 2024, y + 0 = 24 FROM members ORDER BY id
+SELECT YEAR('2024-01-01') = 24
+DROP TABLE members
