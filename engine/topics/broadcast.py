@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from engine.clock import DatabaseTime
 from engine.context import EngineContext
 from engine.delivery.subscription import check_request, project
 from engine.model.errors import BackendError, EngineError, is_transient
@@ -55,11 +56,12 @@ class _LogCursor:
         self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
         self._check_at = 0.0  # when the holes are compared with the open transactions again
         self._read_ns = 0  # the database's time as of the last page
+        self._time = DatabaseTime(context.clock)
 
-    @property
-    def next_postponed_ns(self) -> int | None:
-        """When the next postponed message is due."""
-        return self._postponed[0][0] if self._postponed else None
+    def seconds_to_next(self) -> float:
+        """Until the next postponed message is due; infinity without one."""
+        now_ns = self._time.now_ns()
+        return math.inf if now_ns is None or not self._postponed else (self._postponed[0][0] - now_ns) / NS_PER_SECOND
 
     async def read(self, room: int, *, complete: bool) -> list[tuple[TextValue, ...]]:
         """The next rows, at most `room`. `complete`: the result ends with what is visible now, and need not wait for
@@ -69,7 +71,7 @@ class _LogCursor:
             self._check_at = context.clock.monotonic() + POLL_SECONDS
             holes = await context.work.run(context.store.topics.awaited(self._topic, self.position.holes))
             self.position = replace(self.position, holes=holes)
-        while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
+        while self._postponed and self._time.is_past(self._postponed[0][0]):
             if due := await self._read_due(room):
                 return due  # else they were deleted meanwhile
         condition = self._condition
@@ -80,6 +82,7 @@ class _LogCursor:
             page = await context.work.run(context.store.topics.read(self._topic, self.position, examined, condition))
             at_the_end, self.position = page.position == self.position, page.position
             self._read_ns = page.now_ns
+            self._time.observe_time(page.now_ns)
             due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
             if due or at_the_end:
                 return due[:room]  # beyond the limit nothing is wanted of what was read
@@ -94,7 +97,7 @@ class _LogCursor:
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
         """Postponed messages that are due."""
-        now_ns = self._context.clock.now_ns()
+        now_ns = self._time.now_ns() or 0
         due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
         ids = [id_ for _, id_ in due]
         rows = await self._context.work.run(self._context.store.topics.rows(self._topic, ids, self._condition))
@@ -189,9 +192,7 @@ class BroadcastReader:
         seconds = POLL_SECONDS
         if self.request.wait_mode is WaitMode.WAIT:
             seconds = min(seconds, max(0.0, self._until - self._context.clock.monotonic()))
-        if (next_ns := self._cursor.next_postponed_ns) is not None:
-            ahead = (next_ns - self._context.clock.now_ns()) / NS_PER_SECOND
-            seconds = min(seconds, max(ahead, 0.001))
+        seconds = min(seconds, max(self._cursor.seconds_to_next(), 0.001))
         try:
             await asyncio.wait_for(self._wakeup.wait(), seconds)
         except TimeoutError:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from memory_store import make_spec
 from memory_topics import TOPIC, LogRow, make_topic
-from virtual_time import in_virtual_time, pass_time, settle
+from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import Receiver, World, world
 
 from engine.model import topics
@@ -86,7 +86,18 @@ async def told(w: World) -> None:
 
 
 def later(w: World, seconds: float) -> int:
-    return w.clock.now_ns() + round(seconds * SECOND)
+    return w.store.topics.clock.now_ns() + round(seconds * SECOND)
+
+
+class ShiftedClock(VirtualClock):
+    """A database's clock that differs from the proxy's."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self._seconds * SECOND
 
 
 # --- what is read
@@ -258,6 +269,19 @@ async def test_a_scheduled_message_comes_at_its_time() -> None:
         await pass_time(0.11)
         assert reader.ids == [2, 3, 1]
         assert [time - 1000.0 for time in reader.times] == pytest.approx([0.0, 2.0, 7.5], abs=0.01)
+
+
+@in_virtual_time
+@pytest.mark.parametrize("shift", [3600, -3600])
+async def test_a_scheduled_message_comes_at_its_time_by_the_clock_of_the_database(shift: int) -> None:
+    async with topic_world() as w:
+        w.store.topics.clock = ShiftedClock(shift)
+        w.store.topics.add(LogRow(1, later(w, 6)), LogRow(2))
+        reader = await reads(w)
+        await pass_time(5.9)
+        assert reader.ids == [2]
+        await pass_time(0.11)
+        assert reader.ids == [2, 1]
 
 
 @in_virtual_time
