@@ -75,8 +75,8 @@ class Order(Protocol):
 
 
 def offset_before(queue: Queue, starting: int, largest: int) -> int:
-    """The offset before `starting`, after which a reader of a topic starts. Raises QueueError if it is beyond the
-    end."""
-    if starting > largest + 1:
+    """The offset before `starting`, after which a reader of a topic starts. Raises QueueError if it is beyond the end,
+    which an empty topic does not show."""
+    if 0 < largest < starting - 1:
         raise QueueError(f"option startingOffsets is {starting}, and the last message of {queue.label} is {largest}")
     return max(0, starting - 1)

@@ -197,6 +197,8 @@ def test_numbers_go_on_where_the_end_of_the_topic_was_deleted(sql, topic):
     sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b'), ('c')")
     assert len(drained(sql, t)) == 3
     sql(f"DELETE FROM {t}")
+    sql(f"ALTER GROUP g ON {t} SEEK TO OFFSET 4")
+    assert sql.error(f"ALTER GROUP g ON {t} SEEK TO OFFSET 5")[0] == 1231
     sql(f"INSERT INTO {t} (body) VALUES ('d')")
     assert len(drained(sql, t)) == 1
     assert list(numbers(sql, t).values()) == [4]

@@ -325,7 +325,26 @@ def test_a_seek_forward_skips(sql, topic):
     sql(f"INSERT INTO {t} (user_id) VALUES (4)")
     assert [row[0] for row in drained(sql, t, "g")] == [4]
     number, text = sql.error(f"ALTER GROUP g ON {t} SEEK TO OFFSET 100")
-    assert (number, "its last message is 4" in text) == (1231, True)
+    assert (number, "its last message was 4" in text) == (1231, True)
+
+
+@pytest.mark.on_mysql
+def test_a_topic_whose_newest_messages_are_deleted_goes_on_at_the_offset_after_them(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (user_id) VALUES (1), (2), (3)")
+    assert len(drained(sql, t, "g")) == 3
+    for rest in ("id > 2", "TRUE"):
+        sql(f"DELETE FROM {t} WHERE {rest}")
+        assert sql.rows(f"SELECT id FROM STREAM {t} NOWAIT WITH (mode = 'broadcast', start = 4)") == []
+        sql(f"ALTER GROUP g ON {t} SEEK TO OFFSET 4")
+        sql(f"CREATE GROUP h ON {t} START AT OFFSET 4")
+        assert {row["offset"] for row in groups(sql, t).values()} == {3}
+        for beginning in (f"ALTER GROUP g ON {t} SEEK TO OFFSET 5", f"CREATE GROUP i ON {t} START AT OFFSET 5"):
+            number, text = sql.error(beginning)
+            assert (number, "its last message was 3" in text) == (1231, True)
+        sql(f"DROP GROUP h ON {t}")
+    sql(f"INSERT INTO {t} (user_id) VALUES (4)")
+    assert [row[0] for row in drained(sql, t, "g")] == [4]
 
 
 def test_a_paused_group_is_sent_nothing(sql, topic, stream):

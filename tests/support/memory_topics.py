@@ -197,7 +197,7 @@ class MemoryTopics:
                 offset = last
             case Start.OFFSET:
                 if not 0 <= start.value <= last + 1:
-                    raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message is {last}")
+                    raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message was {last}")
                 offset = max(0, start.value - 1)
             case Start.TIMESTAMP:
                 offset = min((i for i in ids if self.logs[topic][i].time_created >= start.value), default=last + 1) - 1

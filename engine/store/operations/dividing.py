@@ -118,7 +118,7 @@ def _plan(
 
 
 def _width(connection: StoreConnection, log: TopicStatements, topic: TopicSpec, following: int) -> int:
-    now_ns = int(connection.query(log.now)[0][0])
+    now_ns = int(connection.query(log.now_and_last)[0][0])
     first = connection.query(log.bounds)[0][0]
     since = connection.query(log.first_since, (now_ns - (topic.options.partition_ns or 0),))[0][0]
     taken, total = (0 if id_ is None else max(0, following - int(id_)) for id_ in (since, first))

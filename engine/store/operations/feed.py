@@ -32,6 +32,7 @@ from engine.model.topics import (
 from engine.store.base import PollResult
 from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, not_null
+from engine.store.statements.topic_partitions import next_id
 from engine.store.statements.topics import (
     LATE_MAX,
     OPEN_TRANSACTIONS,
@@ -48,6 +49,7 @@ TEXT = ColumnMeta("t", type=252)
 _EXAMINED_MIN = 1000  # messages, where a filter passes over some of them
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
+_NO_SUCH_TABLE = 1146
 
 ON_A_CLUSTER = (
     "this topic cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed,"
@@ -302,12 +304,27 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
         case Start.LATEST:
             return last
         case Start.OFFSET:
+            if start.value > last + 1:
+                last = max(last, _last_assigned(connection, statements))
             if not 0 <= start.value <= last + 1:
-                raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message is {last}")
+                raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message was {last}")
             return max(0, start.value - 1)
         case Start.TIMESTAMP:
             first = first_since(connection, statements, start.value)
             return last if first is None else first - 1
+
+
+def _last_assigned(connection: StoreConnection, statements: TopicStatements) -> int:
+    """The largest offset that a message of the topic has had, also if it is deleted."""
+    if not statements.in_order:
+        return next_id(str(connection.query(statements.definition)[0][1])) - 1
+    try:
+        rows = connection.query(statements.last_assigned, (statements.table.name.table,))
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return 0  # none was assigned
+    return int(rows[0][0]) if rows else 0
 
 
 def first_since(connection: StoreConnection, statements: TopicStatements, time_ns: int) -> int | None:
@@ -331,7 +348,7 @@ def position_at(
     if statements.in_order or start.start not in (Start.LATEST, Start.TIMESTAMP):
         return position
     rows = sorted((int(id_), int(created)) for id_, created in connection.query(statements.newest, (_NEWEST,)))
-    now_ns = int(connection.query(statements.now)[0][0])
+    now_ns = int(connection.query(statements.now_and_last)[0][0])
     before = GroupPosition(rows[0][0] - 1 if len(rows) == _NEWEST else 0, 0)
     complete = _complete_below(statements, settled, rows, rows[-1][0] if rows else 0)
     ids = [id_ for id_, _ in rows if id_ <= offset + 1]  # the first that is to come bounds a hole, too

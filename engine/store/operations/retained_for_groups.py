@@ -84,7 +84,7 @@ def read_extent(connection: StoreConnection, statements: TopicStatements, topic:
         return TopicExtent(None, None, counted, _size(connection, statements, topic), 0)
     first, last = int(first), int(last)
     messages = counted if counted < MESSAGES_COUNTED_MAX else max(counted, last - first + 1)
-    now_ns = int(connection.query(statements.now)[0][0])
+    now_ns = int(connection.query(statements.now_and_last)[0][0])
     (recent,) = connection.query(statements.first_since, (now_ns - _MINUTE_NS,))[0]
     last_minute = 0 if recent is None else max(0, last - int(recent) + 1)
     return TopicExtent(first, last, messages, _size(connection, statements, topic), last_minute)

@@ -41,6 +41,8 @@ may be in an old list, too."""
 UNNUMBERED_COUNTED_MAX = 10_000
 """Messages without a number that are counted."""
 
+_LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+
 _AROUND = 100_000  # numbers before a message that are looked through for those of messages that are younger
 
 
@@ -101,8 +103,7 @@ class TopicStatements:
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
         table, offset = dialect.gate.of(topic), offset_column(topic)
-        self._table, self._offset, self.sequenced = table, offset, topic.sequenced
-        self.now = f"SELECT {dialect.now_ns}"
+        self.table, self._offset, self.sequenced = table, offset, topic.sequenced
         self.now_and_last = f"SELECT {dialect.now_ns}, COALESCE(MAX({offset}), 0) FROM {table}"
         self.bounds = f"SELECT MIN({offset}), MAX({offset}) FROM {table}"
         self.beyond = f"SELECT {offset}, time_created FROM {table} WHERE {offset} > ? ORDER BY {offset} LIMIT ?"
@@ -111,6 +112,9 @@ class TopicStatements:
         self.in_order = topic.sequenced or not dialect.lock
         """Whether offsets become visible in their order: as numbers do, and ids where a writing transaction has the
         database to itself."""
+
+        self.last_assigned = PositionStatements(dialect, topic.name.database).read if topic.sequenced else _LAST_ID
+        """Where they do: the largest that was assigned, by the name of the topic's table."""
 
         self.newest = f"SELECT {offset}, time_created FROM {table} ORDER BY {offset} DESC LIMIT ?"
         """The last messages, descending."""
@@ -135,10 +139,15 @@ class TopicStatements:
         self.bytes = dialect.table_bytes
         """The size of the table, by its database and name; empty where that is not known."""
 
+    @property
+    def definition(self) -> str:
+        """Has the next id, from the counter itself: MySQL's information_schema may show that of a day ago."""
+        return f"SHOW CREATE TABLE {self.table.target}"
+
     def within(self, ranges: int) -> str:
         """The first offsets in so many ranges."""
         ranged = " OR ".join((f"{self._offset} BETWEEN ? AND ?",) * ranges)
-        return f"SELECT {self._offset} FROM {self._table} WHERE {ranged} ORDER BY {self._offset} LIMIT {LATE_MAX}"
+        return f"SELECT {self._offset} FROM {self.table} WHERE {ranged} ORDER BY {self._offset} LIMIT {LATE_MAX}"
 
 
 class RetentionStatements:

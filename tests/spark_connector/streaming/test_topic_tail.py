@@ -77,6 +77,17 @@ def test_an_id_beyond_the_end_is_refused_and_the_next_one_is_not(tail, sql, topi
         tail(name, startingOffsets=4).plan()
 
 
+def test_an_empty_topic_takes_any_id_to_begin_with(tail, sql, topic):
+    """What its messages had is not known here; it may have been emptied by its retention."""
+    name = topic()
+    fill(sql, name, "a", "b")
+    sql(f"DELETE FROM {name}")
+    query = tail(name, startingOffsets=3)
+    assert came(query) == []
+    fill(sql, name, "c")
+    assert came(query) == ["c"]
+
+
 def test_a_time_to_begin_with(tail, begin, sql, topic):
     name = topic()
     fill(sql, name, "old", "new")
