@@ -117,7 +117,10 @@ def consequences(
     about = ", as far as is known" if target.kind in ("latest", "timestamp") else ""
     sentences.append(f"The group continues{where}{about}. It has read up to offset {_offset_text(group.offset)}.")
     if first is not None and topic.last_offset is not None and first > topic.last_offset + 1:
-        sentences.append(f"That is after the topic's end, offset {topic.last_offset}: the seek will be refused.")
+        sentences.append(
+            f"That is after the topic's last message, offset {topic.last_offset}: the seek is refused, unless messages"
+            " up to there have been deleted."
+        )
     if first is not None and group.offset is not None:
         sentences.append(_moved(first - 1 - group.offset, between))
     if group.undone:
@@ -128,7 +131,10 @@ def consequences(
     elif group.undone == 0:
         sentences.append("Its queue has no messages to drop.")
     if group.in_flight:
-        sentences.append("Messages in flight may be handled twice: an ack of them after the seek changes 0 rows.")
+        sentences.append(
+            "Messages in flight may be handled twice. After the seek an ack that names its delivery by lease_token"
+            " changes 0 rows; one by the id alone ends the message once it is delivered again."
+        )
     if group.dead:
         sentences.append(f"Its dead letters stay: {group.dead}.")
     if group.paused:

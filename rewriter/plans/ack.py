@@ -67,8 +67,8 @@ def key_hint(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
 
 
 def _ack_in_consumer_group(condition: str, spec: QueueSpec, hint: str) -> str:
-    """The message stays in its topic, so the group's copy goes at once. A message that a seek brought back can be acked
-    only after it was delivered again: a delayed ack must not end it."""
+    """The message stays in its topic, so the group's copy goes at once. A message that a seek brought back cannot be
+    acked before it is delivered again. From then on only a lease_token tells a late ack from that of its receiver."""
     table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
     head = f"DELETE {table} FROM {table}{hint}" if hint else f"DELETE FROM {table}"
     return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"

@@ -317,6 +317,23 @@ def test_an_ack_of_before_a_seek_ends_nothing(sql, topic, stream):
     assert member.wait(3)[2] == (2,)
 
 
+def test_after_a_seek_an_id_alone_is_the_new_delivery(sql, connect, topic):
+    """As in any queue: so a member of before the seek must name what it was sent by lease_token, or be stopped."""
+    t = topic(g="START AT EARLIEST WITH (ack_wait = '1h')")
+    sql(f"INSERT INTO {t} (user_id) VALUES (1), (2), (3)")
+    received = f"SELECT id, lease_token FROM STREAM {t} LIMIT 3 NOWAIT WITH (group = 'g')"
+    before = dict(sql.rows(received))
+    sql(f"ALTER GROUP g ON {t} SEEK TO EARLIEST")
+    other = connect()
+    after = dict(other.rows(received))
+    assert before.keys() == after.keys() == {1, 2, 3}
+    late = f"WHERE id = 1 AND lease_token = {before[1]} GROUP g"
+    assert [sql(f"{verb} {t} {late}") for verb in ("ACK", "NACK", "REJECT", "RELEASE")] == [0, 0, 0, 0]
+    assert [sql(f"{verb} {t} {id_} GROUP g") for id_, verb in enumerate(("ACK", "REJECT"), 1)] == [1, 1]
+    token = "WHERE id = {} AND lease_token = {} GROUP g"
+    assert [other(f"ACK {t} {token.format(*delivery)}") for delivery in sorted(after.items())] == [0, 0, 1]
+
+
 def test_a_seek_forward_skips(sql, topic):
     t = topic(g="START AT EARLIEST")
     sql(f"INSERT INTO {t} (user_id) VALUES (1), (2), (3)")

@@ -180,7 +180,7 @@ def test_a_seek_back_and_forward():
 
 
 def test_a_seek_beyond_the_end():
-    assert "will be refused" in will(102, Count(50)) and "will be refused" not in will(101, Count(50))
+    assert "is refused, unless" in will(102, Count(50)) and "is refused, unless" not in will(101, Count(50))
 
 
 def test_a_seek_says_what_is_dropped():
