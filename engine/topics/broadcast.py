@@ -5,7 +5,7 @@ Rules
   nothing, and delays nobody.
 - Its position is in memory: nothing is leased, acked or written. Ids that are missing are looked for again, as for a
   consumer group (engine.model.topics).
-- A message with a later time_scheduled is remembered by its id, and read again at its time.
+- A message with a later time_scheduled is remembered by its id, and read again at its time. How many is bounded.
 - How it ends: LIMIT reached, WAIT ran out, nothing there for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
 """
 
@@ -36,6 +36,9 @@ from engine.model.topics import GroupPosition, to_check
 PAGE = 1000
 """Messages read at once, and the most in a batch."""
 
+POSTPONED_MAX = 100_000
+"""Messages that a reader remembers because they are scheduled for later: about 15 MB."""
+
 _AWAY_SECONDS = 1.0  # until the next try while the database is away
 
 POLL_SECONDS = 5.0
@@ -65,7 +68,7 @@ class _LogCursor:
 
     async def read(self, room: int, *, complete: bool) -> list[tuple[TextValue, ...]]:
         """The next rows, at most `room`. `complete`: the result ends with what is visible now, and need not wait for
-        what is missing."""
+        what is missing, or scheduled for later. Raises EngineError, 1226 where too much is scheduled for later."""
         context = self._context
         if self._checks():
             self._check_at = context.clock.monotonic() + POLL_SECONDS
@@ -83,7 +86,7 @@ class _LogCursor:
             at_the_end, self.position = page.position == self.position, page.position
             self._read_ns = page.now_ns
             self._time.observe_time(page.now_ns)
-            due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
+            due = [row for row in page.rows if not self._postpone(row, page.now_ns, complete=complete)]
             if due or at_the_end:
                 return due[:room]  # beyond the limit nothing is wanted of what was read
         return []
@@ -105,12 +108,19 @@ class _LogCursor:
             heapq.heappop(self._postponed)
         return rows
 
-    def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
+    def _postpone(self, row: Sequence[TextValue], now_ns: int, *, complete: bool) -> bool:
         """Postpone a message, if it is scheduled for later."""
         id_, scheduled_ns = (int(row[at] or 0) for at in self._id_and_time)
         if scheduled_ns <= now_ns:
             return False
-        heapq.heappush(self._postponed, (scheduled_ns, id_))
+        if len(self._postponed) < POSTPONED_MAX:
+            heapq.heappush(self._postponed, (scheduled_ns, id_))
+        elif not complete:
+            raise EngineError(
+                f"more than {POSTPONED_MAX} messages of '{self._topic.name}' are scheduled for later, and a broadcast"
+                " remembers no more of them; a consumer group has no such bound",
+                1226,
+            )
         return True
 
 

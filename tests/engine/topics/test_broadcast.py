@@ -19,6 +19,7 @@ from engine.model.commit_report import CommitReport
 from engine.model.errors import (
     BackendError,
     BackendUnavailable,
+    EngineError,
     InvalidOption,
     LockWaitTimeout,
     QueueNotFound,
@@ -29,6 +30,7 @@ from engine.model.errors import (
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueName, Start, StartAt, SubscribeRequest, WaitMode
 from engine.model.topics import SETTLE_NS, OpenTransactions
+from engine.topics import broadcast
 from engine.topics.broadcast import PAGE, POLL_SECONDS
 
 EARLIEST, LATEST = StartAt(Start.EARLIEST), StartAt(Start.LATEST)
@@ -311,6 +313,20 @@ async def test_behind_any_number_of_scheduled_messages_is_what_is_due() -> None:
             assert (await result(w, wait=wait, limit=1)).ids == [PAGE + 1]
         assert (await reads(w)).ids == [PAGE + 1]
         assert w.time == 0.0
+
+
+@in_virtual_time
+async def test_a_reader_remembers_a_bounded_number_of_scheduled_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that would wait for them ends; a NOWAIT, which does not, reads on."""
+    monkeypatch.setattr(broadcast, "POSTPONED_MAX", 3)
+    async with topic_world() as w:
+        w.store.topics.add(*(LogRow(id_, later(w, 900)) for id_ in range(1, 4)), LogRow(4))
+        reader = await reads(w)
+        assert reader.ids == [4]
+        await commit(w, LogRow(5, later(w, 900)), LogRow(6))
+        assert reader.ended.is_set() and isinstance(reader.error, EngineError) and reader.error.errno == 1226
+        await reader.subscription.close(release=False)
+        assert (await result(w)).ids == [4, 6]
 
 
 @in_virtual_time
