@@ -18,7 +18,7 @@ LISTED = re.findall(r"(\d{4}) \| `(\w+)`", EMBEDDED)
 NAMES = dict(
     re.findall(r"^    (\d+): \"\w+\",  # (?:ER_)?(\w+)", (ROOT / "engine/model/sqlstates.py").read_text(), re.MULTILINE)
 )
-NOT_SENT = {1037, 1176, 1193, 1232, 1238, 3024, 3572}
+NOT_SENT = {1037, 1193, 1232, 1238, 3024, 3572}
 """Numbers that the code recognizes when a server says them; it never says them itself."""
 OF_SERVERS = {4025: "23000"}
 """Numbers of a server that mean something here, and that queuegate does not send."""

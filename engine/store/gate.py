@@ -136,7 +136,7 @@ def check_mark(connection: StoreConnection, *tables: GatedTable) -> None:
             continue
         rows = _comment(connection, table)
         if not rows or _role(str(rows[0][0]), table.name) != _role(table.comment, table.name):
-            raise BackendError(f"{table.name} is marked otherwise than it was", NOT_THE_TABLE)
+            raise BackendError(f"{table.name} is being dropped, made again or altered: try again", NOT_THE_TABLE)
 
 
 def _comment(connection: StoreConnection, table: GatedTable) -> list[tuple[Any, ...]]:
