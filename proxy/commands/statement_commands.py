@@ -103,12 +103,12 @@ class StatementCommands:
                 return
         effects, repeatable = upstream.effects_of(command, number), number in upstream.repeatable
         outcome = await self._executor.database.forward(payload, effects, effects.transaction, repeatable=repeatable)
-        if not outcome.ok or command not in EXECUTIONS:
+        if command not in EXECUTIONS:
             return
-        if (database := upstream.database_after(number)) is not None:
+        if outcome.ok and (database := upstream.database_after(number)) is not None:
             self._executor.session.set_database(database)
         elif (text := upstream.setting(number)) is not None:
-            self._executor.reader.learn(text)
+            self._executor.reader.learn(text, ok=outcome.ok)
 
     async def pass_on(self, large: LargeCommand) -> bool:
         """A command that the client is still sending, passed on meanwhile. False: it is to be read whole first."""

@@ -73,14 +73,16 @@ class StatementSettings:
 
     `unsettled`: whether a statement may have changed the character set, the modes, or the default database unnoticed:
     they are read when something depends on them. `sql_modes`: as far as the status flags do not have them. `may_use`: a
-    prepared text may contain USE. `consumer`: the name that its last receiver gave itself. `lease`: of what it
-    receives, where a statement has none; None: its variable is to be read. `streams`: see StreamMemory. `one_shard`:
-    whether a transaction is known to be limited to one shard of a Vitess, or to be whole over several.
+    prepared text may contain USE. `temporary`: a temporary table may have a queue's name. `consumer`: the name that its
+    last receiver gave itself. `lease`: of what it receives, where a statement has none; None: its variable is to be
+    read. `streams`: see StreamMemory. `one_shard`: whether a transaction is known to be limited to one shard of a
+    Vitess, or to be whole over several.
     """
 
     unsettled: bool = False
     sql_modes: frozenset[str] = frozenset()
     may_use: bool = False
+    temporary: bool = False
     consumer: str = ""
     lease: str | None = "time"
     streams: StreamMemory = field(default_factory=StreamMemory)

@@ -203,6 +203,11 @@ def _certain(effects: Effects, *, sure: bool) -> Effects:
     return replace(effects, settled=(), changed=(), uncertain=effects.uncertain | named)
 
 
+def doubted(effects: Effects) -> Effects:
+    """The effects of a statement, where the table that it names may be another than the queue's: nothing is certain."""
+    return effects if effects is NO_EFFECTS else replace(_certain(effects, sure=False), tally=None, numbered=False)
+
+
 def _postponed(effects: Effects, affected: int, sent_at: float | None) -> Mapping[QueueName, Postponement]:
     """Until when the messages that a statement names wait, where it has put off all of them."""
     delay_ns = effects.delay_ns

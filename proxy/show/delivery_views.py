@@ -34,6 +34,7 @@ class DeliveryViews:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""
         can_see = await self._visibility.can_see()
         records = (await self._visibility.collect(plan.sql)).each(2)
+        await self._visibility.check_own_table(plan.topic)
         enqueued, offset = None, plan.id
         if records:
             enqueued = moment(number(records[0][0]))
@@ -122,6 +123,7 @@ class DeliveryViews:
     ) -> tuple[list[MessageId], list[MessageRow], QueueFacts]:
         """The messages of a question, their rows, and the facts of their queue."""
         records = (await self._visibility.collect(plan.sql)).each(len(DELIVERY_COLUMNS))
+        await self._visibility.check_own_table(queue.name)
         ids = [self._id(queue, row[1]) for row in records]
         rows = [self._message(id_, row) for id_, row in zip(ids, records, strict=True)]
         if not self._visibility.may_read_notes(queue.name):

@@ -10,7 +10,7 @@ from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, QueueOptions, 
 from engine.model.queue import QueueName
 from proxy.session.session import ClientSession
 from proxy.show.status_tables import Values
-from proxy.upstream.base import collected
+from proxy.upstream.base import definition
 from rewriter.plans.queue_table import back_quoted, show_create_queue
 
 
@@ -24,10 +24,8 @@ async def create_queue_values(session: ClientSession, engine: Engine, queue: Que
     spec = engine.catalog.get(queue)
     if spec is None:
         raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
-    listed = await collected(session.upstream, f"SHOW CREATE TABLE {queue.sql}")
-    _, definition = listed.row(2)
+    text = (await definition(session.upstream, queue)).decode("utf-8", "replace")
     escapes = not session.no_backslash_escapes
-    text = (definition or b"").decode("utf-8", "replace")
     if "ANSI_QUOTES" in session.reading_modes():
         text = back_quoted(text, backslash_escapes=escapes)
     shown = show_create_queue(text, spec, backslash_escapes=escapes)

@@ -17,7 +17,7 @@ from proxy.rights.account_rights import Right
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import like_pattern
 from proxy.show.trace_rows import CanSeeUser
-from proxy.upstream.base import collected
+from proxy.upstream.base import check_own_table, collected
 from proxy.upstream.redaction import redacted_problem
 from rewriter.text.literals import plain_literal
 
@@ -110,9 +110,17 @@ class Visibility:
 
     async def may_read(self, queue: QueueName) -> bool:
         """Whether the account may read of what messages of a queue failed."""
-        return isinstance(
-            await self._session.upstream.collect(f"SELECT last_error FROM {queue.sql} LIMIT 0"), Collected
-        )
+        try:
+            await self.collect(f"SELECT last_error FROM {queue.sql} LIMIT 0")
+            await self.check_own_table(queue)
+        except BackendError:
+            return False
+        return True
+
+    async def check_own_table(self, table: QueueName) -> None:
+        """Raises BackendError: what this session can read is not the queue's or topic's table, but a temporary one."""
+        if self._traits.accounts:
+            await check_own_table(self._session.upstream, table)
 
     def may_read_notes(self, queue: QueueName) -> bool:
         """Whether the account may know what receivers have noted of messages, which may be as secret as these. Where

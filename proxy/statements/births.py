@@ -78,7 +78,7 @@ class SessionBirths:
             return None
         if session.settings.unsettled or session.identity is not self._as:  # perhaps another account, or role
             self._none_in, self._as = set(), session.identity
-        if session.settings.unsettled or queue in self._none_in:
+        if session.settings.unsettled or session.settings.temporary or queue in self._none_in:
             return None
         if not stands_alone(session.upstream.status) or not self._reader.splittable:
             return None

@@ -26,7 +26,7 @@ from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession, Identity
-from proxy.session.transaction_scope import report_single
+from proxy.session.transaction_scope import doubted, report_single
 from proxy.upstream.base import accepted, collected
 from proxy.upstream.large_command import LargeCommand
 from rewriter.plan import NO_EFFECTS, Effects, Execute, TransactionVerb
@@ -154,7 +154,8 @@ class DatabaseCommands:
             await self.engine.dead_letter_names.add(*effects.names)
         if effects.catalog and (outcome.ok or effects.several):
             await self.refresh_catalog()
-        for dropped in effects.drops if outcome.ok else ():
+        catalog = self.engine.catalog
+        for dropped in effects.drops - catalog.queues.keys() - catalog.topics.keys() if outcome.ok else ():
             await self.engine.schedules.queue_dropped(dropped)
             await self.engine.dead_letter_names.forget(dropped)
         if effects.catalog:
@@ -172,6 +173,8 @@ class DatabaseCommands:
         """After an answer: store the status flags and report an ended transaction to the engine. `birth`: with which
         it has added a message."""
         session = self.session
+        if session.settings.temporary:
+            effects = doubted(effects)
         session.writer.status = session.upstream.status
         in_transaction, user = session.in_transaction, session.identity.user
         self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess

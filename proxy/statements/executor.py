@@ -38,7 +38,7 @@ from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.shards import ShardedStatements, forget_table, prepare_table, run_on
 from proxy.statements.topics import TopicStatements, check_partitions
-from proxy.upstream.base import collected
+from proxy.upstream.base import check_own_table, collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
 from proxy.upstream.repeats import repeated
 from rewriter.errors import RewriteError, SqlSyntaxError
@@ -137,8 +137,7 @@ class Executor:
         match plan:
             case Passthrough(effects):
                 outcome = await database.forward(database.query(text), effects, effects.transaction, more=more)
-                if outcome.ok:
-                    self.reader.learn(text)
+                self.reader.learn(text, ok=outcome.ok)
                 return outcome
             case Execute():
                 return await self.execute(plan, more=more)
@@ -212,6 +211,9 @@ class Executor:
             outcome = await self.session.upstream.collect(sql)
             if isinstance(outcome, Outcome) and not outcome.ok and outcome.errno != as_good:
                 raise outcome.failure()
+        of_filter = (plan.manages.topic,) if plan.manages is not None and plan.check else ()
+        for table in (plan.effects.names or of_filter) if self.traits.accounts else ():
+            await check_own_table(self.session.upstream, table)
         if plan.vschema is not None and not plan.vschema.drops:
             await prepare_table(plan.vschema, partial(run_on, self.session))
         if plan.partitions is not None:

@@ -31,7 +31,7 @@ from rewriter.plan import Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
 from rewriter.scan.large_text import LargeText
 from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
-from rewriter.text.lexis import defines_queue, leading_verb
+from rewriter.text.lexis import defines_queue, is_compound, leading_verb
 from rewriter.text.long_text import LONG_TEXT
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
@@ -259,8 +259,9 @@ class StatementReader:
         named = _SET_NAMES.fullmatch(text)
         return named is not None and encoding_named(named[1].decode().lower()) == self._session.identity.codec
 
-    def learn(self, text: bytes) -> None:
-        """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
+    def learn(self, text: bytes, *, ok: bool = True) -> None:
+        """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string,
+        also in a procedure and in a block; where these fail (not `ok`), a part of them may have been done."""
         session = self._session
         session.settings.streams.forget()
         verb, _ = leading_verb(text)
@@ -268,14 +269,19 @@ class StatementReader:
             session.settings.lease = None
         if verb == b"PREPARE":
             session.settings.may_use = True
-        elif verb == b"EXECUTE" and (session.settings.may_use or b"immediate" in text[:64].lower()):
+        elif verb in _DEFINING:
+            session.settings.temporary |= b"temporary" in text.lower()
+        elif (verb == b"EXECUTE" and (session.settings.may_use or b"immediate" in text[:64].lower())) or (
+            verb == b"CALL" or is_compound(text)
+        ):
             session.database, session.settings.unsettled = UNKNOWN_DATABASE, True
-        elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
+            session.settings.temporary |= verb != b"CALL"
+        elif verb == b"SET" and ok and (named := _SET_NAMES.fullmatch(text)) is not None:
             self._recode(named[1].decode().lower())
         elif verb == b"USE":
             session.set_database(UNKNOWN_DATABASE)  # in a form that only the server reads
             session.settings.unsettled = True
-        elif verb in (b"SET", b"CALL"):
+        elif verb == b"SET":
             session.settings.unsettled = True
 
     def _recode(self, charset: str) -> None:

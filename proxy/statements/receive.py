@@ -27,8 +27,8 @@ from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
-from proxy.statements.topics import TopicStatements, check_may_read, reading
-from proxy.upstream.base import RESULTS_CHARSET, accepted, collected
+from proxy.statements.topics import TopicStatements, reading
+from proxy.upstream.base import RESULTS_CHARSET, accepted, check_own_table, collected
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
@@ -80,9 +80,7 @@ class StreamStatement:
         if request.start is not None:
             start = await TopicStatements(self._session, self._engine).start(request.start, plan.moment)
             request = replace(request, start=start)
-            if traits.accounts:
-                await check_may_read(self._session, request.queue, request.columns or (), _lock_seconds(request))
-        elif traits.accounts:
+        if traits.accounts:
             await self._check_rights(request, _lock_seconds(request), remembered=True)
         if plan.filter is not None:
             where_values = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
@@ -90,6 +88,8 @@ class StreamStatement:
                 condition = await traits.condition(
                     self._session, request.queue, plan.filter, where_values, _lock_seconds(request)
                 )
+                if traits.accounts:  # the columns in it may be others
+                    await self._check_own_table(request.queue, ("", *plan.filter.parts))
             key_range = None if request.condition is None else request.condition.key_range
             request = replace(request, condition=condition if key_range is None else condition.within(key_range))
         if request.by_connection is None:
@@ -114,18 +114,29 @@ class StreamStatement:
     async def _check_rights(
         self, request: SubscribeRequest, lock_seconds: int | None, *, remembered: bool = False
     ) -> None:
-        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked, or
-        it has been a short time ago where that is enough (`remembered`)."""
-        memory = self._session.settings.streams
-        catalog, now = self._engine.catalog, asyncio.get_running_loop().time()
-        spec = catalog.get(request.queue)
-        names = request.columns or (() if spec is None else spec.message_columns)
-        if remembered and memory.may_receive(request.queue, names, catalog, now):
+        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; a topic is only read. The
+        database is asked, or it has been a short time ago where that is enough (`remembered`)."""
+        queue, spec = request.queue, self._engine.catalog.get(request.queue)
+        names, now = request.columns or (() if spec is None else spec.message_columns), self._now
+        if remembered and self._session.settings.streams.may_receive(queue, names, self._engine.catalog, now):
             return
-        sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE {reading(names)}"
-        async with self._at_a_shard(request.queue):
+        what = "SELECT 1 FROM {}" if request.start is not None else "UPDATE {} SET epoch = epoch"
+        sql = f"{what.format(queue.sql)} WHERE {reading(names)}"
+        async with self._at_a_shard(queue):
+            await check_own_table(self._session.upstream, queue)  # first: on another table the rest may fail anyhow
             await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
-        memory.receives(request.queue, names, catalog, now)
+        self._session.settings.streams.receives(queue, names, self._engine.catalog, now)
+
+    async def _check_own_table(self, queue: QueueName, condition: tuple[str, ...]) -> None:
+        """That the database accepts a condition shows rights to its columns, if it is on the queue's table."""
+        memory, now = self._session.settings.streams, self._now
+        if not memory.may_receive(queue, condition, self._engine.catalog, now):
+            await check_own_table(self._session.upstream, queue)
+            memory.receives(queue, condition, self._engine.catalog, now)
+
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     @asynccontextmanager
     async def _at_a_shard(self, name: QueueName) -> AsyncIterator[None]:
@@ -188,10 +199,7 @@ class StreamStatement:
             return
         if self._session.database == request.queue.database:
             await accepted(self._session.upstream, f"USE {quoted(request.queue.database)}")
-        if request.start is not None:
-            await check_may_read(self._session, request.queue, request.columns or (), LOCK_SECONDS_MIN)
-        else:
-            await self._check_rights(request, LOCK_SECONDS_MIN)
+        await self._check_rights(request, LOCK_SECONDS_MIN)
 
     async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
         """Open a subscription behind a server-side cursor. No one is left with one that cannot be sent."""

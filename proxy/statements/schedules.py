@@ -29,7 +29,7 @@ from mysql_wire.outcome import Outcome, number
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.schedule_status import UNKNOWN_SCHEDULE, stored_schedule, unknown_schedule
 from proxy.statements.unit_of_work import UnitOfWork
-from proxy.upstream.base import collected
+from proxy.upstream.base import check_own_table, collected
 from rewriter.plan import (
     AlterSchedule,
     CreateSchedule,
@@ -127,6 +127,8 @@ class ScheduleStatements(UnitOfWork):
                     raise ProxyError(_EXISTS, f"Schedule '{plan.name}' already exists") from error
                 return Done(self.now(Outcome()), touched, _note(_EXISTS, f"Schedule '{plan.name}' already exists"))
             notes = await self._try(insertion(schedule, target, (now_ns,), now_ns))
+            if self._traits.accounts:
+                await check_own_table(self._client.upstream, plan.queue)
         return Done(self.now(replace(outcome, affected_rows=0, last_insert_id=0)), touched, notes)
 
     def _target(self, name: QueueName) -> QueueSpec | TopicSpec:

@@ -16,7 +16,7 @@ from engine.engine import OpenStream
 from engine.model.errors import BackendError
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import number
-from proxy.upstream.base import Upstream, collected
+from proxy.upstream.base import NOT_BASE_TABLE, Upstream, collected
 
 RIGHTS_SECONDS = 30.0
 """The interval at which the rights of an open stream's account are checked: one statement, which reads no row."""
@@ -32,7 +32,7 @@ _SERVER_TIMEOUTS = (
 )
 """After how long a silence the server ends the session; 0: never."""
 
-_DENIED = frozenset((1044, 1045, 1142, 1143, 1370))
+_DENIED = frozenset((1044, 1045, 1142, 1143, 1370, NOT_BASE_TABLE))
 
 Judge = Callable[[], Awaitable[None]]
 """Raises BackendError where the account may not receive any more."""

@@ -15,12 +15,12 @@ from engine.model.commit_report import CommitReport
 from engine.model.errors import EngineError, GroupNotNew, QueueNotFound
 from engine.model.options import to_comment
 from engine.model.pins import Pins
-from engine.model.queue import QueueName, StartAt, quoted
+from engine.model.queue import StartAt, quoted
 from engine.model.topic_partitions import by_hand
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome, number
 from proxy.session.session import BackendTraits, ClientSession
-from proxy.upstream.base import accepted, collected
+from proxy.upstream.base import accepted, check_own_table, collected, definition
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import CreateConsumerGroup, Partitioned, PlanContext, SeekConsumerGroup
 from rewriter.plans.queue_table import comment_literal
@@ -65,10 +65,10 @@ class TopicStatements:
             await self._check_ids()
         if plan.check:
             await self._do(plan.check)
-        await check_may_read(self._session, plan.topic, () if topic is None else tuple(c.name for c in topic.columns))
+        columns = () if topic is None else (column.name for column in topic.columns)
+        await self._do(f"SELECT 1 FROM {plan.topic.sql} WHERE {reading(columns)}")  # whether the account may
+        text = (await definition(upstream, plan.topic)).decode(self._session.identity.codec, "replace")
         await engine.topics.check_start(plan.topic, start)
-        _, definition = (await collected(upstream, f"SHOW CREATE TABLE {plan.topic.sql}")).row(2)
-        text = (definition or b"").decode(self._session.identity.codec, "replace")
         escapes = not self._session.no_backslash_escapes
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
         try:
@@ -111,6 +111,8 @@ class TopicStatements:
         start = await self.start(plan.start, plan.moment)
         probe = f"DELETE FROM {plan.group.sql} WHERE 1 = 0"  # whether the account may
         await self._do(self._session.pinned(probe, Pins.VERB))
+        if self._session.rights is None:
+            await check_own_table(self._session.upstream, plan.group)
         sought = await self._engine.topics.seek(spec, start)
         concerned = frozenset((plan.group,))
         self._engine.committed(CommitReport(touched=concerned, uncertain=concerned))
@@ -118,15 +120,6 @@ class TopicStatements:
             f"{sought.dropped} messages that were not done, which it drops" if sought.dropped else "nothing to drop"
         )
         return Outcome(status=self._session.upstream.status, affected_rows=sought.dropped), note
-
-
-async def check_may_read(
-    session: ClientSession, topic: QueueName, columns: tuple[str, ...], lock_seconds: int | None = None
-) -> None:
-    """Raises BackendError unless the session's account may read these columns of a topic; the database is asked.
-    `lock_seconds`: see StatementPins.waiting."""
-    sql = f"SELECT 1 FROM {topic.sql} WHERE {reading(columns)}"
-    await accepted(session.upstream, session.backend.pins().waiting(sql, lock_seconds))
 
 
 def reading(columns: Iterable[str]) -> str:

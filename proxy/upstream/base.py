@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from engine.model.errors import BackendError
+from engine.model.queue import QueueName
 from mysql_wire.outcome import Collected, Outcome, unexpected_answer
 from proxy.rights.variables import changes_parsing, without_parsing_modes
 from proxy.upstream.large_command import LargeCommand
@@ -16,6 +17,11 @@ from proxy.upstream.large_command import LargeCommand
 RESULTS_CHARSET = "SELECT @@character_set_results"
 """The statement by which `collect` reads the character set of results. An upstream that knows it need not query the
 database."""
+
+NOT_BASE_TABLE = 1347
+"""ER_WRONG_OBJECT: in this session something else has the name of a table."""
+
+_NOT_SHOWN = (1142, 1146)  # of a table to which the account has no right on all of it, or that does not exist
 
 
 class Upstream(Protocol):
@@ -109,6 +115,38 @@ async def accepted(upstream: Upstream, sql: str) -> None:
     result = await upstream.collect(sql)
     if isinstance(result, Outcome) and not result.ok:
         raise result.failure()
+
+
+async def definition(upstream: Upstream, table: QueueName) -> bytes:
+    """The definition of a queue's or topic's table, as this session sees it.
+
+    Raises:
+        BackendError: the database does not show it; or (NOT_BASE_TABLE) the name is that of a temporary table of this
+            session, or of a view.
+    """
+    _, text = (await collected(upstream, f"SHOW CREATE TABLE {table.sql}")).row(2)
+    if (text or b"").replace(b"\0", b"").startswith(b"CREATE TABLE"):  # results may be in UTF-16
+        return text or b""
+    raise BackendError(
+        f"'{table}' is in this session the name of a temporary table, or of a view, which hides the queue or topic:"
+        f" DROP TEMPORARY TABLE {table.sql}",
+        NOT_BASE_TABLE,
+    )
+
+
+async def check_own_table(upstream: Upstream, table: QueueName) -> None:
+    """Where the database is asked, on a client's connection, whether its account has a right to a queue or topic: that
+    the answer is about the table, and not about a temporary table of its name, on which the account has all rights. A
+    session is always shown its own temporary tables, so a table that is not shown is none.
+
+    Raises:
+        BackendError: see `definition`.
+    """
+    try:
+        await definition(upstream, table)
+    except BackendError as error:
+        if error.errno not in _NOT_SHOWN:
+            raise
 
 
 async def read_plainly(upstream: Upstream) -> None:

@@ -27,6 +27,7 @@ from rewriter.text.lexis import (
     SET_STATEMENT,
     SPACE,
     WORD_END,
+    is_compound,
     leading_verb,
     split_statements,
 )
@@ -106,7 +107,7 @@ _DELETE = _pattern(
 _LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
 _QUEUE_OBJECT = SPACE + rb"(?:(QUEUE|TOPIC|GROUP|SCHEDULE)|"
 _CREATE = _pattern(
-    _QUEUE_OBJECT + rb"(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
+    _QUEUE_OBJECT + rb"(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE") + rb"(?:(TEMPORARY)|TABLE))" + WORD_END
 )
 _ALTER = _pattern(_QUEUE_OBJECT + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
 _DROP = _pattern(_QUEUE_OBJECT + rb"(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
@@ -143,7 +144,11 @@ _DUE_ENDS = b"'\"?0123456789.lL"
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|\bROLE\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
-_LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
+_LITERAL = _pattern(
+    SPACE + rb"(?:IMMEDIATE|" + IDENTIFIER + SPACE + rb"FROM)" + SPACE
+    + rb"(?:'[^'\\]*+'|\"[^\"\\]*+\")" + SPACE + rb"(?:;|\Z|USING" + WORD_END + rb")"
+)  # fmt: skip
+_UNSETTLING = _pattern(rb"USE|EXECUTE|CALL|TEMPORARY|" + _READING.pattern)
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
 _PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
@@ -209,7 +214,7 @@ class StatementScanner:
         }
         # Comments are not skipped here but count as a hit: many unclosed ones would cost a scan each.
         verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
-        self._next_statement = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
+        self._next_statement = _pattern(rb";\s*+(?:" + verbs + rb"|IF|CASE|LOOP|WHILE|REPEAT|FOR|\(|#|--|/\*)")
 
     def _plain_insert(self, queue: QueueName) -> Classification:
         """A plain INSERT into the queue. Columns that one into Vitess's first layout leaves out have to be filled
@@ -236,7 +241,7 @@ class StatementScanner:
         verb, end = leading_verb(sql)
         handler = self._handlers.get(verb)
         if handler is None:
-            return _NOTHING
+            return _USE if is_compound(sql) else _NOTHING
         try:
             return handler(sql, end, database)
         except Undecidable:
@@ -393,8 +398,8 @@ class StatementScanner:
         match = _CREATE.match(sql, end)
         if match is None:
             return _NOTHING
-        if match[1]:
-            return _PLAN
+        if match[1] or match[3]:  # a temporary table of a queue's name is in its place for this session
+            return _PLAN if match[1] else _USE if self._names.mentioned(sql) else _NOTHING
         if (replaced := self._target(_REPLACED.match(sql, end), database)) is not None:
             return _removal(frozenset((replaced,)))
         return _CATALOG if match[2] else self._table_change(sql)
@@ -493,9 +498,7 @@ def _call(sql: bytes, end: int, database: str | None) -> Classification:
 
 def _dynamic(sql: bytes, end: int, database: str | None) -> Classification:
     """A statement as a string, or as an expression that results in one: MariaDB runs USE from it, and SET."""
-    lowered = sql[end : end + _SEARCH_MAX].lower()
-    unsettling = b"use" in lowered or _READING.search(lowered)
-    return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
+    return _NOTHING if _LITERAL.match(sql, end) and not _UNSETTLING.search(sql, end) else _USE
 
 
 def _execute(sql: bytes, end: int, database: str | None) -> Classification:

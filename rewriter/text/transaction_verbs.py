@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from rewriter.plan import TransactionVerb
-from rewriter.text.lexis import SPACE, WORD_END, leading_verb, split_statements
+from rewriter.text.lexis import SPACE, WORD_END, is_compound, leading_verb, split_statements
 
 _START_TRANSACTION = re.compile(SPACE + rb"TRANSACTION" + WORD_END, re.IGNORECASE)
-_NOT_ATOMIC = re.compile(SPACE + rb"NOT" + WORD_END, re.IGNORECASE)
 _ROLLBACK_TO = re.compile(SPACE + rb"(?>(?:WORK" + WORD_END + SPACE + rb")?)TO" + WORD_END, re.IGNORECASE)
 _XA = re.compile(SPACE + rb"(?:(START|BEGIN)|(COMMIT)|(ROLLBACK))" + WORD_END, re.IGNORECASE)
 _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" + WORD_END, re.IGNORECASE)
@@ -37,7 +36,7 @@ def verb_of(sql: bytes) -> TransactionVerb | None:
     verb, end = leading_verb(sql)
     match verb:
         case b"BEGIN":
-            return TransactionVerb.OPAQUE if _NOT_ATOMIC.match(sql, end) else TransactionVerb.BEGIN
+            return TransactionVerb.OPAQUE if is_compound(sql) else TransactionVerb.BEGIN
         case b"START":
             return TransactionVerb.BEGIN if _START_TRANSACTION.match(sql, end) else None
         case b"COMMIT":
@@ -48,15 +47,13 @@ def verb_of(sql: bytes) -> TransactionVerb | None:
             return TransactionVerb.OPAQUE
         case b"XA":
             return _xa_verb(sql, end)
-        case b"SET":
-            return TransactionVerb.COMMIT if _AUTOCOMMIT_ON.search(sql, end) else None
-    return None
+        case b"SET" if _AUTOCOMMIT_ON.search(sql, end):
+            return TransactionVerb.COMMIT
+    return TransactionVerb.OPAQUE if is_compound(sql) else None
 
 
 def _xa_verb(sql: bytes, end: int) -> TransactionVerb | None:
     match = _XA.match(sql, end)
-    if match is None:
-        return None
-    if match[1]:
-        return TransactionVerb.BEGIN
+    if match is None or match[1]:
+        return None if match is None else TransactionVerb.BEGIN
     return TransactionVerb.COMMIT if match[2] else TransactionVerb.ROLLBACK

@@ -268,6 +268,16 @@ def test_a_temporary_table_of_the_name_is_the_sessions_own(sql, connect, waiting
     receiver.wait(2, scaled(10))
 
 
+def test_a_temporary_copy_of_the_table_gets_no_leases(sql, connect, waiting):
+    q, _ = waiting()
+    own = connect()
+    id_ = "id BIGINT AUTO_INCREMENT PRIMARY KEY"
+    own(f"CREATE TEMPORARY TABLE {q} ({id_}, payload TEXT, epoch INT DEFAULT 0, time_next BIGINT, lease_token BIGINT)")
+    for _ in range(3):
+        own(f"INSERT INTO {q} (payload) VALUES ('mine')")
+    assert own.rows(f"SELECT epoch, time_next FROM {q}") == [(0, None)] * 3
+
+
 def test_rights_that_are_taken_away_in_a_session_count(sql, connect, waiting, place):
     if place not in ("mariadb", "mysql"):
         pytest.skip("accounts are the server's own there")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pymysql
 import pytest
@@ -179,8 +180,27 @@ def test_default_database_however_it_was_changed(mariadb: MariaDb, connect: Conn
 
 
 def prepared_changes(client: WireClient) -> dict[str, Callable[[], bool]]:
-    one = client.prepare("USE elsewhere")
+    one, blocked = client.prepare("USE elsewhere"), client.prepare("BEGIN NOT ATOMIC EXECUTE IMMEDIATE @e; END")
+    client.run("SET @e = 'USE elsewhere'", "CREATE OR REPLACE PROCEDURE main.goes() BEGIN EXECUTE IMMEDIATE @e; END")
+    blocks = {
+        "a block": "BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'USE elsewhere'; END",
+        "among several": "SELECT 1; IF 1 THEN EXECUTE IMMEDIATE 'USE elsewhere'; END IF",
+        "with settings": "SET STATEMENT max_statement_time = 9 FOR IF 1 THEN EXECUTE IMMEDIATE @e; END IF",
+        "CASE": "CASE 1 WHEN 1 THEN EXECUTE IMMEDIATE @e; END CASE",
+        "WHILE": "WHILE DATABASE() = 'main' DO EXECUTE IMMEDIATE @e; END WHILE",
+        "REPEAT": "REPEAT EXECUTE IMMEDIATE @e; UNTIL 1 END REPEAT",
+        "FOR": "FOR i IN 1..1 DO EXECUTE IMMEDIATE @e; END FOR",
+        "a procedure": "CALL main.goes()",
+        "two strings": "EXECUTE IMMEDIATE 'US' 'E elsewhere'",
+        "an escape": "EXECUTE IMMEDIATE 'U\\SE elsewhere'",
+        "a block in a string": "EXECUTE IMMEDIATE 'BEGIN NOT ATOMIC EXECUTE IMMEDIATE @e; END'",
+    }
     return {
+        **{name: partial(lambda text: client.query(text).ok, text) for name, text in blocks.items()},
+        "prepared block": lambda: client.execute(blocked).ok,
+        "a block that fails": lambda: (
+            client.query("BEGIN NOT ATOMIC EXECUTE IMMEDIATE @e; SIGNAL SQLSTATE '45000'; END").errno == 1644
+        ),
         "prepared": lambda: client.execute(one).ok,
         "immediate": lambda: client.query("EXECUTE IMMEDIATE 'USE elsewhere'").ok,
         "from text": lambda: client.query("PREPARE p FROM 'USE elsewhere'").ok and client.query("EXECUTE p").ok,
