@@ -8,10 +8,13 @@ unused, and only where the flag that MySQL calls LONG_PASSWORD (MariaDB: CLIENT_
 from __future__ import annotations
 
 import codecs
+import re
 from functools import lru_cache
 
 from mysql_mimic.charset import Collation
 from mysql_mimic.types import Capabilities
+
+from mysql_wire.errors import ProxyError
 
 LONG_PASSWORD = int(Capabilities.CLIENT_LONG_PASSWORD)
 CONNECT_WITH_DB = int(Capabilities.CLIENT_CONNECT_WITH_DB)
@@ -111,9 +114,47 @@ _CODECS = {
 }
 """MySQL's names for character sets, where Python's differ."""
 
-BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
+_SJIS = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
+_CHARACTERS = {
+    name: re.compile(rb"[\x00-\x7f]++|" + character + rb"|[\x80-\xff]")
+    for name, character in (
+        ("gbk", rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"),
+        ("gb18030", rb"[\x81-\xfe](?:[\x40-\x7e\x80-\xfe]|[0-9][\x81-\xfe][0-9])"),
+        ("big5", rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]"),
+        ("shift_jis", _SJIS),
+        ("cp932", _SJIS),
+    )
+}
+"""How a server finds the characters in bytes. Source: strings/ctype-gbk.cc of MySQL, and the files beside it."""
+
+BACKSLASH_IN_CHARACTERS = frozenset(_CHARACTERS)
 """Codecs in which the byte of a backslash may be half a character: the end of a string cannot be found in the bytes
 alone."""
+
+
+def decoded(text: bytes, codec: str) -> str:
+    """A client's text. Bytes that are no character are carried through, for the database to judge.
+
+    Raises:
+        ProxyError: 1300, a server finds other characters in it than the codec does, which lacks some: where the second
+            byte of one is that of a backslash, a string would end elsewhere.
+    """
+    result, characters = text.decode(codec, "surrogateescape"), _CHARACTERS.get(codec)
+    if characters is None or text.isascii():
+        return result
+    for found in characters.findall(text):
+        if len(found) > 1 and found[0] >= 0x80 and not _is_one_character(found, codec):
+            raise ProxyError(1300, f"Invalid {codec} character string: '{found.hex().upper()}': SET NAMES utf8mb4")
+    return result
+
+
+@lru_cache(maxsize=4096)
+def _is_one_character(found: bytes, codec: str) -> bool:
+    try:
+        character = found.decode(codec)
+    except UnicodeDecodeError:
+        return False
+    return len(character) == 1 and character.encode(codec) == found
 
 
 @lru_cache(maxsize=64)

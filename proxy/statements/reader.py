@@ -18,7 +18,7 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from engine.model.sequence import Sequencing
 from mysql_wire.errors import ProxyError
-from mysql_wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
+from mysql_wire.flags import BACKSLASH_IN_CHARACTERS, decoded, encoding_named
 from mysql_wire.outcome import Collected, Outcome
 from mysql_wire.replies import MULTI_STATEMENTS
 from proxy.session.guard import check_can_see, check_plan
@@ -247,8 +247,12 @@ class StatementReader:
         return await asyncio.to_thread(split_statements, text, backslash_escapes=escapes) or [text]
 
     def decode(self, text: bytes) -> str:
-        """A client's text. Bytes that are not valid in its charset are carried through: the database judges them."""
-        return text.decode(self._session.identity.codec, "surrogateescape")
+        """A client's text. Bytes that are not valid in its charset are carried through: the database judges them.
+
+        Raises:
+            ProxyError: see `decoded`.
+        """
+        return decoded(text, self._session.identity.codec)
 
     def encode(self, sql: str) -> bytes:
         """The inverse of `decode`. Raises BackendError: a name has no form in the client's character set."""

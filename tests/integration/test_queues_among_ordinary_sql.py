@@ -73,6 +73,18 @@ def test_text_of_every_character_set(connect: Connect, q: str, charset: str) -> 
         client.run(f"DELETE FROM {q}")
 
 
+def test_a_character_that_only_the_server_has_is_refused(connect: Connect, q: str) -> None:
+    """Its second byte is that of a backslash: what is before the end of the string to one would be behind it to the
+    other."""
+    client = connect()
+    client.run("SET NAMES gbk", "INSERT INTO among (n) VALUES (1)")
+    assert client.query(b"SELECT '\xa2\x5c'").ok
+    for reason in (b"'\xa2\x5c'", b"'\xa2\x5c\x5c' DELAY 40000 -- '"):
+        refused = client.query(b"NACK among 1 REASON " + reason)
+        assert refused.errno == 1300, refused.error
+    client.run(f"DELETE FROM {q}")
+
+
 @pytest.mark.parametrize(
     "change",
     [
