@@ -123,7 +123,8 @@ class StreamStatement:
         what = "SELECT 1 FROM {}" if request.start is not None else "UPDATE {} SET epoch = epoch"
         sql = f"{what.format(queue.sql)} WHERE {reading(names)}"
         async with self._at_a_shard(queue):
-            await check_own_table(self._session.upstream, queue)  # first: on another table the rest may fail anyhow
+            # First: on another table the rest may fail anyhow.
+            await check_own_table(self._session.upstream, queue, at_shard=spec is not None and bool(spec.shards))
             await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
         self._session.settings.streams.receives(queue, names, self._engine.catalog, now)
 
@@ -131,7 +132,8 @@ class StreamStatement:
         """That the database accepts a condition shows rights to its columns, if it is on the queue's table."""
         memory, now = self._session.settings.streams, self._now
         if not memory.may_receive(queue, condition, self._engine.catalog, now):
-            await check_own_table(self._session.upstream, queue)
+            spec = self._engine.catalog.get(queue)
+            await check_own_table(self._session.upstream, queue, at_shard=spec is not None and bool(spec.shards))
             memory.receives(queue, condition, self._engine.catalog, now)
 
     @property

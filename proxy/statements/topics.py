@@ -65,7 +65,7 @@ class TopicStatements:
             await self._check_ids()
         if plan.check:
             await self._do(plan.check)
-        columns = () if topic is None else (column.name for column in topic.columns)
+        columns = [] if topic is None else [column.name for column in topic.columns]
         await self._do(f"SELECT 1 FROM {plan.topic.sql} WHERE {reading(columns)}")  # whether the account may
         text = (await definition(upstream, plan.topic)).decode(self._session.identity.codec, "replace")
         await engine.topics.check_start(plan.topic, start)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from engine.model.errors import BackendError
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, quoted
 from mysql_wire.outcome import Collected, Outcome, unexpected_answer
 from proxy.rights.variables import changes_parsing, without_parsing_modes
 from proxy.upstream.large_command import LargeCommand
@@ -117,14 +117,16 @@ async def accepted(upstream: Upstream, sql: str) -> None:
         raise result.failure()
 
 
-async def definition(upstream: Upstream, table: QueueName) -> bytes:
-    """The definition of a queue's or topic's table, as this session sees it.
+async def definition(upstream: Upstream, table: QueueName, *, at_shard: bool = False) -> bytes:
+    """The definition of a queue's or topic's table, as this session sees it. `at_shard`: where a vtgate passes texts on
+    as they are, and the server behind it knows its database by another name.
 
     Raises:
         BackendError: the database does not show it; or (NOT_BASE_TABLE) the name is that of a temporary table of this
             session, or of a view.
     """
-    _, text = (await collected(upstream, f"SHOW CREATE TABLE {table.sql}")).row(2)
+    name = quoted(table.table) if at_shard else table.sql
+    _, text = (await collected(upstream, f"SHOW CREATE TABLE {name}")).row(2)
     if (text or b"").replace(b"\0", b"").startswith(b"CREATE TABLE"):  # results may be in UTF-16
         return text or b""
     raise BackendError(
@@ -134,7 +136,7 @@ async def definition(upstream: Upstream, table: QueueName) -> bytes:
     )
 
 
-async def check_own_table(upstream: Upstream, table: QueueName) -> None:
+async def check_own_table(upstream: Upstream, table: QueueName, *, at_shard: bool = False) -> None:
     """Where the database is asked, on a client's connection, whether its account has a right to a queue or topic: that
     the answer is about the table, and not about a temporary table of its name, on which the account has all rights. A
     session is always shown its own temporary tables, so a table that is not shown is none.
@@ -143,7 +145,7 @@ async def check_own_table(upstream: Upstream, table: QueueName) -> None:
         BackendError: see `definition`.
     """
     try:
-        await definition(upstream, table)
+        await definition(upstream, table, at_shard=at_shard)
     except BackendError as error:
         if error.errno not in _NOT_SHOWN:
             raise
