@@ -142,19 +142,19 @@ def decoded(text: bytes, codec: str) -> str:
     result, characters = text.decode(codec, "surrogateescape"), _CHARACTERS.get(codec)
     if characters is None or text.isascii():
         return result
-    for found in characters.findall(text):
-        if len(found) > 1 and found[0] >= 0x80 and not _is_one_character(found, codec):
-            raise ProxyError(1300, f"Invalid {codec} character string: '{found.hex().upper()}': SET NAMES utf8mb4")
+    for piece in characters.findall(text):
+        if len(piece) > 1 and piece[0] >= 0x80 and not _is_one_character(piece, codec):
+            raise ProxyError(1300, f"Invalid {codec} character string: '{piece.hex().upper()}': SET NAMES utf8mb4")
     return result
 
 
 @lru_cache(maxsize=4096)
-def _is_one_character(found: bytes, codec: str) -> bool:
+def _is_one_character(piece: bytes, codec: str) -> bool:
     try:
-        character = found.decode(codec)
+        character = piece.decode(codec)
     except UnicodeDecodeError:
         return False
-    return len(character) == 1 and character.encode(codec) == found
+    return len(character) == 1 and character.encode(codec) == piece
 
 
 @lru_cache(maxsize=64)
