@@ -73,7 +73,7 @@ def float_text(value: float, single: bool = False) -> str:
 
 def shortest(value: float) -> str:
     """The fewest digits that are this number; whole numbers from 10^15 on have an exponent."""
-    if abs(value) >= 1e15 and value == int(value):
+    if abs(value) >= 1e15 and value.is_integer():
         return f"{Decimal(repr(value)).normalize():e}".replace("+", "")
     return repr(value)
 
