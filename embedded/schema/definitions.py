@@ -147,15 +147,8 @@ class Definer:
         present = self.schema.table(table.name)
         return present is not None and present.temporary == table.temporary
 
-    def _refuse_namesake(self, table: Table, but: str = "") -> None:
-        """SQLite has no two tables whose names differ in case alone, as MySQL on Linux has."""
-        other = self.schema.namesake(table.name, temporary=table.temporary)
-        if other is not None and other.name != but:
-            text = f"Table '{table.name}' already exists as '{other.name}': here names have to differ in more than case"
-            raise SqlError(1050, text)
-
     def _make(self, table: Table) -> None:
-        self._refuse_namesake(table)
+        _refuse_namesake(self.schema, table)
         if table.temporary and table.foreign_keys:
             raise SqlError(1215, "Cannot add foreign key constraint")
         check_definition(table, self.schema, parents=self.foreign_keys)
@@ -247,7 +240,7 @@ class Definer:
             raise SqlError(1050, f"Table '{new_name}' already exists")
         new = replace(old, name=new_name)
         if old.view is None:
-            self._refuse_namesake(new, old_name)
+            _refuse_namesake(self.schema, new, old_name)
             self._rename_table(old, new)
         self._store(new, old_name)
         for other in list(self.schema.tables.values()):
@@ -461,3 +454,11 @@ def delete_definition(connection: SqliteConnection, name: str) -> None:
     """Remove a table's definition."""
     connection.execute("DELETE FROM queuegate_meta_tables WHERE name = ?", (name,)).close()
     connection.execute("DELETE FROM queuegate_meta_columns WHERE table_name = ?", (name,)).close()
+
+
+def _refuse_namesake(schema: Schema, table: Table, but: str = "") -> None:
+    """SQLite has no two tables whose names differ in case alone, as MySQL on Linux has."""
+    other = schema.namesake(table.name, temporary=table.temporary)
+    if other is not None and other.name != but:
+        text = f"Table '{table.name}' already exists as '{other.name}': here names have to differ in more than case"
+        raise SqlError(1050, text)

@@ -115,8 +115,8 @@ class ShardedStore:
         """See MessageStore. What a shard has returned in vain is used once, so that each is asked every other time."""
         if not queue.shards:
             return await self._whole.poll(queue, limit)
-        asked = [shard for shard in queue.shards if shard not in ahead]
-        polls = (await self.each(queue, lambda store, _: store.poll(queue, limit), asked)).some()
+        further = [shard for shard in queue.shards if shard not in ahead]
+        polls = (await self.each(queue, lambda store, _: store.poll(queue, limit), further)).some()
         before, incomplete = [ahead[shard] for shard in queue.shards if shard in ahead], polls.failed is not None
         merged = merged_polls(list(polls.results.values()), limit, incomplete=incomplete, ahead=before)
         ids = {key.id for key in merged.keys}
