@@ -51,8 +51,8 @@ class Poller:
     """See the module. One pass is one poll: `run_once`, or `start`, a poll by the caller, and `finish` or `failed`."""
 
     def __init__(self, context: QueueContext, cache: MessageCache, conflicts: Conflicts) -> None:
-        self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
-        self._cache, self._conflicts, self._metrics = cache, conflicts, context.metrics
+        self._context, self._clock = context, context.engine.clock
+        self._cache, self._conflicts = cache, conflicts
         self._requested = False
         self._in_progress = False
         self._due_at: float | None = None
@@ -116,7 +116,7 @@ class Poller:
         ahead = NOTHING_AHEAD if self.next_poll(queue) <= self._clock.monotonic() else self.ahead
         limit = self.start(queue, room, brief=brief)
         try:
-            poll = await self._work.run(self._store.poll(queue, limit, ahead))
+            poll = await self._context.work.run(self._context.engine.store.poll(queue, limit, ahead))
         except BaseException:
             self.failed()
             raise
@@ -135,7 +135,7 @@ class Poller:
 
     def finish(self, poll: PollResult, removed: Container[MessageId] = ()) -> PollOutcome:
         """Apply a poll's result; `removed` are ids that no longer wait."""
-        self._metrics.looks += 1
+        self._context.metrics.looks += 1
         now = self._clock.monotonic()
         self._in_progress = False
         self._polled_at, self.ahead = now, poll.ahead
