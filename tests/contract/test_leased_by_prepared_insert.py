@@ -127,22 +127,24 @@ def test_types_that_are_sent_once_are_known_to_the_database(sql, queue, stream, 
     assert epochs()[1:] == [1, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("what", VALUES)
-def test_values_are_as_those_of_an_ordinary_table(sql, queue, stream, wire, what):
-    kind, value = VALUES[what]
-    q = queue(f"n INT, v {kind}")
-    sql(f"CREATE TABLE {q}_plain (id INT AUTO_INCREMENT PRIMARY KEY, v {kind})")
+def test_values_are_as_those_of_an_ordinary_table(sql, queue, stream, wire):
+    columns = ", ".join(f"v{at} {kind}" for at, (kind, _) in enumerate(VALUES.values()))
+    q = queue(f"n INT, {columns}")
+    sql(f"CREATE TABLE {q}_plain (id INT AUTO_INCREMENT PRIMARY KEY, {columns})")
     receiver = stream(f"SELECT id FROM STREAM {q}")
-    into = [wire.prepare(f"INSERT INTO {table} (v) VALUES (?)") for table in (q, f"{q}_plain")]
-    for at in range(3):
-        answers = [execute(wire, statement, value, types=not at) for statement in into]
-        assert [answer.ok or answer.errno for answer in answers] in ([True, True], [3140, 3140]), "MySQL's documents"
-        receiver.wait(at + answers[0].ok, scaled(10))
-        if not answers[0].ok:
-            return
-    shown = "v" if kind != "JSON" else "CONCAT(JSON_TYPE(v), ' ', v)"
-    both = [sql.rows(f"SELECT {shown} FROM {table} ORDER BY id") for table in (q, f"{q}_plain")]
-    assert both[0] == both[1] and len(both[0]) == 3
+    added = 0
+    for at, (what, (kind, value)) in enumerate(VALUES.items()):
+        into = [wire.prepare(f"INSERT INTO {table} (v{at}) VALUES (?)") for table in (q, f"{q}_plain")]
+        for turn in range(2):
+            answers = [execute(wire, statement, value, types=not turn) for statement in into]
+            assert [answer.ok or answer.errno for answer in answers] in ([True, True], [3140, 3140]), what
+            added += answers[0].ok
+            receiver.wait(added, scaled(10))
+            if not answers[0].ok:
+                break  # MySQL makes no document of a number that is bound
+        shown = f"v{at}" if kind != "JSON" else f"CONCAT(JSON_TYPE(v{at}), ' ', v{at})"
+        both = [sql.rows(f"SELECT {shown} FROM {table} ORDER BY id DESC LIMIT 2") for table in (q, f"{q}_plain")]
+        assert both[0] == both[1], what
 
 
 def test_what_the_database_refuses_is_the_clients_error(sql, queue, stream, wire):
@@ -211,35 +213,32 @@ def test_in_bulk_after_one_that_was_leased(sql, queue, stream, wire, place):
     assert sql.rows(f"SELECT payload, n FROM {q} ORDER BY id") == [("a", 1), ("b", 2), ("c", None), ("d", 4)]
 
 
-@pytest.mark.parametrize("insert", ["(n, payload) VALUES (1, ?)", "(payload, n) VALUE ( ? , -2.5 ) ;", "VALUES (?)"])
-def test_forms(sql, queue, stream, wire, insert):
+def test_forms(sql, queue, stream, wire):
     q = queue("payload TEXT, n DOUBLE")
     receiver = stream(f"SELECT id, payload FROM STREAM {q}")
-    prepared = wire.command(PREPARE, f"INSERT INTO {q} {insert}".encode())
-    if insert.startswith("VALUES"):
-        assert not prepared.ok  # it has more columns
-        return
-    done(execute(wire, prepared.statement, text("a")))
-    receiver.wait(1, scaled(10))
-    assert receiver.rows[0][1] == "a"
+    assert not wire.command(PREPARE, f"INSERT INTO {q} VALUES (?)".encode()).ok, "it has more columns"
+    for at, insert in enumerate(["(n, payload) VALUES (1, ?)", "(payload, n) VALUE ( ? , -2.5 ) ;"], 1):
+        done(execute(wire, wire.prepare(f"INSERT INTO {q} {insert}"), text("a")))
+        receiver.wait(at, scaled(10))
+    assert [row[1] for row in receiver.rows] == ["a", "a"]
 
 
 @pytest.mark.parametrize("charset", ["latin1", "gbk", "utf8mb3", "ascii"])
-@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"])
-def test_character_sets_and_modes(sql, queue, stream, wire, place, charset, mode):
+def test_character_sets_and_modes(sql, queue, stream, wire, place, charset):
     if place == "embedded" and charset not in ("latin1", "utf8mb3"):
         pytest.skip("not known there")
     q = queue("payload TEXT")
     sql(f"CREATE TABLE {q}_plain (id INT AUTO_INCREMENT PRIMARY KEY, payload TEXT)")
     receiver = stream(f"SELECT id FROM STREAM {q}")
-    wire.run(f"SET NAMES {charset}", f"SET sql_mode = '{mode}'")
-    into = [wire.prepare(f"INSERT INTO {table} (payload) VALUES (?)") for table in (q, f"{q}_plain")]
     bodies = [b"it's \\' \\\\ \"x\" \\n", b"caf\xe9 \xbf\x27 \x81\x5c'", "žü".encode()]
     added = 0
-    for body in bodies:
-        answers = [execute(wire, statement, (TEXT, 0, string(body))) for statement in into]
-        assert answers[0].ok == answers[1].ok
-        added += answers[0].ok
-        receiver.wait(added, scaled(10))
+    for mode in ("", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"):
+        wire.run(f"SET NAMES {charset}", f"SET sql_mode = '{mode}'")
+        into = [wire.prepare(f"INSERT INTO {table} (payload) VALUES (?)") for table in (q, f"{q}_plain")]
+        for body in bodies:
+            answers = [execute(wire, statement, (TEXT, 0, string(body))) for statement in into]
+            assert answers[0].ok == answers[1].ok
+            added += answers[0].ok
+            receiver.wait(added, scaled(10))
     both = [sql.rows(f"SELECT HEX(payload) FROM {table} ORDER BY id") for table in (q, f"{q}_plain")]
     assert both[0] == both[1] and added
