@@ -62,7 +62,7 @@ class FastCommands:
                 return FastPath.RELAY
             if classification.kind is not StatementClass.TOUCHES:
                 return FastPath.REFUSE
-            leased = self._executor.births.leased(text, classification.effects)
+            leased = self._executor.births.leased(text, classification.effects, packet)
             return self._in_place(leased, classification.effects) or self._with_effects(classification.effects)
         if command == _EXECUTE:
             number = int.from_bytes(packet[5:9], "little")
@@ -72,7 +72,7 @@ class FastCommands:
             if effects is None:
                 return FastPath.RELAY
             if number in self._statements.inserts:
-                return self._insert(self._statements.inserts[number], packet[HEADER_BYTES:], effects)
+                return self._insert(self._statements.inserts[number], packet, effects)
             verdict = self._with_effects(effects)
             return packet if verdict is not FastPath.REFUSE and number in self._statements.repeatable else verdict
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
@@ -94,13 +94,16 @@ class FastCommands:
         routes = self._executor.database.routes(plan)
         return plan.routed(*routes.values()) if routes is not None and len(routes) == 1 else None
 
-    def _insert(self, insert: PreparedInsert, payload: bytes, effects: Effects) -> FastPath | bytes:
+    def _insert(self, insert: PreparedInsert, packet: bytes, effects: Effects) -> FastPath | bytes:
         """An execution of a prepared INSERT."""
-        own = insert.completed(payload, self._session.identity.capabilities)
-        if in_place := self._in_place(self._executor.births.leased_execution(insert, own, effects), effects):
+        payload = packet[HEADER_BYTES:]
+        completed = insert.completed(payload, self._session.identity.capabilities)
+        own = packet if completed is payload else frame(completed)
+        leased = self._executor.births.leased_execution(insert, completed, effects, own)
+        if in_place := self._in_place(leased, effects):
             return in_place
         verdict = self._with_effects(effects)
-        return verdict if own is payload or verdict is FastPath.REFUSE else frame(own)
+        return verdict if own is packet or verdict is FastPath.REFUSE else own
 
     def _in_place(self, leased: LeasedInsert | None, effects: Effects) -> bytes:
         """What goes to the database in place of an INSERT of a message that a receiver waits for."""
@@ -115,7 +118,7 @@ class FastCommands:
         if leased is None or not self._executor.births.refused(leased.birth, error):
             return b""
         self.leased = None
-        return frame(leased.own)
+        return leased.own
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects):

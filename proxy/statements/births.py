@@ -28,7 +28,7 @@ _NOT_BY_THE_LEASE = INTERRUPTED | LOCKED | {1053, 1062}  # also a shutdown, and 
 
 
 class LeasedInsert(NamedTuple):
-    """What is sent in place of a client's `own` command, and what it is born with."""
+    """What is sent in place of a client's `own` packet, where it has one, and what it is born with."""
 
     text: bytes
     birth: Birth
@@ -51,13 +51,15 @@ class SessionBirths:
         self._none_in: set[QueueName] = set()  # tables that this account may not write so, or that are others here
         self._as = session.identity
 
-    def leased(self, text: bytes, effects: Effects) -> LeasedInsert | None:
+    def leased(self, text: bytes, effects: Effects, own: bytes = b"") -> LeasedInsert | None:
         """The INSERT with a lease; None where it is to be sent as it is. `effects`: the scanner's. What became of the
         birth must be reported to the engine."""
         birth = self._offered(effects, len(text))
-        return None if birth is None else self._born_of(birth, text, self._database.query(text))
+        return None if birth is None else self._born_of(birth, text, own)
 
-    def leased_execution(self, insert: PreparedInsert, payload: bytes, effects: Effects) -> LeasedInsert | None:
+    def leased_execution(
+        self, insert: PreparedInsert, payload: bytes, effects: Effects, own: bytes = b""
+    ) -> LeasedInsert | None:
         """As `leased`, of a prepared INSERT: its text, with the values. `payload`: the execution, completed."""
         session = self._session
         if insert.database != session.database:
@@ -66,7 +68,7 @@ class SessionBirths:
         if birth is None:
             return None
         text = insert.text(payload, session.identity, backslash_escapes=not session.no_backslash_escapes)
-        leased = self._born_of(birth, text, payload)
+        leased = self._born_of(birth, text, own)
         if leased is not None:
             insert.executed_as_text()
         return leased
