@@ -8,6 +8,7 @@ is handed on through parts that do not use it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,8 +47,8 @@ class EngineHost(Protocol):
         """Messages of a queue are due again: neighbours may have receivers for them."""
         ...
 
-    async def catalog_changed(self) -> None:
-        """Read the catalog, here and at the neighbours. Raises BackendError."""
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
+        """Read the catalog, here and at the neighbours: these queues or any may have changed. Raises BackendError."""
         ...
 
     def request_refresh(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,8 +66,9 @@ class Neighbours(Protocol):
         """A client's transaction is committed. Must be cheap: it is called with every commit on a queue."""
         ...
 
-    async def catalog_changed(self) -> None:
-        """Queues were created, altered or dropped. Returns once the others know it, or cannot be reached in time."""
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
+        """Queues were created, altered or dropped: these, or any. Returns once the others know it, or cannot be reached
+        in time."""
         ...
 
     def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
@@ -88,7 +89,7 @@ class _NoNeighbours:
     def committed(self, report: CommitReport) -> None:
         pass
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         pass
 
     def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
@@ -239,14 +240,16 @@ class Engine:
         await self.queues.close(grace_seconds=grace_seconds)
         await running.topics.history.close(grace_seconds=grace_seconds)
 
-    async def refresh_catalog(self) -> None:
-        """Read the catalog again: start new queues, reconfigure changed ones, end dropped ones. Raises BackendError."""
+    async def refresh_catalog(self, named: Collection[QueueName] | None = None) -> None:
+        """Read the catalog again: start new queues, reconfigure changed ones, end dropped ones. `named`: see
+        MessageStore.load_catalog. Raises BackendError."""
         async with self._refreshing:
             running = self._running
             if not self.is_open or running is None:
                 return
-            catalog = await running.context.work.run(self._store.load_catalog(self.catalog))
-            self._refreshed_at = self._clock.monotonic()
+            catalog = await running.context.work.run(self._store.load_catalog(self.catalog, named))
+            if named is None:
+                self._refreshed_at = self._clock.monotonic()
             if self.is_open and (catalog is not self.catalog or self.queues.by_name.keys() != catalog.queues.keys()):
                 self.catalog = catalog
                 running.topics.apply(catalog)
@@ -258,14 +261,14 @@ class Engine:
                 self._scheduled = self.catalog.schedules
                 running.schedules.reload()
 
-    async def catalog_changed(self) -> None:
-        """A client's statement may have created, altered or dropped queues: read the catalog, here and at the
-        neighbours.
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
+        """A client's statement may have created, altered or dropped queues, these or any: read the catalog, here and at
+        the neighbours.
 
         Raises BackendError where it cannot be read here.
         """
         _, failed = await asyncio.gather(
-            self._neighbours.catalog_changed(), self.refresh_catalog(), return_exceptions=True
+            self._neighbours.catalog_changed(named), self.refresh_catalog(named), return_exceptions=True
         )
         if isinstance(failed, BaseException):
             raise failed

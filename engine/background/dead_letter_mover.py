@@ -153,7 +153,7 @@ class DeadLetterMover(Service):
             if error.errno != _EXISTS:
                 raise
         # Shielded: where the queue is gone, the refresh closes the mover that called it.
-        await asyncio.shield(asyncio.ensure_future(self._engine.catalog_changed()))
+        await asyncio.shield(asyncio.ensure_future(self._engine.catalog_changed((name,))))
         catalog = self._engine.catalog
         if (dead := catalog.get(name)) is not None:
             return dead

@@ -158,12 +158,30 @@ class MessageCache:
         self._ids.clear()
 
 
-class AddedIds:
+class Misses:
+    """Whether it is worth while to claim without a look: only now and then where such claims have been in vain."""
+
+    def __init__(self) -> None:
+        self._misses = 0
+
+    def worth_a_claim(self) -> bool:
+        """Whether to try now."""
+        if self._misses < _MISSES_MAX:
+            return True
+        self._misses += 1
+        return not self._misses % _ONE_HINT_IN
+
+    def record_outcome(self, *, correct: bool) -> None:
+        """Whether all that were tried last were claimed."""
+        self._misses = 0 if correct else self._misses + 1
+
+
+class AddedIds(Misses):
     """See the module. Of one queue."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._ids: list[MessageId] = []
-        self._misses = 0
         self.claimed = True
         """Whether all that were taken are claimed, or known not to be."""
 
@@ -176,13 +194,6 @@ class AddedIds:
             return False
         self._ids += ids
         return True
-
-    def worth_a_claim(self) -> bool:
-        """Whether to claim without a look; only now and then where such claims have been in vain."""
-        if self._misses < _MISSES_MAX:
-            return True
-        self._misses += 1
-        return not self._misses % _ONE_HINT_IN
 
     def discard(self, ids: Collection[MessageId]) -> bool:
         """These are known by other means, or have ended; whether one of them was stored. Then the hint may have been
@@ -206,10 +217,6 @@ class AddedIds:
             yield self.take()
         finally:
             self.claimed = True
-
-    def record_outcome(self, *, correct: bool) -> None:
-        """Whether the ids that were taken last were right."""
-        self._misses = 0 if correct else self._misses + 1
 
 
 class SetAside:

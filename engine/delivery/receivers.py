@@ -189,28 +189,29 @@ class ReceiverSet:
         else:
             known.poll_for_added()
 
-    async def _claim_resumed(self, result: PassResult) -> None:
-        """Claim what was set aside for this receiver, where it is as an INSERT has left it. The rest is claimed as the
-        cache is."""
+    async def _claim_resumed(self, result: PassResult) -> bool:
+        """Claim the keys that need no look, where the messages are as an INSERT has left them: one round trip. The rest
+        goes back into the cache; whether there is none."""
         known, waiting = self.messages, self.receivers
         room = waiting.room()
         if not room:
-            return
+            return False
         keys, known.resumed = known.resumed, ()
         first = self._sender.first_receivers(waiting.waiting)
         if room < len(keys) or not waiting.one_ack_wait:
             known.cache.put_back(keys)
-            return
+            return False
         queue, result.claimed = known.queue, True
         try:
             leased, complete = await self._sender.claim_added(queue, first, [key.id for key in keys])
         except BaseException:
             known.on(Event.LOST)
             raise
-        known.added.record_outcome(correct=complete)
+        known.misses.record_outcome(correct=complete)
         if not complete and known.mode is not Mode.IDLE:
             known.cache.put_back(key for key in keys if key.id not in leased)
         self._on_sent(result, self._sender.hand_out(queue, waiting.waiting, first, leased))
+        return complete
 
     async def _poll(self, result: PassResult) -> None:
         known, room = self.messages, self.receivers.room()
@@ -267,9 +268,13 @@ class ReceiverSet:
             self.messages.clear()  # the last receiver left meanwhile
 
     async def _send(self, result: PassResult) -> None:
-        receivers = self.receivers
-        if not receivers.can_send(receivers.room()):
+        receivers, known = self.receivers, self.messages
+        if not receivers.can_send(room := receivers.room()):
             return
+        if receivers.one_ack_wait:
+            known.resumed = known.take_at_once(min(room, self._sender.claim_limit))
+            if known.resumed and (await self._claim_resumed(result) or not receivers.can_send(receivers.room())):
+                return
         result.claimed, split = True, receivers.split()
         try:
             sent = await self._sender.run_once(self.messages.queue, split.others(receivers.waiting), split.alone)

@@ -178,7 +178,7 @@ class Sender:
     ) -> SendResult:
         """Claim and hand out, to the longest waiting receivers first; those of `alone` get one message each of those
         that go out alone. Raises BackendError: then keys are lost, poll again."""
-        limit = self._claim_limit()
+        limit = self.claim_limit
         receivers = list(islice(_with_capacity(subscriptions), min(self._cache.together, limit)))
         allocations = _allocate(receivers, self._cache.take(min(limit, _total(receivers))))
         keys = self._cache.take_alone(len(alone))
@@ -206,7 +206,7 @@ class Sender:
 
     def first_receivers(self, subscriptions: Iterable[Subscription]) -> list[ReceiverCapacity]:
         """The longest waiting receivers, as many as are needed to take all messages of one claim."""
-        limit, room = self._claim_limit(), 0
+        limit, room = self.claim_limit, 0
         receivers: list[ReceiverCapacity] = []
         for receiver in _with_capacity(subscriptions):
             receivers.append(receiver)
@@ -221,7 +221,7 @@ class Sender:
         Raises:
             BackendError: then nothing is leased.
         """
-        count = min(self._claim_limit(), _total(receivers))
+        count = min(self.claim_limit, _total(receivers))
         delays_ns = lease_delays_ns(queue, self._jitter(), receivers[0][0].request.ack_wait_ns)
         blocked = self._conflicts.blocked(self._clock.monotonic())
         self._pending_claim = pending = _PendingClaim(None)
@@ -335,7 +335,8 @@ class Sender:
         left = ordered[_total(receivers) :]
         return result + SendResult(orphans=tuple(claimed.message for claimed in left))
 
-    def _claim_limit(self) -> int:
+    @property
+    def claim_limit(self) -> int:
         """Messages in one claim."""
         return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
 

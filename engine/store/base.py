@@ -531,8 +531,11 @@ class MessageStore(RejectedStore, Protocol):
         """The operations on event groups."""
         ...
 
-    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
-        """Read all tables that have the queue mark; returns `previous` itself when nothing has changed."""
+    async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
+        """Read all tables that have the queue mark; returns `previous` itself when nothing has changed.
+
+        `named`: all that may have changed. Which tables there are, and their options, is read of all.
+        """
         ...
 
     async def poll(self, queue: QueueSpec, limit: int, ahead: Mapping[str, PollResult] = NOTHING_AHEAD) -> PollResult:

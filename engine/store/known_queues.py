@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, field
 
 from engine.backend.base import StoreConnection, StorePool
@@ -75,11 +75,11 @@ class CatalogReader:
         self._tables: dict[QueueName, TableInfo] = {}  # that `catalog` was made of
         self._warned: set[tuple[QueueName, str]] = set()
 
-    async def read(self, previous: QueueCatalog) -> QueueCatalog:
+    async def read(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
         """See MessageStore.load_catalog."""
         last, known = self.catalog, self._tables
         tables, keyspaces = await self._pool.read(
-            lambda connection: (self._dialect.list_tables(connection, known), connection.keyspaces)
+            lambda connection: (self._dialect.list_tables(connection, known, named), connection.keyspaces)
         )
         changed = [table for table in tables if known.get(table.name) is not table]
         as_before = previous is last and keyspaces.shards == previous.keyspaces.shards

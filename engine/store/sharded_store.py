@@ -30,6 +30,7 @@ from engine.model.queue import (
     Condition,
     MessageId,
     QueueCatalog,
+    QueueName,
     QueueSpec,
     SubscribeRequest,
 )
@@ -81,9 +82,9 @@ class ShardedStore:
 
     # --- what concerns no queue
 
-    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+    async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
         """See MessageStore."""
-        catalog = await self._whole.load_catalog(previous)
+        catalog = await self._whole.load_catalog(previous, named)
         # Work that has begun with the shards of before may have opened one of them again.
         if catalog is not previous or any(shard.is_lost for shard in self._shards.values()):
             sharded = [queue for queue in catalog if queue.shards]

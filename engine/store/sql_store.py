@@ -150,8 +150,8 @@ class SqlMessageStore:
     async def close(self) -> None:
         await self._pool.close()
 
-    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
-        catalog = await self._catalog.read(previous)
+    async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
+        catalog = await self._catalog.read(previous, named)
         if catalog is not previous:
             self.retain(catalog.queues)
         return catalog

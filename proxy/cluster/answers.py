@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -108,12 +108,12 @@ class Answers:
         if question == Question.LOG:
             return map(record_item, own_records())
         if question == Question.CATALOG:
-            await self._refresh()
+            await self._refresh(None if value is None else [QueueName(*name) for name in value])
         return []
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, named: Collection[QueueName] | None) -> None:
         try:
-            await self._engine.refresh_catalog()
+            await self._engine.refresh_catalog(named)
         except BackendError as error:
             if not isinstance(error, BackendUnavailable):
                 log.warning("catalog not refreshed: %s", error)

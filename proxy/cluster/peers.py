@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mysql_mimic.constants import KillKind
 
@@ -68,9 +68,10 @@ class LinkedNeighbours:
         for side in self._sides:
             side.links.members_changed(queue, members)
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         """See Neighbours."""
-        await _request(self._sides, Question.CATALOG)
+        names = None if named is None else [[name.database, name.table] for name in named]
+        await _request(self._sides, Question.CATALOG, names)
 
     @property
     def leads(self) -> bool:

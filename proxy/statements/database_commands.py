@@ -7,7 +7,7 @@ engine before the client's next statement.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from engine.backend.servers import ALL_SHARDS
@@ -18,7 +18,7 @@ from engine.model.errors import BackendError
 from engine.model.keyspaces import at_shard
 from engine.model.marked_name import renamed
 from engine.model.pins import Pins
-from engine.model.queue import QueueCatalog, QueueSpec, SubscribeRequest, TopicSpec, quoted
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, SubscribeRequest, TopicSpec, quoted
 from engine.model.trace_event import ENQUEUED
 from engine.traces import Traces
 from mysql_wire import requests
@@ -153,7 +153,7 @@ class DatabaseCommands:
         if effects.names is not None and outcome.ok:
             await self.engine.dead_letter_names.add(*effects.names)
         if effects.catalog and (outcome.ok or effects.several):
-            await self.refresh_catalog()
+            await self.refresh_catalog(effects.tables)
         catalog = self.engine.catalog
         for dropped in effects.drops - catalog.queues.keys() - catalog.topics.keys() if outcome.ok else ():
             await self.engine.schedules.queue_dropped(dropped)
@@ -213,10 +213,10 @@ class DatabaseCommands:
                 log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
         await self.refresh_catalog()
 
-    async def refresh_catalog(self) -> None:
-        """The client has changed which tables are queues."""
+    async def refresh_catalog(self, named: Collection[QueueName] = ()) -> None:
+        """The client has changed which tables are queues: only these, where any are named."""
         try:
-            await self.engine.catalog_changed()
+            await self.engine.catalog_changed(named or None)
         except BackendError as error:
             # The statement itself succeeded; the safety scan will find the change.
             log.warning("catalog not refreshed after DDL: %s", error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 
 from engine.engine import Engine
@@ -27,7 +27,7 @@ from proxy.show.queue_status import QueueViews
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded
 from rewriter.errors import InsertOfDump, RewriteError, UnknownQueue, UnsupportedSql
-from rewriter.plan import Execute, Passthrough, Plan, PlanContext
+from rewriter.plan import NO_EFFECTS, Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
 from rewriter.scan.large_text import LargeText
 from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
@@ -169,7 +169,7 @@ class StatementReader:
             await self.settle(text)
         if defines_queue(text):
             # Another proxy, or someone around it, may have changed it a moment ago.
-            await self._engine.refresh_catalog()
+            await self._engine.refresh_catalog(await self._defined(text))
         if leading_verb(text)[0] in _DEFINING and b"TOPIC" in text.upper():
             self._sequencing = await self._engine.topics.sequencing()
         try:
@@ -195,6 +195,15 @@ class StatementReader:
             is_topic = queue in self._engine.catalog.topics
             instead = " but a topic: say TOPIC, or GROUP ... ON, in place of QUEUE" if is_topic else ""
             raise NotAQueue(f"'{queue.table}' is not a queue{instead}") from None
+
+    async def _defined(self, text: bytes) -> Collection[QueueName] | None:
+        """The tables on which a statement that defines a queue depends; None: not known."""
+        try:
+            plan = await self.plan(text)
+        except (EngineError, RewriteError):
+            return None
+        effects = plan.effects if isinstance(plan, Execute) else NO_EFFECTS
+        return effects.tables.union(effects.names or ()) if effects.tables else None
 
     async def _judged(self, text: bytes) -> Plan:
         """The plan. What is wrong with a statement on a queue is hidden from accounts that may not know of that queue:

@@ -72,7 +72,8 @@ class TopicStatements:
         escapes = not self._session.no_backslash_escapes
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
         try:
-            await engine.catalog_changed()  # before it has a place: what retention deletes from there on it has lost
+            # Before it has a place: what retention deletes from there on it has lost.
+            await engine.catalog_changed((plan.group,))
             await engine.topics.begin(plan.group, plan.topic, start)
             if not plan.options.paused:
                 comment = comment_literal(to_comment(plan.options), plan.group.table)
@@ -83,7 +84,7 @@ class TopicStatements:
             await upstream.collect(f"DROP TABLE {plan.group.sql}")
             raise
         finally:
-            await engine.catalog_changed()
+            await engine.catalog_changed((plan.group,))
         return Outcome(status=upstream.status)
 
     async def _do(self, sql: str) -> None:

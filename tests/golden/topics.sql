@@ -157,6 +157,7 @@ ALTER GROUP billing ON orders SET (filter = 'user_id = 1')
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201,queuegate_table=orders_group_billing'
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_billing
 --> check: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
 --> manages.topic: shop.orders
 --> manages.group: billing
@@ -619,6 +620,7 @@ ALTER GROUP billing ON orders SET (max_attempts = 5, ack_wait = DEFAULT)
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -627,6 +629,7 @@ ALTER GROUP billing ON shop.orders SET (order_key = 'user_id');
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -635,6 +638,7 @@ ALTER GROUP Audit ON orders SET (order_key = NULL)
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit,queuegate_table=orders_group_audit'
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_audit
 --> manages.topic: shop.orders
 --> manages.group: audit
 
@@ -651,6 +655,7 @@ ALTER GROUP billing ON orders PAUSE
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -659,6 +664,7 @@ alter group `stats` on clicks resume
 --> Execute
 --> sql: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats,queuegate_table=clicks_group_stats'
 --> effects.catalog: True
+--> effects.tables: shop.clicks_group_stats
 --> manages.topic: shop.clicks
 --> manages.group: stats
 
@@ -1140,6 +1146,7 @@ DROP QUEUE orders_group_billing
 --> Execute
 --> sql: DROP TABLE `shop`.`orders_group_billing`
 --> effects.catalog: True
+--> effects.tables: shop.orders_group_billing
 --> effects.drops: shop.orders_group_billing
 
 -- DELETE of old messages

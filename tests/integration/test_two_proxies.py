@@ -64,6 +64,36 @@ def test_an_ack_through_the_other_proxy_counts(pair):
     other.close()
 
 
+def test_a_queue_that_is_made_again_has_its_new_columns_at_the_other_proxy(pair):
+    one, other = (Sql(gate.connect()) for gate in pair)
+    for columns in ("a INT", "b INT", "a INT, b INT"):
+        one("CREATE QUEUE again (" + columns + ")")
+        other("INSERT INTO again (id) VALUES (1)")
+        assert other.rows("SELECT * FROM STREAM again LIMIT 1 WAIT 5") == [(1, *(None for _ in columns.split(",")))]
+        one("DROP QUEUE again")
+    one.close()
+    other.close()
+
+
+def test_a_new_queue_has_only_its_own_definition_read(pair):
+    """Else each CREATE QUEUE would take as long as there are queues, at every proxy."""
+    one = Sql(pair[0].connect())
+    for number in range(30):
+        one(f"CREATE QUEUE many_{number} (n INT)")
+
+    def definitions_read() -> int:
+        return int(one.rows("SHOW GLOBAL STATUS LIKE 'Com_show_create_table'")[0][1])
+
+    fewest: dict[str, int] = {}
+    statements = "CREATE QUEUE last (n INT)", "ALTER QUEUE last SET (ack_wait = '5s')", "DROP QUEUE last"
+    for sql in statements * 3:  # beside one of them, all may be read for another reason
+        before = definitions_read()
+        one(sql)
+        fewest[sql] = min(definitions_read() - before, fewest.get(sql, 1000))
+    assert max(fewest.values()) <= 6, fewest
+    one.close()
+
+
 def test_messages_of_a_stopped_proxy_stay_with_who_has_them(pair):
     """Their receiver goes on, and acks through the other; what it gives up goes to others at once."""
     first, second = pair

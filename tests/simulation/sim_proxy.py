@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
@@ -128,7 +128,7 @@ class _Words:
     def leads(self) -> bool:
         return self._proxy.world.leads(self._proxy)
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         self._proxy.world.tell_of_catalog(self._proxy)
 
 

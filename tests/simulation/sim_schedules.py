@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -113,7 +113,7 @@ class Process:
     def committed(self, report: CommitReport) -> None:
         self.world.tell(self, report)
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         pass
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +46,7 @@ class Host:
     def released(self, queue: QueueName) -> None:
         pass
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         pass
 
     def request_refresh(self) -> None:

@@ -280,7 +280,7 @@ class MemoryStore:
 
     # --- MessageStore
 
-    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+    async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
         async def work() -> QueueCatalog:
             read = self.catalog
             same = (previous.queues, previous.rejected, previous.topics) == (read.queues, read.rejected, read.topics)

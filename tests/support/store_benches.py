@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -189,8 +189,8 @@ SHARDS = ("-80", "80-")
 class _Whole(SqlMessageStore):
     """A store whose queues are over several shards."""
 
-    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
-        catalog = await super().load_catalog(previous)
+    async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
+        catalog = await super().load_catalog(previous, named)
         if catalog is previous:
             return previous
         queues = {name: replace(queue, shards=SHARDS) for name, queue in catalog.queues.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,9 +15,15 @@ from engine.store.gate import Gate
 
 class ListTables(Protocol):
     """Reads every table that carries the queue mark. `known`: what was read before; a table whose definition is the
-    same as then is not read again."""
+    same as then is not read again. `named`: of the others not even the definition is read, where they are known and
+    have the same comment; None: that of all."""
 
-    def __call__(self, connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]: ...
+    def __call__(
+        self,
+        connection: StoreConnection,
+        known: Mapping[QueueName, TableInfo],
+        named: Collection[QueueName] | None = None,
+    ) -> list[TableInfo]: ...
 
 
 def placeholders(count: int) -> str:

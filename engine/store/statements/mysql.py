@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,8 +78,10 @@ TABLE_BYTES = (
 """About how large a table is, as the server's statistics have it."""
 
 
-def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
-    """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
+def list_tables(
+    connection: StoreConnection, known: Mapping[QueueName, TableInfo], named: Collection[QueueName] | None = None
+) -> list[TableInfo]:
+    """See ListTables. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
         keyspaces = connection.keyspaces
@@ -90,16 +92,29 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
         ]
         if keyspaces:
             _wait_until_known(connection, [name for name, _, _ in tables if name not in known])
-        definitions = _definitions(connection, [name for name, _, _ in tables])
-        read = [
-            _read(connection, *table, text, known, waits=bool(keyspaces))
-            for table, text in zip(tables, definitions, strict=True)
-        ]
-        read = [_placed(connection, table, keyspaces, known) for table in read]
-        read += unread
+        read = _as_known(tables, known, named)
+        changed = [table for table in tables if table[0] not in read]
+        definitions = _definitions(connection, [name for name, _, _ in changed])
+        for table, text in zip(changed, definitions, strict=True):
+            described = _read(connection, *table, text, known, waits=bool(keyspaces))
+            if described is not None:
+                read[described.name] = _placed(connection, described, keyspaces, known)
     finally:
         connection.execute(AS_BEFORE)
-    return [table for table in read if table is not None]
+    return [*(read[name] for name, _, _ in tables if name in read), *unread]
+
+
+def _as_known(
+    tables: Sequence[tuple[QueueName, str, str | None]],
+    known: Mapping[QueueName, TableInfo],
+    named: Collection[QueueName] | None,
+) -> dict[QueueName, TableInfo]:
+    """Those whose definition is not read, see ListTables."""
+    if named is None:
+        return {}
+    folded = {str(name).lower() for name in named}  # the server may ignore the case of names
+    before = ((known.get(name), comment) for name, comment, _ in tables if str(name).lower() not in folded)
+    return {one.name: one for one, comment in before if one is not None and one.definition and one.comment == comment}
 
 
 def _marked(
@@ -224,12 +239,12 @@ def _read(
 
 def _placed(
     connection: StoreConnection,
-    table: TableInfo | None,
+    table: TableInfo,
     keyspaces: Keyspaces,
     known: Mapping[QueueName, TableInfo],
-) -> TableInfo | None:
+) -> TableInfo:
     """The same with its vindex, in a sharded keyspace. That of a new table is waited for."""
-    if table is None or not keyspaces.shards_of(table.name.database):
+    if not keyspaces.shards_of(table.name.database):
         return table
     vindex = vindex_of(connection, table.name)
     for _ in range(0 if table.name in known else _KNOWN_TRIES):

@@ -6,7 +6,7 @@ comment, definition). Its only database is called `main`. Times have millisecond
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -51,8 +51,10 @@ GENERATED_COLUMNS = "SELECT lower(name) FROM pragma_table_xinfo(?) WHERE hidden 
 """A table's columns that are computed."""
 
 
-def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
-    """Every marked table."""
+def list_tables(
+    connection: StoreConnection, known: Mapping[QueueName, TableInfo], named: Collection[QueueName] | None = None
+) -> list[TableInfo]:
+    """See ListTables. The definitions come with the names here."""
     if not connection.query(META_EXISTS):
         return []
     read = []

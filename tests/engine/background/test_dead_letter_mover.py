@@ -45,7 +45,8 @@ class Bench:
         self.made += 1
         self.pending = True
 
-    async def refresh(self) -> None:
+    async def refresh(self, named) -> None:
+        assert named == (DEAD,)
         if getattr(self, "pending", False):
             self.store.serve(self.queue, self.dead)
 

@@ -299,3 +299,48 @@ def test_ids_are_kept_up_to_a_bound():
     assert added.discard({0, 1}) and not added.discard({0, ADDED_MAX})
     assert len(added) == ADDED_MAX - 2
     assert list(added.take()) == list(range(2, ADDED_MAX)) and not added
+
+
+@in_virtual_time
+async def test_a_backlog_in_a_small_window_is_claimed_without_a_look_again_and_again():
+    async with world() as w:
+        w.store.fill(range(1, 31))
+        receiver = await w.receive(prefetch=2)
+        for id_ in range(1, 31):
+            w.ack(id_)
+            await settle()
+        assert receiver.ids == [*range(1, 31)] and set(receiver.epochs) == {1}
+        assert w.store.calls["claim"] == 1, "the first, which finds the database's time"
+        assert w.store.calls["claim_added"] >= 14
+
+
+@in_virtual_time
+async def test_of_a_backlog_what_was_delivered_before_is_claimed_with_a_look_at_once():
+    async with world() as w:
+        w.store.fill(range(1, 9))
+        w.store.add(Row(9, time_next=9, time_scheduled=0, epoch=3))
+        receiver = await w.receive(prefetch=4)
+        w.ack(1, 2, 3, 4)
+        await settle()
+        assert receiver.ids == [*range(1, 9)]
+        w.ack(5, heard=False)
+        w.ack(6, 7, 8)
+        await settle()
+        assert receiver.ids == [*range(1, 10)] and receiver.epochs[-1] == 4
+        assert w.store.calls["claim"] == 2, "the first, and that of what was delivered before"
+
+
+@in_virtual_time
+async def test_a_row_that_another_session_has_locked_holds_up_no_other_of_a_backlog():
+    async with world() as w:
+        w.store.fill(range(1, 7))
+        receiver = await w.receive(prefetch=2)
+        w.store.locked.add(3)
+        w.ack(1, 2)
+        await settle()
+        assert 4 in receiver.ids and 3 not in receiver.ids
+        w.store.locked.clear()
+        await pass_time(2.0)
+        w.ack(*(id_ for id_ in receiver.ids if id_ > 2))
+        await settle()
+        assert sorted(receiver.ids)[:5] == [1, 2, 3, 4, 5] and set(receiver.epochs) == {1}

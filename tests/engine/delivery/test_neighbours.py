@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import pytest
 from memory_store import NAME, Row, make_spec
@@ -24,6 +24,7 @@ class Wire:
         self.to: Engine | None = None
         self.said: list[CommitReport] = []
         self.refreshes = 0
+        self.named: Collection[QueueName] | None = None
         self.cut = False
         self.leads = True
 
@@ -36,10 +37,10 @@ class Wire:
         if self.to is not None and not self.cut:
             self.to.queues.members.reported("the other", {queue: members}, all_queues=False)
 
-    async def catalog_changed(self) -> None:
-        self.refreshes += 1
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
+        self.refreshes, self.named = self.refreshes + 1, named
         if self.to is not None and not self.cut:
-            await self.to.refresh_catalog()
+            await self.to.refresh_catalog(named)
 
 
 class Neighbour(World):
@@ -178,10 +179,10 @@ async def test_a_queue_made_here_is_served_there_before_the_maker_is_answered():
         assert fresh.name in other.engine.catalog.queues
         receiver = await other.receive(fresh.name)
         one.store.serve(make_spec())
-        await one.engine.catalog_changed()
+        await one.engine.catalog_changed((fresh.name,))
         await receiver.ended.wait()
         assert isinstance(receiver.error, QueueNotFound)
-        assert (to_other.refreshes, to_one.refreshes) == (2, 0)
+        assert (to_other.refreshes, to_other.named, to_one.refreshes) == (2, (fresh.name,), 0)
 
 
 @in_virtual_time
@@ -190,9 +191,9 @@ async def test_what_is_changed_around_both_is_found_by_the_leader_who_tells_the_
         reads = {one.engine: 0, other.engine: 0}
         for engine in reads:
 
-            async def counted(engine=engine, refresh=engine.refresh_catalog) -> None:
+            async def counted(named=None, engine=engine, refresh=engine.refresh_catalog) -> None:
                 reads[engine] += 1
-                await refresh()
+                await refresh(named)
 
             monkeypatch.setattr(engine, "refresh_catalog", counted)
         await pass_time(3600)  # 120 periods
@@ -220,7 +221,7 @@ async def test_who_is_not_told_finds_it_nevertheless():
 async def test_a_catalog_that_cannot_be_read_here_is_told_all_the_same(monkeypatch):
     async with pair() as (one, _, to_other, _):
 
-        async def refuse(previous):
+        async def refuse(previous, named=None):
             raise BackendError("no")
 
         monkeypatch.setattr(one.store, "load_catalog", refuse)

@@ -4,7 +4,7 @@ virtual time."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import pytest
 from memory_store import NAME, Row
@@ -17,7 +17,7 @@ from engine.engine import Engine, EngineOptions
 from engine.model import filter_limits
 from engine.model.errors import BackendUnavailable, TooManyFilters
 from engine.model.key_range import Keys, shown_key_range
-from engine.model.queue import WaitMode
+from engine.model.queue import QueueName, WaitMode
 
 IDS = range(1, 17)  # one on each sixteenth of the ring
 HOUR = 3600 * 10**9
@@ -301,7 +301,7 @@ class Link:
         if self.to is not None and not self.cut:
             self.to.queues.members.reported(self.name, {queue: members}, all_queues=False)
 
-    async def catalog_changed(self) -> None:
+    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         pass
 
 

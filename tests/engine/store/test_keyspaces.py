@@ -7,7 +7,7 @@ hears of a new table late. `tests/integration/test_on_vitess.py` has the same on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -68,6 +68,7 @@ class Vtgate:
         return 0
 
     def run(self, statements: Any, **_: Any) -> list[Answer]:
+        self.asked += [statement.sql for statement in statements]
         columns = ",\n".join(f"  `{column.name}` bigint NOT NULL" for column in COLUMNS)
         text = f"CREATE TABLE `t` (\n{columns},\n  PRIMARY KEY (`id`)\n)"
         return [Answer([(b"t", text.encode())], 0) for _ in statements]
@@ -89,6 +90,19 @@ def test_tables_have_their_keyspaces_name():
     tables = list_tables(vtgate, {})
     assert [table.name for table in tables] == [QueueName("main", "a"), QueueName("main", "b"), QueueName("other", "c")]
     assert queue_spec(tables[0]).name == QueueName("main", "a")
+
+
+def test_of_tables_that_are_not_named_only_the_comment_is_read():
+    vtgate = Vtgate({"main": 1, "other": 1}, {"main": ["a", "b", "gone"], "other": ["c"]})
+    known = {table.name: table for table in list_tables(vtgate, {})}
+    vtgate.tables["main"] = ["a", "b", "fresh"]
+    known[QueueName("main", "b")] = replace(known[QueueName("main", "b")], comment="of before")
+    vtgate.asked.clear()
+    tables = list_tables(vtgate, known, (QueueName("OTHER", "C"),))  # the server may ignore the case of names
+    assert [table.name.table for table in tables] == ["a", "b", "fresh", "c"] and tables[0] is known[tables[0].name]
+    assert {table.comment for table in tables} == {COMMENT}
+    read = [sql for sql in vtgate.asked if sql.startswith("SHOW CREATE TABLE")]
+    assert read == [f"SHOW CREATE TABLE {table.name.sql}" for table in tables[1:]]
 
 
 def test_a_keyspace_that_does_not_answer_stops_no_other(caplog):
