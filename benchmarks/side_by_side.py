@@ -107,6 +107,26 @@ def lone(client: Any, port: int, queue: str) -> Work:
     return repeated(message)
 
 
+def window(client: Any, port: int, queue: str) -> Work:
+    """A message of a backlog, received by a stream with a small window, and acked."""
+    cursor = client.cursor()
+    cursor.execute(f"INSERT INTO {queue} (n) SELECT seq FROM seq_1_to_{HELD}")
+    rows = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE).cursor(SSCursor)
+    rows.execute(f"SELECT id FROM STREAM {queue} WITH (prefetch = 10)")
+    return repeated(lambda: cursor.execute(f"ACK {queue} {rows.fetchone()[0]}"))
+
+
+def polled(cursor: Any, queue: str) -> Work:
+    """A message of a backlog, received by a poll of one, and acked."""
+    cursor.execute(f"INSERT INTO {queue} (n) SELECT seq FROM seq_1_to_{HELD}")
+
+    def message() -> None:
+        cursor.execute(f"SELECT id FROM STREAM {queue} LIMIT 1 WAIT 5")
+        cursor.execute(f"ACK {queue} {cursor.fetchone()[0]}")
+
+    return repeated(message)
+
+
 def connected(port: int) -> Work:
     """A client connects, asks something and leaves."""
 
@@ -128,8 +148,8 @@ def subjects(client: Any, port: int, number: int) -> dict[str, Callable[[], Work
     """What is measured, by one client of one of the proxies. The last leaves messages that a receiver holds: they come
     again once their leases run out, which would disturb others."""
     cursor = client.cursor()
-    for queue in (f"single{number}", f"drain{number}", f"held{number}", f"lone{number}"):
-        cursor.execute(f"CREATE QUEUE {queue} (n INT)")
+    for queue in ("single", "drain", "held", "lone", "window", "polled"):
+        cursor.execute(f"CREATE QUEUE {queue}{number} (n INT)")
     cursor.execute(f"INSERT INTO single{number} (n) SELECT seq FROM seq_1_to_100000")
     ids = count(1)
     return {
@@ -138,6 +158,8 @@ def subjects(client: Any, port: int, number: int) -> dict[str, Callable[[], Work
         "ACK": lambda: repeated(lambda: cursor.execute(f"ACK single{number} {next(ids)}")),
         "lone": lambda: lone(client, port, f"lone{number}"),
         "connect": lambda: connected(port),
+        "window": lambda: window(client, port, f"window{number}"),
+        "poll": lambda: polled(cursor, f"polled{number}"),
         "message": lambda: drained(cursor, f"drain{number}"),
         "ACK held": lambda: held(client, port, f"held{number}"),
     }
