@@ -92,6 +92,16 @@ class StorePool(Protocol):
         """See StoreConnection; of the server that was connected to last."""
         ...
 
+    @property
+    def without_waiting(self) -> str:
+        """See StoreConnection; of the server that was connected to last."""
+        ...
+
+    async def write_alone(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Run statements in one round trip, each a transaction of its own; without a thread where the driver allows it.
+        Those before one that fails hold. BackendUnavailable: any may hold."""
+        ...
+
     async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
         """Run statements that change nothing, outside any transaction and in one round trip; without a thread where the
         driver allows it."""

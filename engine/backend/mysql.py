@@ -106,6 +106,10 @@ class MySQLPool(ThreadPool):
     def replicates(self) -> bool:
         return self._environment.replicates
 
+    @property
+    def without_waiting(self) -> str:
+        return self._environment.without_waiting
+
     def statement_pins(self) -> StatementPins:
         """How queuegate's statements are written in sessions of clients, on the server as of the last connection."""
         return self._environment.statement_pins

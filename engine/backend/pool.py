@@ -109,6 +109,15 @@ class ThreadPool:
     def replicates(self) -> bool:
         return False
 
+    @property
+    def without_waiting(self) -> str:
+        return ""
+
+    async def write_alone(self, statements: Sequence[Statement]) -> list[Answer]:
+        if (answers := await self._exchange(statements)) is not None:
+            return answers
+        return await self.write(lambda connection: connection.run(statements, last=True, alone=True))
+
     async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
         began = self._monotonic()
         try:

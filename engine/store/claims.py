@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import LOCKED, BackendError, CommitUnknown
+from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, CommitUnknown
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, Layout, MessageId, MessageKey, QueueName, QueueSpec
 from engine.model.states import REJECTED_NS
@@ -37,6 +37,9 @@ from engine.store.statements.scan import ScanStatements
 from engine.store.topic_log import TopicLog
 
 T = TypeVar("T")
+
+WITHOUT_THREAD_MAX = 10
+"""Messages that the event loop itself waits for and reads: larger answers would hold it up."""
 
 
 class GroupFeed:
@@ -161,18 +164,26 @@ class Claims:
         assert ids and queue.takes_added
         prepared = self._prepared.of(queue)
         time_us = self._times.next((foreseen.earliest_ns + foreseen.latest_ns) // 2)
+        at_once = bool(self._pool.without_waiting) and len(ids) <= WITHOUT_THREAD_MAX and not self._pool.replicates
 
         def work(connection: StoreConnection) -> Claim | None:
             return lease.claim_added(connection, prepared.statements, queue, ids, foreseen, time_us)
 
         try:
-            claim = await self._with_limit_row(queue, lambda: self._pool.write(work))
+            if at_once:
+                waits_not = self._pool.without_waiting
+                batch = lease.leasing_added(prepared.statements, queue, ids, foreseen, time_us, waits_not)
+                with lease.unknown_if_interrupted(ids, foreseen):
+                    answers = await self._pool.write_alone(batch)
+                claim = lease.leased_added(queue, answers)
+            else:
+                claim = await self._with_limit_row(queue, lambda: self._pool.write(work))
         except BackendError as error:
-            if error.errno in LOCKED:
+            if error.errno in LOCKED or error.errno in ROLLED_BACK:
                 return None
             raise
         if claim is not None:
-            self._prepared.of(queue).next_ids.record([message.id for message in claim.messages])
+            prepared.next_ids.record([message.id for message in claim.messages])
         return claim
 
     def _expected(self, prepared: PreparedQueue, count: int) -> Sequence[MessageId]:

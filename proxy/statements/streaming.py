@@ -1,11 +1,13 @@
 """A subscription sent to a client as a result set that does not end.
 
-Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the
-socket has taken it does the subscription get asked for the next one: so a reader that stops reading occupies one batch
-and delays no other. Before rows go to the socket their leases must have time left: others may have the messages
-otherwise. Rows without time left that wait here are released; rows that wait in the socket's own buffer cannot be taken
-back, so the connection ends. The socket is watched meanwhile: a client that disconnects, or sends COM_QUIT, ends the
-stream, and others get at once what it had not acked. Leases of a result with an end (LIMIT, WAIT, NOWAIT) stay.
+Rules: the column list goes out at once, also on an empty queue; that of a result with an end waits a moment for the
+first rows, and its last rows go with the end: one packet on the network for a poll that finds a message. A batch is
+written and flushed, and only when the socket has taken it does the subscription get asked for the next one: so a reader
+that stops reading occupies one batch and delays no other. Before rows go to the socket their leases must have time
+left: others may have the messages otherwise. Rows without time left that wait here are released; rows that wait in the
+socket's own buffer cannot be taken back, so the connection ends. The socket is watched meanwhile: a client that
+disconnects, or sends COM_QUIT, ends the stream, and others get at once what it had not acked. Leases of a result with
+an end (LIMIT, WAIT, NOWAIT) stay.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
@@ -30,6 +32,8 @@ from proxy.transport.client_socket import ClientSocket
 log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0  # until the next try while the database is away
+_HEADER_SECONDS = 0.02  # for so long the column list of a result with an end waits for rows
+_TOGETHER_BYTES = 16 * 1024  # rows that wait for the end of their result: as much as any socket takes at once
 
 
 class ClientDisconnected(EngineError):
@@ -64,17 +68,28 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         subscription.unread = unread
     try:
         writer.header(form.columns, encoding=form.encoding)
-        if subscription.request.wait_mode is not WaitMode.NOWAIT:  # else rows or the end follow in a moment
+        if subscription.request.wait_mode is WaitMode.ENDLESS:
             await writer.flush()
-        async with watching_client(writer.client, subscription), writer.client.unbuffered():
-            async for batch in subscription:
-                await _send(batch, subscription, writer, form, unread)
+        with _pushed_soon(writer.client):
+            async with watching_client(writer.client, subscription), writer.client.unbuffered():
+                async for batch in subscription:
+                    await _send(batch, subscription, writer, form, unread)
         unread.forget()  # other bytes follow
         await writer.end_of_rows()
         release = False
     finally:
         await subscription.close(release=release)
         unread.forget()
+
+
+@contextlib.contextmanager
+def _pushed_soon(client: ClientSocket) -> Iterator[None]:
+    """What is written goes out in a moment, if nothing else has it go out before."""
+    timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, client.push)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class UnreadRows:
@@ -132,10 +147,17 @@ async def _send(
         rows, unread.rest = [encoded[at] for at in unexpired], batch.messages
         unread.written([portion.messages[at] for at in unexpired] if portion.messages else (), rows)
         writer.rows(rows)
+        if not batch.rows and size < _TOGETHER_BYTES and _is_complete(subscription):
+            return  # the end follows at once
         writer.client.push()
         if writer.client.stuck:
             await _wait_drained(writer, subscription.seconds_left(portion))
         await writer.flush()
+
+
+def _is_complete(subscription: OpenStream) -> bool:
+    """Whether its LIMIT is reached."""
+    return isinstance(subscription, Subscription) and subscription.remaining == 0
 
 
 async def _ready(batch: Batch, subscription: OpenStream, form: RowForm) -> None:

@@ -66,6 +66,13 @@ class SimPool:
     def replicates(self) -> bool:
         return False
 
+    @property
+    def without_waiting(self) -> str:
+        return ""
+
+    async def write_alone(self, statements: Sequence[Statement]) -> list[Answer]:
+        return await self.write(lambda connection: connection.run(statements, last=True, alone=True))
+
     async def ask(self, statements: Sequence[Statement]) -> list[Answer]:
         return await self.read(lambda connection: connection.run(statements))
 

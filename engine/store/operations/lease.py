@@ -7,11 +7,12 @@ rows that it may lease; then the lease, the rows after it, and the commit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.backend.base import Statement, StoreConnection
+from engine.backend.base import Answer, Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure, with_failure
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, last_epoch, next_epoch
@@ -169,28 +170,57 @@ def claim_added(
     foreseen: ForeseenLease,
     time_us: int,
 ) -> Claim | None:
-    """MessageStore.claim_added, in one round trip.
+    """MessageStore.claim_added, in one round trip."""
+    if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
+        return None
+    among, waits_not = (foreseen.earliest_ns, foreseen.latest_ns, *ids), connection.without_waiting
+    batch = leasing_added(statements, queue, ids, foreseen, time_us, waits_not)
+    lock = "" if waits_not else statements.added.lock(len(ids))
+    if lock:
+        batch.insert(0, Statement(lock, among, (id_column(queue),)))
+    with unknown_if_interrupted(ids, foreseen):
+        answers = connection.run(batch, last=True, alone=not lock)
+    return leased_added(queue, answers)
+
+
+def leasing_added(
+    statements: QueueStatements,
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    foreseen: ForeseenLease,
+    time_us: int,
+    without_waiting: str,
+) -> list[Statement]:
+    """The lease of those of `ids` that are as an INSERT left them, and what reads them after it.
 
     The end of the lease is the caller's estimate, because reading the database's time would take another round trip;
     the statement checks the estimate against that time. No other lease has this end. So the rows that have it
     afterwards are those leased here, unless they have been settled since. `time_us`: the source of their tokens.
+    `without_waiting`: see StoreConnection; where it is empty, the rows have been locked.
     """
-    if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
-        return None
-    until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
-    written = (until_ns, *statements.token_times(time_us), *among)
-    batch = [Statement(connection.without_waiting + statements.added.lease(len(ids)), written)]
-    lock = "" if connection.without_waiting else statements.added.lock(len(ids))
-    if lock:
-        batch.insert(0, Statement(lock, among, (id_column(queue),)))
-    batch.append(Statement(statements.added.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
+    until_ns, added = foreseen.until_ns, statements.added
+    written = (until_ns, *statements.token_times(time_us), foreseen.earliest_ns, foreseen.latest_ns, *ids)
+    return [
+        Statement(without_waiting + added.lease(len(ids)), written),
+        Statement(added.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)),
+    ]
+
+
+@contextlib.contextmanager
+def unknown_if_interrupted(ids: Sequence[MessageId], foreseen: ForeseenLease) -> Iterator[None]:
+    """Raises LeaseUnknown where it is not known what of `leasing_added` holds."""
     try:
-        *_, leased, read = connection.run(batch, last=True, alone=not lock)
+        yield
     except BackendError as error:
         if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED:
             raise
         due_ns = foreseen.earliest_ns  # about when they were enqueued
-        raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error
+        raise LeaseUnknown(error, [Release(id_, due_ns, foreseen.until_ns, 1) for id_ in ids]) from error
+
+
+def leased_added(queue: QueueSpec, answers: Sequence[Answer]) -> Claim | None:
+    """What was claimed by the answers to `leasing_added`, which are the last of these; None where it is nothing."""
+    *_, leased, read = answers
     if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
         return None
     return Claim(int(not_null(read.rows[0][0])), _first_deliveries(queue, read.rows))

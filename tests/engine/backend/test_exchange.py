@@ -157,6 +157,13 @@ async def test_one_that_is_lost_after_a_while_is(pool, server):
     assert server.connections[0].closed
 
 
+async def test_what_may_have_been_written_is_not_written_again(pool, server):
+    server.connections[0].there.close()
+    with pytest.raises(BackendUnavailable):
+        await pool.write_alone(ONE)
+    assert server.connections[0].closed and len(server.connections) == 1
+
+
 async def test_no_answer_in_time(pool, server):
     server.seconds = 0.05
     task = await asked(pool, server)
