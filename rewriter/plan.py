@@ -37,8 +37,8 @@ class Effects:
     that the text does not show. `changed`: releases or renews the leases of exactly these messages. `rejected`: may
     leave messages to be moved to the dead-letter queue. `if_all`: so many rows have to be changed for it to be exactly
     the messages named, else it is some of them; 0: it is in any case. `removes`: drops or empties these queues' tables
-    by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed; only
-    these `tables`, where any are named. `several`: of more than one statement, so that a part may hold though the whole
+    by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed, any
+    (True) or these. `several`: of more than one statement, so that a part may hold though the whole
     failed. `delay_ns`: those `changed` fall due so long after the statement's own time; 0: by the backoff of their
     queue; None: not known.
     """
@@ -50,8 +50,7 @@ class Effects:
     rejected: frozenset[QueueName] = frozenset()
     removes: frozenset[QueueName] = frozenset()
     if_all: int = 0
-    catalog: bool = False
-    tables: frozenset[QueueName] = frozenset()
+    catalog: bool | frozenset[QueueName] = False
     transaction: TransactionVerb | None = None
     several: bool = False
     delay_ns: int | None = None

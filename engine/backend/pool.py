@@ -1,4 +1,4 @@
-"""ThreadPool: a StorePool over blocking connections, for drivers that have no asynchronous interface of their own.
+"""ThreadPool: a StorePool over blocking connections, for drivers without an interface of asyncio.
 
 Rules
 - Never more than `size` connections; opened when first needed, the most recently used one first.
@@ -104,14 +104,6 @@ class ThreadPool:
         self._lost: deque[PooledConnection] = deque(maxlen=_LOST_MAX)
         self._closed = False
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
-
-    @property
-    def replicates(self) -> bool:
-        return False
-
-    @property
-    def without_waiting(self) -> str:
-        return ""
 
     async def write_alone(self, statements: Sequence[Statement]) -> list[Answer]:
         if (answers := await self._exchange(statements)) is not None:

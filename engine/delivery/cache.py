@@ -176,6 +176,19 @@ class Misses:
         self._misses = 0 if correct else self._misses + 1
 
 
+class ClaimsAtOnce(Misses):
+    """Of the keys of the cache. `possible`: whether the queue may have such claims."""
+
+    possible = False
+
+    def take(self, cache: MessageCache, count: int) -> Sequence[MessageKey]:
+        """The next keys, up to `count`, to be claimed without a look at them; none where that has been in vain, or they
+        are many."""
+        count = min(count, cache.together)
+        fits = self.possible and not cache.alone and 0 < count <= ADDED_MAX
+        return cache.take(count) if fits and self.worth_a_claim() else ()
+
+
 class AddedIds(Misses):
     """See the module. Of one queue."""
 

@@ -20,14 +20,13 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
 from engine.delivery.births import Births
-from engine.delivery.cache import AddedIds, MessageCache, Misses, SetAside
+from engine.delivery.cache import AddedIds, ClaimsAtOnce, MessageCache, SetAside
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Poller
 from engine.delivery.queue_leases import QueueLeases
-from engine.model.commit_report import ADDED_MAX
 from engine.model.queue import Condition, MessageId, MessageKey, QueueSpec
 from engine.store.base import NOTHING_AHEAD
 
@@ -94,8 +93,9 @@ class KnownMessages:
         self._takes_added = queue.takes_added and _may_be_placed(condition)
         self.births.reconfigure(queue, condition)
         self._set_aside = SetAside()
-        self.misses = Misses()
-        """Of claims of `resumed`."""
+        self.at_once = ClaimsAtOnce()
+        """Of `resumed`."""
+        self.at_once.possible = queue.takes_added and condition is None
         self.resumed: Sequence[MessageKey] = ()
         """Keys of the cache, or of those that were set aside, that are to be claimed without a look."""
         self.scanner: FilteredPoller | None = None
@@ -130,16 +130,9 @@ class KnownMessages:
         if taken is None or not isinstance(self.poller, Poller):
             return False
         keys, polled_at = taken
-        self.resumed = keys[:count] if self._takes_added and self.misses.worth_a_claim() else ()
+        self.resumed = keys[:count] if self._takes_added and self.at_once.worth_a_claim() else ()
         self.poller.resume(keys[len(self.resumed) :], polled_at)
         return True
-
-    def take_at_once(self, count: int) -> Sequence[MessageKey]:
-        """The next keys of the cache, up to `count`, to be claimed without a look at them; none where that has been in
-        vain, or they are many."""
-        count = min(count, self.cache.together)
-        fits = self._takes_added and self.scanner is None and not self.cache.alone and 0 < count <= ADDED_MAX
-        return self.cache.take(count) if fits and self.misses.worth_a_claim() else ()
 
     def lose(self, *, poll: bool) -> None:
         """The cache may lack what is due; `poll`: and receivers want it."""
@@ -164,6 +157,7 @@ class KnownMessages:
         self.queue = queue
         self._takes_added = queue.takes_added and _may_be_placed(condition)
         self.births.reconfigure(queue, condition)
+        self.at_once.possible = queue.takes_added and condition is None
         self.added.take()
         self.pause.clear()
         self.cache.limit, self.cache.separate_alone = queue.options.cache_size, queue.options.tries_alone

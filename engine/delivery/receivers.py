@@ -207,7 +207,7 @@ class ReceiverSet:
         except BaseException:
             known.on(Event.LOST)
             raise
-        known.misses.record_outcome(correct=complete)
+        known.at_once.record_outcome(correct=complete)
         if not complete and known.mode is not Mode.IDLE:
             known.cache.put_back(key for key in keys if key.id not in leased)
         self._on_sent(result, self._sender.hand_out(queue, waiting.waiting, first, leased))
@@ -272,7 +272,7 @@ class ReceiverSet:
         if not receivers.can_send(room := receivers.room()):
             return
         if receivers.one_ack_wait:
-            known.resumed = known.take_at_once(min(room, self._sender.claim_limit))
+            known.resumed = known.at_once.take(known.cache, min(room, self._sender.claim_limit))
             if known.resumed and (await self._claim_resumed(result) or not receivers.can_send(receivers.room())):
                 return
         result.claimed, split = True, receivers.split()

@@ -70,7 +70,9 @@ class DatabaseCommands:
         if self.may_span_shards(effects):
             await self.in_one_shard()
         sent_at, before = self.session.sending(effects), self.engine.catalog
-        answering = self.session.upstream.command(payload, more=more, buffered=effects.catalog, repeatable=repeatable)
+        answering = self.session.upstream.command(
+            payload, more=more, buffered=bool(effects.catalog), repeatable=repeatable
+        )
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)
         if effects.catalog:
@@ -146,14 +148,14 @@ class DatabaseCommands:
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
         """As `forward`, for a command that the client is still sending. The caller records the effects: they may
         be known only now."""
-        return await self._answered(self.session.upstream.pass_on(large, buffered=effects.catalog), effects)
+        return await self._answered(self.session.upstream.pass_on(large, buffered=bool(effects.catalog)), effects)
 
     async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
         outcome = await answering
         if effects.names is not None and outcome.ok:
             await self.engine.dead_letter_names.add(*effects.names)
         if effects.catalog and (outcome.ok or effects.several):
-            await self.refresh_catalog(effects.tables)
+            await self.refresh_catalog(effects.catalog)
         catalog = self.engine.catalog
         for dropped in effects.drops - catalog.queues.keys() - catalog.topics.keys() if outcome.ok else ():
             await self.engine.schedules.queue_dropped(dropped)
@@ -213,10 +215,10 @@ class DatabaseCommands:
                 log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
         await self.refresh_catalog()
 
-    async def refresh_catalog(self, named: Collection[QueueName] = ()) -> None:
-        """The client has changed which tables are queues: only these, where any are named."""
+    async def refresh_catalog(self, changed: bool | Collection[QueueName] = True) -> None:
+        """The client has changed which tables are queues, any or these."""
         try:
-            await self.engine.catalog_changed(named or None)
+            await self.engine.catalog_changed(None if isinstance(changed, bool) else changed)
         except BackendError as error:
             # The statement itself succeeded; the safety scan will find the change.
             log.warning("catalog not refreshed after DDL: %s", error)

@@ -234,7 +234,7 @@ class Executor:
         if plan.effects.names is not None:
             await self.engine.dead_letter_names.add(*plan.effects.names)
         if plan.effects.catalog:
-            await self.database.refresh_catalog(plan.effects.tables)
+            await self.database.refresh_catalog(plan.effects.catalog)
         self.session.notes = tuple(("Warning", _STORED_ONLY, text) for text in plan.warnings)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
         return outcome

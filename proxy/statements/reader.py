@@ -203,7 +203,7 @@ class StatementReader:
         except (EngineError, RewriteError):
             return None
         effects = plan.effects if isinstance(plan, Execute) else NO_EFFECTS
-        return effects.tables.union(effects.names or ()) if effects.tables else None
+        return None if isinstance(effects.catalog, bool) else effects.catalog.union(effects.names or ())
 
     async def _judged(self, text: bytes) -> Plan:
         """The plan. What is wrong with a statement on a queue is hidden from accounts that may not know of that queue:

@@ -57,7 +57,7 @@ def alter_plan(
     dead = foreign_dead_letter(spec.name, options, find) if "dead_letter" in requested else None
     # By itself: a proxy adds it in the background, too, and to find it there is as good.
     adds = f"ALTER TABLE {table} ADD COLUMN {TOKEN_COLUMN} {TOKEN_TYPE}" if lacks_tokens(spec) else ""
-    effects = Effects(catalog=True, tables=frozenset((spec.name,)))
+    effects = Effects(catalog=frozenset((spec.name,)))
     plan = Execute(f"ALTER TABLE {table} {', '.join(changes)}", effects, adds=adds)
     return plan if dead is None else with_dead_letter_check(plan, spec.name, dead)
 

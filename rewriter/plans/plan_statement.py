@@ -353,7 +353,7 @@ class PlanBuilder:
             if_not_exists=statement.if_not_exists,
             numbered=vschema is None,
         )
-        plan = Execute(sql, Effects(catalog=True, tables=frozenset((queue,))), vschema=vschema)
+        plan = Execute(sql, Effects(catalog=frozenset((queue,))), vschema=vschema)
         dead = foreign_dead_letter(queue, options, self._lookup.find)
         if dead is not None:
             return with_dead_letter_check(plan, queue, dead)
@@ -371,7 +371,7 @@ class PlanBuilder:
             if_exists = "IF EXISTS " if statement.if_exists else ""
             drops = frozenset((spec.name,))
             vschema = ShardedTable(spec.name, "", None, drops=True) if spec.shards else None
-            effects = Effects(catalog=True, tables=drops, drops=drops)
+            effects = Effects(catalog=drops, drops=drops)
             return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", effects, vschema=vschema)
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")

@@ -538,6 +538,6 @@ def merged(effects: list[Effects]) -> Effects:
         uncertain=frozenset().union(*(e.uncertain for e in effects)),
         changed=tuple(pair for e in effects for pair in e.changed),
         rejected=frozenset().union(*(e.rejected for e in effects)),
-        catalog=any(e.catalog for e in effects),
+        catalog=any(bool(e.catalog) for e in effects),
         several=True,
     )

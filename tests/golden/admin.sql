@@ -2,16 +2,14 @@
 DROP QUEUE q
 --> Execute
 --> sql: DROP TABLE `shop`.`q`
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 --> effects.drops: shop.q
 
 -- DROP QUEUE that may not exist, and does
 DROP QUEUE IF EXISTS shop.q;
 --> Execute
 --> sql: DROP TABLE IF EXISTS `shop`.`q`
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 --> effects.drops: shop.q
 
 -- DROP QUEUE that may not exist
@@ -244,8 +242,7 @@ RELEASE SAVEPOINT a
 ALTER QUEUE q SET (ack_wait = 5, max_rate = '10/s',);
 --> Execute
 --> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=5,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,queuegate_table=q'
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 
 -- ALTER QUEUE in another database, with what needs an index
 alter queue other.q2 set (max_concurrency = 4, order_key = User_Id)
@@ -255,36 +252,31 @@ alter queue other.q2 set (max_concurrency = 4, order_key = User_Id)
 ALTER QUEUE other.q2 SET (max_concurrency = 4, order_key = 'User_Id', on_failure = 'skip')
 --> Execute
 --> sql: ALTER TABLE `other`.`q2` ADD KEY `queuegate_held` (time_acked, time_next), ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=4,order_key=User_Id,on_failure=skip,queuegate_table=q2'
---> effects.catalog: True
---> effects.tables: other.q2
+--> effects.catalog: other.q2
 
 -- ALTER QUEUE back to the defaults keeps what is not ours in the comment
 ALTER QUEUE limited SET (max_rate = DEFAULT, order_key = NULL)
 --> Execute
 --> sql: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=3,it''s ours,vt_other=1,queuegate_table=limited'
---> effects.catalog: True
---> effects.tables: shop.limited
+--> effects.catalog: shop.limited
 
 -- ALTER QUEUE with another key
 ALTER QUEUE limited SET (order_key = '*')
 --> Execute
 --> sql: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, ADD KEY `queuegate_order` (time_acked, id), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=5,max_concurrency=3,order_key=*,it''s ours,vt_other=1,queuegate_table=limited'
---> effects.catalog: True
---> effects.tables: shop.limited
+--> effects.catalog: shop.limited
 
 -- ALTER QUEUE PAUSE
 ALTER QUEUE q PAUSE;
 --> Execute
 --> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,queuegate_table=q'
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 
 -- ALTER QUEUE RESUME
 ALTER QUEUE q RESUME
 --> Execute
 --> sql: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=q'
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')

@@ -2,8 +2,7 @@
 CREATE QUEUE orders2 (user_id BIGINT(10), payload VARCHAR(256))
 --> Execute
 --> sql: CREATE TABLE `shop`.`orders2` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, user_id BIGINT(10), payload VARCHAR(256), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `orders2_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=orders2'
---> effects.catalog: True
---> effects.tables: shop.orders2
+--> effects.catalog: shop.orders2
 
 -- a trailing comma, comments, options
 CREATE QUEUE IF NOT EXISTS other.`my queue` (
@@ -12,15 +11,13 @@ CREATE QUEUE IF NOT EXISTS other.`my queue` (
 ) WITH (ack_wait = '2m', batch_size = 10, purge_after = 0, prefetch = 50,);
 --> Execute
 --> sql: CREATE TABLE IF NOT EXISTS `other`.`my queue` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, user_id BIGINT(10), payload VARCHAR(256) NOT NULL DEFAULT 'a,b' COMMENT 'it''s, well', KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `my queue_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=120,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=0,vt_batch_size=10,prefetch=50,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=my%20queue'
---> effects.catalog: True
---> effects.tables: other.my queue
+--> effects.catalog: other.my queue
 
 -- no columns of one's own
 CREATE QUEUE n ()
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- keys, checks and references are carried over as written
 CREATE QUEUE n (
@@ -32,113 +29,97 @@ CREATE QUEUE n (
 )
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, user_id BIGINT NOT NULL, amount DECIMAL(10,2) CHECK (amount > 0), kind ENUM('a','b)') DEFAULT 'a', KEY by_user (user_id, kind), CONSTRAINT fk FOREIGN KEY (user_id) REFERENCES account (id) ON DELETE CASCADE, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an id of one's own, made the key
 CREATE QUEUE n (id VARCHAR(36), payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, id VARCHAR(36) NOT NULL, payload TEXT, PRIMARY KEY (id), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an id that is a key already
 CREATE QUEUE n (`ID` CHAR(36) NOT NULL PRIMARY KEY, payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, `ID` CHAR(36) NOT NULL PRIMARY KEY, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an id that is a key further down
 CREATE QUEUE n (id BINARY(16), payload TEXT, PRIMARY KEY (`id`))
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, id BINARY(16) NOT NULL, payload TEXT, PRIMARY KEY (`id`), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an id that is unique
 CREATE QUEUE n (tenant INT, id INT AUTO_INCREMENT, PRIMARY KEY (tenant, id), UNIQUE (id))
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, tenant INT, id INT AUTO_INCREMENT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (id), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an id in a longer key becomes unique
 CREATE QUEUE n (tenant INT, id VARCHAR(36), PRIMARY KEY (tenant, id))
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, tenant INT, id VARCHAR(36) NOT NULL, PRIMARY KEY (tenant, id), UNIQUE KEY (id), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- another primary key: ours is unique
 CREATE QUEUE n (code CHAR(8) PRIMARY KEY, payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, code CHAR(8) PRIMARY KEY, payload TEXT, UNIQUE KEY (id), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- columns of the queue's own, with another type
 CREATE QUEUE n (priority INT, epoch BIGINT NOT NULL DEFAULT 0, payload TEXT, time_created BIGINT COMMENT 'ns')
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, priority INT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL DEFAULT 0, payload TEXT, time_created BIGINT COMMENT 'ns' NOT NULL DEFAULT (NOW_NS()), KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- time_next follows time_scheduled, wherever that stands
 CREATE QUEUE n (payload TEXT, time_scheduled BIGINT, note TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), note TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- time_next of one's own
 CREATE QUEUE n (payload TEXT, time_next BIGINT DEFAULT 0, time_acked BIGINT DEFAULT NULL)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, time_next BIGINT DEFAULT 0, time_acked BIGINT DEFAULT NULL, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- state of another type
 CREATE QUEUE n (state ENUM('to_be_fired', 'fired', 'acked'), payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, state ENUM('to_be_fired', 'fired', 'acked') GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- Vitess's keys in a comment
 CREATE QUEUE n (payload TEXT) COMMENT 'vitess_message,vt_ack_wait=1,vt_purge_after=3,vt_message_cols=id|payload'
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=1,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=3,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_message_cols=id|payload,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- both
 CREATE QUEUE n (payload TEXT) COMMENT = 'vt_ack_wait=1' WITH (batch_size = 5)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=1,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=5,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- message_cols
 CREATE QUEUE n (a TEXT, b TEXT) WITH (message_cols = 'id|b|epoch')
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, a TEXT, b TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_message_cols=id|b|epoch,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an existing queue
 CREATE QUEUE q (payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`q` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `q_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=q'
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 
 -- an existing queue that may exist
 CREATE QUEUE IF NOT EXISTS q (payload TEXT)
 --> Execute
 --> sql: CREATE TABLE IF NOT EXISTS `shop`.`q` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `q_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=q'
---> effects.catalog: True
---> effects.tables: shop.q
+--> effects.catalog: shop.q
 
 -- no columns
 CREATE QUEUE n
@@ -181,8 +162,7 @@ CREATE QUEUE n (a INT) WITH (colour = 'red')
 CREATE QUEUE n (a INT) WITH (max_attempts = 5)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, a INT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an absurd option
 CREATE QUEUE n (a INT) WITH (ack_wait = -5)
@@ -253,15 +233,13 @@ CREATE QUEUE n (epoch INT GENERATED ALWAYS AS (1))
 CREATE QUEUE "n" ("a" INT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, "a" INT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- columns that are counted with are never NULL
 CREATE QUEUE n (priority INT DEFAULT 5, epoch INT DEFAULT 0, payload TEXT)
 --> Execute
 --> sql: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, priority INT DEFAULT 5 NOT NULL, epoch INT DEFAULT 0 NOT NULL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next), CONSTRAINT `n_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,queuegate_table=n'
---> effects.catalog: True
---> effects.tables: shop.n
+--> effects.catalog: shop.n
 
 -- an epoch that may be NULL
 CREATE QUEUE n (epoch INT DEFAULT NULL)
@@ -271,15 +249,13 @@ CREATE QUEUE n (epoch INT DEFAULT NULL)
 CREATE QUEUE mails (user_id BIGINT NOT NULL, body TEXT) SHARDING KEY (user_id) USING binary_md5 WITH (ack_wait = '30s')
 --> Execute
 --> sql: CREATE TABLE `shop`.`mails` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, user_id BIGINT NOT NULL, body TEXT, queuegate_slot SMALLINT UNSIGNED GENERATED ALWAYS AS (CONV(LEFT(MD5(`user_id`), 4), 16, 10)) STORED, KEY queuegate_due (time_acked, priority, time_next, id, queuegate_slot), CONSTRAINT `mails_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_sharding_key=user_id,queuegate_table=mails'
---> effects.catalog: True
---> effects.tables: shop.mails
+--> effects.catalog: shop.mails
 
 -- a sharding key that is a CHAR, as an option
 CREATE QUEUE mails (`user` CHAR(36) NOT NULL) WITH (sharding_key = 'user')
 --> Execute
 --> sql: CREATE TABLE `shop`.`mails` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, failed_attempts MEDIUMTEXT CHARACTER SET utf8mb4 NULL, lease_token BIGINT NOT NULL DEFAULT 0, `user` CHAR(36) NOT NULL, queuegate_slot SMALLINT UNSIGNED GENERATED ALWAYS AS (CONV(LEFT(MD5(RTRIM(`user`)), 4), 16, 10)) STORED, KEY queuegate_due (time_acked, priority, time_next, id, queuegate_slot), CONSTRAINT `mails_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000) AND (time_next <= 0 OR time_next >= 946684800000000000))) ENGINE=InnoDB COMMENT='vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_sharding_key=user,queuegate_table=mails'
---> effects.catalog: True
---> effects.tables: shop.mails
+--> effects.catalog: shop.mails
 
 -- a sharding key by another vindex
 CREATE QUEUE mails (user_id BIGINT NOT NULL) SHARDING KEY (user_id) USING xxhash

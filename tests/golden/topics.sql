@@ -156,8 +156,7 @@ CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
 ALTER GROUP billing ON orders SET (filter = 'user_id = 1')
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201,queuegate_table=orders_group_billing'
---> effects.catalog: True
---> effects.tables: shop.orders_group_billing
+--> effects.catalog: shop.orders_group_billing
 --> check: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
 --> manages.topic: shop.orders
 --> manages.group: billing
@@ -619,8 +618,7 @@ CREATE QUEUE n (a INT) WITH (topic = 'orders', consumer_group = 'fraud')
 ALTER GROUP billing ON orders SET (max_attempts = 5, ack_wait = DEFAULT)
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> effects.catalog: True
---> effects.tables: shop.orders_group_billing
+--> effects.catalog: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -628,8 +626,7 @@ ALTER GROUP billing ON orders SET (max_attempts = 5, ack_wait = DEFAULT)
 ALTER GROUP billing ON shop.orders SET (order_key = 'user_id');
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,order_key=user_id,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> effects.catalog: True
---> effects.tables: shop.orders_group_billing
+--> effects.catalog: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -637,8 +634,7 @@ ALTER GROUP billing ON shop.orders SET (order_key = 'user_id');
 ALTER GROUP Audit ON orders SET (order_key = NULL)
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_audit` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,topic=orders,consumer_group=audit,queuegate_table=orders_group_audit'
---> effects.catalog: True
---> effects.tables: shop.orders_group_audit
+--> effects.catalog: shop.orders_group_audit
 --> manages.topic: shop.orders
 --> manages.group: audit
 
@@ -654,8 +650,7 @@ ALTER GROUP billing ON orders SET (dead_letter = 'trash')
 ALTER GROUP billing ON orders PAUSE
 --> Execute
 --> sql: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1,topic=orders,consumer_group=billing,queuegate_table=orders_group_billing'
---> effects.catalog: True
---> effects.tables: shop.orders_group_billing
+--> effects.catalog: shop.orders_group_billing
 --> manages.topic: shop.orders
 --> manages.group: billing
 
@@ -663,8 +658,7 @@ ALTER GROUP billing ON orders PAUSE
 alter group `stats` on clicks resume
 --> Execute
 --> sql: ALTER TABLE `shop`.`clicks_group_stats` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=clicks,consumer_group=stats,queuegate_table=clicks_group_stats'
---> effects.catalog: True
---> effects.tables: shop.clicks_group_stats
+--> effects.catalog: shop.clicks_group_stats
 --> manages.topic: shop.clicks
 --> manages.group: stats
 
@@ -1145,8 +1139,7 @@ ALTER QUEUE orders_group_billing SET (topic = DEFAULT)
 DROP QUEUE orders_group_billing
 --> Execute
 --> sql: DROP TABLE `shop`.`orders_group_billing`
---> effects.catalog: True
---> effects.tables: shop.orders_group_billing
+--> effects.catalog: shop.orders_group_billing
 --> effects.drops: shop.orders_group_billing
 
 -- DELETE of old messages

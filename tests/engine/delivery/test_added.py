@@ -344,3 +344,19 @@ async def test_a_row_that_another_session_has_locked_holds_up_no_other_of_a_back
         w.ack(*(id_ for id_ in receiver.ids if id_ > 2))
         await settle()
         assert sorted(receiver.ids)[:5] == [1, 2, 3, 4, 5] and set(receiver.epochs) == {1}
+
+
+@in_virtual_time
+async def test_a_queue_that_gets_limits_meanwhile_is_claimed_with_a_look():
+    async with world() as w:
+        w.store.fill(range(1, 7))
+        receiver = await w.receive(prefetch=2)
+        w.ack(1, 2)
+        await settle()
+        assert receiver.ids == [1, 2, 3, 4] and w.store.calls["claim_added"]
+        w.store.serve(make_spec(max_concurrency=5))
+        await w.engine.refresh_catalog()
+        w.store.calls.clear()
+        w.ack(3, 4)
+        await settle()
+        assert receiver.ids == [*range(1, 7)] and "claim_added" not in w.store.calls

@@ -279,14 +279,19 @@ class Counted:
     def __init__(self, url):
         self.sent = []
         self.connection = MySQLStoreConnection(url)
-        ask = self.connection._connection.run
+        ask, send = self.connection._connection.run, self.connection._connection.send
 
         def counted(sql, **options):
             self.sent.append(sql)
             return ask(sql, **options)
 
-        self.connection._connection.run = counted
+        def counted_send(sql):
+            self.sent.append(sql)
+            return send(sql)
+
+        self.connection._connection.run, self.connection._connection.send = counted, counted_send
         self.pool = ThreadPool(lambda: self.connection, size=1)
+        self.pool.replicates, self.pool.without_waiting = False, self.connection.without_waiting
 
 
 async def test_a_message_costs_three_round_trips_from_look_to_lease(bench):
