@@ -31,7 +31,7 @@ class Delays:
     def leased(self, messages: Iterable[Message], now_ns: int) -> None:
         """These were leased at that time."""
         for message in messages:
-            if message.epoch == 1 and message.due_ns > _NO_TIME_NS:
+            if message.due_ns > _NO_TIME_NS and not message.is_repeated:
                 delay = max(now_ns - message.due_ns, 0)
                 self.counts[bisect_left(_BOUNDS_NS, delay)] += 1
                 self.total_ns += delay

@@ -67,7 +67,9 @@ class QueueLeases:
         self.rechecker = Rechecker(context, self.in_flight)
         self.connection_leases = ConnectionLeases(self.in_flight)
         self.alarms = LeaseAlarms(self.time)
-        self.expired_leases = ExpiredLeases(queue, self.time, context.trace, engine.store.last_receivers)
+        self.expired_leases = ExpiredLeases(
+            queue, self.time, context.trace, engine.store.last_receivers, self._count_expired
+        )
         self.releases = LeaseReleases(context, self.time, host.on_rejected)
 
     def holder(self, id_: MessageId) -> SubscriptionStatus | None:
@@ -120,9 +122,11 @@ class QueueLeases:
 
     def expire(self, now: float) -> None:
         """Remove those that ran out."""
-        for lease in (expired := self.in_flight.expire(now)):
+        for lease in self.in_flight.expire(now):
             self.expired_leases.on_expired(lease.release, lease.holder.request, alongside=lease.alongside)
-        self._context.metrics.expired += len(expired)
+
+    def _count_expired(self) -> None:
+        self._context.metrics.expired += 1
 
     def on_orphaned(self, messages: Sequence[Message]) -> None:
         """Leased, but their receiver ended, or the table changed, meanwhile: they are released."""

@@ -491,7 +491,7 @@ class Sender:
         self._leases.expired_leases.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
-        self._metrics.redelivered += sum([message.epoch > 1 for message in messages])
+        self._metrics.redelivered += sum([message.is_repeated for message in messages])
         subscription.deliver(messages, [claimed.ends for claimed in batch])
         return len(messages)
 

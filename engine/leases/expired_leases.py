@@ -1,15 +1,16 @@
 """ExpiredLeases: leases of results that have ended, which belong to no open stream, until they are settled or run out.
 No await.
 
-Only the history and the record of failed attempts need them. That a lease has run out is detected in one of two cases:
-the message is leased again here, and had fallen due by that lease's end; or, after its end, the table is read
-(engine.background.alarm_watch). What a client of this proxy or of its neighbours acked, or gave up, is removed at once.
+Only the history, the record of failed attempts and the counter `expired` need them. That a lease has run out is
+detected in one of two cases: the message is leased again here, and had fallen due by that lease's end; or, after its
+end, the table is read (engine.background.alarm_watch). What a client of this proxy or of its neighbours acked, or gave
+up, is removed at once.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from engine.clock import DatabaseTime
@@ -33,10 +34,13 @@ _WatchedLease = tuple[Release, SubscribeRequest]
 
 
 class ExpiredLeases:
-    """See the module. For one queue. A result is one entry of the heap, for it may have many messages."""
+    """See the module. For one queue. A result is one entry of the heap, for it may have many messages. `count`: called
+    for each lease that has run out."""
 
-    def __init__(self, queue: QueueName, time: DatabaseTime, trace: QueueTrace, last: LastReceivers) -> None:
-        self._queue, self._time, self._trace, self._last = queue, time, trace, last
+    def __init__(
+        self, queue: QueueName, time: DatabaseTime, trace: QueueTrace, last: LastReceivers, count: Callable[[], None]
+    ) -> None:
+        self._queue, self._time, self._trace, self._last, self._count = queue, time, trace, last, count
         last.watch(queue, self._holder)
         self._watched: dict[MessageId, _WatchedLease] = {}
         self._ends: list[tuple[int, int, tuple[MessageId, ...]]] = []  # when the first of these may have run out
@@ -69,6 +73,7 @@ class ExpiredLeases:
         self._record(lease, receiver, alongside=name if alongside else None)
 
     def _record(self, lease: Release, receiver: SubscribeRequest, alongside: int | None = None) -> None:
+        self._count()
         self._last.record(self._queue, lease.id, lease.epoch, receiver, token=lease.token, alongside=alongside)
 
     def result_closed(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:

@@ -17,6 +17,7 @@ from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN
 from engine.model.option_values import NAME_CHARACTERS
 from engine.model.options import QueueOptions
+from engine.model.states import goes_alone
 from engine.model.topic_options import TopicOptions
 
 MessageId = int | str | bytes
@@ -442,6 +443,11 @@ class Message(NamedTuple):
     lease_until_ns: int
     values: tuple[TextValue, ...]
     token: int = NO_TOKEN
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a receiver has had it before. A delivery that was no attempt does not show in the epoch."""
+        return self.epoch > 1 or goes_alone(self.due_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,32 @@ def test_counters_count_what_was_committed(sql, queue, connect):
     assert (row["Acked_total"], row["Deleted_total"]) == (3, 1)
 
 
+def test_what_a_receiver_held_alongside_others_is_counted_as_redelivered(sql, queue, connect):
+    """That delivery is no attempt, so the epoch does not show it."""
+    q = queue("n INT", max_attempts=5, ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    dying = connect()
+    assert len(dying.rows(f"SELECT id FROM STREAM {q} LIMIT 2 WAIT 10 WITH (lease = 'connection')")) == 2
+    dying.close()
+    eventually(sql, q, In_flight=0)
+    for _ in range(3):
+        ((id_, epoch),) = connect().rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 10")
+        assert epoch == 1
+        sql(f"ACK {q} {id_}")
+    assert status(sql, q)["Redelivered_total"] == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"max_attempts": 5}], ids=["unbounded", "bounded"])
+def test_a_lease_of_a_result_that_has_ended_is_counted_when_it_runs_out(sql, queue, options):
+    q = queue("n INT", ack_wait="'1s'", max_backoff="'1s'", **options)
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    first, second, third = sql.column(f"SELECT id FROM STREAM {q} LIMIT 3 WAIT 10")
+    sql(f"ACK {q} {first}")
+    eventually(sql, q, Expired_total=2)
+    assert set(sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10")) < {second, third}
+    assert status(sql, q)["Redelivered_total"] == 1
+
+
 def test_prepared_inserts_are_counted(gate, sql, queue):
     connector = pytest.importorskip("mysql.connector")
     q = queue("n INT")
