@@ -22,7 +22,7 @@ from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Outcome, Succeeded
 from queuegate_worker.settler import Settler, or_left_to_leases
 from queuegate_worker.shared import Shared
-from queuegate_worker.transaction import CannotBegin, Transaction
+from queuegate_worker.transaction import CannotContinue, Transaction
 
 
 class Slot:
@@ -64,7 +64,7 @@ class Slot:
             self._call(messages, transaction)
             if transaction.used:
                 transaction.ack(messages)
-        except CannotBegin as error:
+        except CannotContinue as error:
             self._connection.roll_back()
             assert error.__cause__ is not None
             raise error.__cause__ from None

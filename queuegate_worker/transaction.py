@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import pymysql
 
 from queuegate_worker.connection import Connection, Row
-from queuegate_worker.errors import LeaseLost, Retry, TransactionEnded
+from queuegate_worker.errors import LeaseLost, Retry, TransactionEnded, permanent
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Outcome, Rejected
 from queuegate_worker.statements import Statement, Statements
@@ -16,8 +16,9 @@ from queuegate_worker.statements import Statement, Statements
 T = TypeVar("T")
 
 
-class CannotBegin(Exception):
-    """The transaction could not be begun; the cause has the reason."""
+class CannotContinue(Exception):
+    """The transaction could not be begun, or its message not be settled, whatever the handler does; the cause has the
+    reason."""
 
 
 class Transaction:
@@ -44,7 +45,7 @@ class Transaction:
                 self._begin()
             except BaseException as error:
                 self._may_have_ended = True  # also where the handler goes on
-                raise CannotBegin from error
+                raise CannotContinue from error
             self._begun = True
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
@@ -113,7 +114,13 @@ class Transaction:
             raise
 
     def _change(self, statements: Iterator[Statement], expected: int) -> None:
-        if sum(self._connection.execute(*statement) for statement in statements) != expected:
+        try:
+            changed = sum(self._connection.execute(*statement) for statement in statements)
+        except pymysql.MySQLError as error:
+            if (end := permanent(error, self._statements.queue)) is not None:
+                raise CannotContinue from end
+            raise
+        if changed != expected:
             raise LeaseLost("a message of this transaction is no longer held by this worker")
 
 

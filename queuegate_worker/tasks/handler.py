@@ -16,7 +16,7 @@ from queuegate_worker.tasks.arguments import Call, from_text
 from queuegate_worker.tasks.layout import store_result
 from queuegate_worker.tasks.task import AnyTask, TaskContext
 from queuegate_worker.tasks.time_limits import Limits, over_limit
-from queuegate_worker.transaction import AsyncTransaction, CannotBegin, Transaction
+from queuegate_worker.transaction import AsyncTransaction, CannotContinue, Transaction
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class TaskHandler:
                 value = self._call(task, call, message, transaction)
             if task.keep_result is not None:
                 self._store(task, message, transaction, value)
-        except (Reject, Release, LeaseLost, CannotBegin):
+        except (Reject, Release, LeaseLost, CannotContinue):
             raise
         except BaseException as error:  # also of sys.exit, which ends a thread and no process
             if task.is_last(message.epoch) and not isinstance(error, KeyboardInterrupt):

@@ -9,10 +9,14 @@ from itertools import count
 import pytest
 from servers import ROOT, Gate, MariaDb, Sql, wait_until
 
+from queuegate_worker import Worker, WorkerError
+
 DATABASE = "page_rights"
 PASSWORD = "a-long-password"
 START = (ROOT / "docs/start-server.md").read_text()
 SECURITY = (ROOT / "docs/security.md").read_text()
+GROUPS = (ROOT / "docs/event-groups.md").read_text()
+SCHEDULES = (ROOT / "docs/schedules.md").read_text()
 _names = count(1)
 
 
@@ -63,6 +67,19 @@ def account(root: Sql, gate: Gate):
     yield make
     for client in made:
         client.close()
+
+
+def grants(page: str, user: str) -> list[str]:
+    """The GRANTs and REVOKEs of a page, for this account."""
+    statements = re.findall(r"^((?:GRANT|REVOKE) [^;]+);", page, re.MULTILINE)
+    return [statement.replace("app@'%'", f"{user}@'%'") for statement in statements]
+
+
+def granted_by(page: str, client: Sql, root: Sql) -> None:
+    """Give the account of this client what a page grants."""
+    user = client.value("SELECT CURRENT_USER()").partition("@")[0]
+    for statement in grants(page, user):
+        root(statement)
 
 
 def dead(client: Sql) -> list[int]:
@@ -147,3 +164,41 @@ def test_what_is_not_granted_is_refused(gate, account):
     assert sender.error("ACK q 1")[0] == 1142
     assert receiver.error("INSERT INTO q (n) VALUES (1)")[0] == 1142
     assert receiver.error("ALTER QUEUE q SET (prefetch = 3)")[0] == 1142
+
+
+def test_rights_on_tables_that_are_still_to_be_made(gate, account, root):
+    owner = account(everything="ALL")
+    owner("CREATE QUEUE parts (order_id BIGINT) WITH (group_key = 'order_id')")
+    owner("CREATE QUEUE orders_done (order_id BIGINT)")
+    app = account(parts="SELECT, INSERT, UPDATE", orders_done="SELECT, INSERT, UPDATE")
+    granted_by(GROUPS, app, root)
+    assert "parts_dead" not in root.column("SHOW TABLES")
+    app("INSERT INTO parts (order_id) VALUES (42), (42)")
+    app("INSERT INTO orders_done (order_id) VALUES (42) AFTER GROUP 42 OF parts")
+    assert len(app.rows("SELECT id FROM STREAM parts LIMIT 2 WAIT 10")) == 2
+    app("REJECT parts 1 REASON 'no'")
+    wait_until(lambda: "parts_dead" in root.column("SHOW TABLES"), what="the dead-letter queue")
+    wait_until(lambda: root.column("SELECT id FROM parts_dead") == [1], what="the dead letter")
+    assert app("ACK parts 2") == 1
+    assert app("ACK parts_dead 1") == 1
+    assert app.error("CREATE TABLE parts_dead_too (n INT)")[0] == 1142
+
+    assert "queuegate_schedules" not in root.column("SHOW TABLES")
+    granted_by(SCHEDULES, app, root)
+    app("CREATE SCHEDULE s ON orders_done EVERY '1h' (order_id) VALUES (1)")
+    app("DROP SCHEDULE s")
+
+
+def test_a_worker_whose_ack_lacks_a_right_ends_and_its_message_stays(gate, account, root):
+    owner = account(everything="ALL")
+    owner("CREATE QUEUE parts (order_id BIGINT) WITH (group_key = 'order_id', max_attempts = 3)")
+    owner("CREATE QUEUE parts_dead (order_id BIGINT)")
+    owner("CREATE QUEUE orders_done (order_id BIGINT)")
+    owner("INSERT INTO parts (order_id) VALUES (42)")
+    owner("INSERT INTO orders_done (order_id) VALUES (42) AFTER GROUP 42 OF parts")
+    worker = account(parts="SELECT, UPDATE", queuegate_groups="SELECT, UPDATE, DELETE")
+    user = worker.value("SELECT CURRENT_USER()").partition("@")[0]
+    address = f"mysql://{user}:{PASSWORD}@127.0.0.1:{gate.port}/{DATABASE}"
+    with pytest.raises(WorkerError, match=r"ERROR 1142: .*parts_dead.*lacks a right"):
+        Worker(address, "parts").run(lambda message, transaction: transaction.execute("DO 1"), drain=True)
+    assert "nacked" not in str(root.value("SELECT failed_attempts FROM parts"))
