@@ -16,6 +16,7 @@ PASSWORD = "a-long-password"
 START = (ROOT / "docs/start-server.md").read_text()
 SECURITY = (ROOT / "docs/security.md").read_text()
 GROUPS = (ROOT / "docs/event-groups.md").read_text()
+ARCHIVE = (ROOT / "docs/archive.md").read_text()
 SCHEDULES = (ROOT / "docs/schedules.md").read_text()
 _names = count(1)
 
@@ -154,6 +155,18 @@ def test_accounts_of_programs(gate, account, root):
     assert rights_of("sends dead letters again") == "SELECT, UPDATE, DELETE, INSERT"
     assert redriver("REDRIVE q_dead") == 1
     maker("DROP QUEUE q")
+
+
+def test_an_archiving_job(gate, account, root):
+    """What it sends needs no more than the page says: no DELETE."""
+    owner = account(everything="ALL")
+    owner("CREATE QUEUE orders (n INT) WITH (archive = 1)")
+    (create, record) = re.findall(r"^((?:CREATE TABLE|INSERT|REPLACE) [^;]+);", ARCHIVE, re.MULTILINE)
+    owner(create)
+    job = account(orders="SELECT, UPDATE", queuegate_archive="SELECT, INSERT, UPDATE")
+    for until in ("1767225600000000000", "1767225600000000001"):
+        job(record.replace("1767225600000000000", until))
+        assert root.value("SELECT archived_until FROM queuegate_archive") == int(until)
 
 
 def test_what_is_not_granted_is_refused(gate, account):
