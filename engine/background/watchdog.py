@@ -1,8 +1,9 @@
 """Watchdog: detects queues whose deliveries are stalled, logs it, and restarts them.
 
 A queue is stalled when receivers wait, there is something to do for them (messages known, or a poll due), and no pass
-of its manager has ended for STALL_SECONDS, or for three times as long as its passes take, if that is more. The cause
-does not matter: a task that was cancelled by mistake, a lost wake-up, a call that never returns.
+of its manager that did anything has ended for STALL_SECONDS, or for three times as long as its passes take, if that is
+more. The cause does not matter: a task that was cancelled by mistake, a lost wake-up, a call that never returns, passes
+that repeat and do nothing.
 
 What is done: the state is logged as an error, the manager forgets what it knows of the table and polls again, with a
 new task; the old one is cancelled. Its database calls that still run do no harm: a claim that is committed after all

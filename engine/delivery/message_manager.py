@@ -238,7 +238,9 @@ class MessageManager(Service):
                 if at is None or at > self._clock.monotonic():
                     await self.times.sleep(at)
                     continue
-            if not (await self.run_once()).worked:
+            if (await self.run_once()).worked:
+                self.times.in_vain = 0
+            else:
                 await self.times.sleep(self._pass.next_time())
 
     async def run_once(self) -> PassResult:

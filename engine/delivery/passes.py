@@ -21,20 +21,25 @@ from engine.model.queue import QueueSpec
 from engine.store.base import LeaseUnknown
 
 _AVERAGED_PASSES = 16  # passes
+_IN_VAIN_MAX, _IN_VAIN_SECONDS = 100, 0.1
+"""How many passes in a row may be in vain, and what is between those after them: a defect that repeats passes must not
+use a whole processor until the watchdog finds it."""
+
 _STALE_CATALOG_ERRNOS = frozenset((1054, 1146, NO_SUCH_INDEX))
 """Unknown column, table: the queue changed around the proxy."""
 
 
 class PassTimes:
     """How long passes take, and what wakes the owner of a queue for the next one. `began`: of the pass in progress;
-    `average_seconds`: how long a pass takes, on average over the last of them."""
+    `ended`: how many have ended, without those in vain: they did nothing, and the next one was due at once. `in_vain`:
+    how many of these came last. `average_seconds`: how long a pass takes, on average over the last of them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.wakeup = asyncio.Event()
         self.began: float | None = None
         self.sleeps_until: float | None = None
-        self.ended = 0
+        self.ended = self.in_vain = 0
         self.average_seconds = 0.0
 
     @contextmanager
@@ -54,7 +59,14 @@ class PassTimes:
             self.wakeup.set()
 
     async def sleep(self, until: float | None) -> None:
-        """Until woken or that time."""
+        """Until woken or that time, after a pass that did nothing."""
+        now = self._clock.monotonic()
+        if until is None or until > now:
+            self.in_vain = 0
+        else:
+            self.in_vain += 1
+            self.ended -= 1
+            until = until if self.in_vain <= _IN_VAIN_MAX else now + _IN_VAIN_SECONDS
         self.sleeps_until = until
         timer = None if until is None else asyncio.get_running_loop().call_at(until, self.wakeup.set)
         try:

@@ -151,13 +151,14 @@ class ReceiverSet:
             self._on_sent(result, await self.births.hand_out())
             return
         if known.added:
-            if not (room := receivers.room()):
-                return
+            room = receivers.room()
             fits = room >= len(known.added) and receivers.one_ack_wait
             if fits and known.all_handed_out and not known.poll_due(room):
                 await self._claim_added(result)
                 return
-            known.poll_for_added()
+            if not room and not known.cache.alone:
+                return
+            known.poll_for_added()  # perhaps those that wait are only for messages that go out alone
         if known.resumed:
             await self._claim_resumed(result)
             return
@@ -194,7 +195,7 @@ class ReceiverSet:
         goes back into the cache; whether there is none."""
         known, waiting = self.messages, self.receivers
         room = waiting.room()
-        if not room:
+        if not room and not known.cache.alone:
             return False
         keys, known.resumed = known.resumed, ()
         first = self._sender.first_receivers(waiting.waiting)

@@ -74,6 +74,27 @@ def test_a_lost_wake_up_is_made_good(caplog):
     assert "asleep" in text and "1 receivers, 1 of them waiting" in text and "next look at once" in text
 
 
+def test_passes_that_repeat_in_vain_are_no_progress(caplog):
+    passes = []
+
+    async def plant(w):
+        plain, step, reset = w.manager.receiver_sets.plain, w.manager.receiver_sets.plain.step, w.manager.reset
+
+        async def nothing(result):
+            passes.append(w.time)
+
+        async def healed():
+            plain.step = step
+            return await reset()
+
+        plain.step, w.manager.reset = nothing, healed
+
+    with caplog.at_level(logging.ERROR):
+        _recovers(plant)
+    assert len(stands(caplog)) == 1
+    assert len(passes) < 300, "a loop without pause"
+
+
 def test_a_database_call_that_never_returns_is_left_behind(caplog):
     returned = asyncio.Event()
 

@@ -14,7 +14,7 @@ from world import Receiver, World, world
 from engine.delivery.isolated_delivery import CLOSED_RESULT_LEASES_MAX, ClosedResultLeases
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueSpec
-from engine.model.states import REJECTED_NS, goes_alone, is_alongside, is_lease_end, lease_end
+from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 
 POISON = 3
 HOUR = 3600 * SECOND
@@ -364,3 +364,27 @@ def test_what_results_leave_behind_is_bounded_and_ends_by_its_time():
     assert left.count("a", 9.9) == 0 and left.is_leased(3, 10.0)
     left.clear()
     assert left.count("b", 0.0) == 0 and CLOSED_RESULT_LEASES_MAX >= 1000
+
+
+@in_virtual_time
+async def test_what_a_commit_adds_while_a_look_finds_one_to_go_alone_holds_up_neither():
+    async with world(bounded()) as w:
+        receiver = await w.receive(connection_id=1)
+        await w.commit(Row(1))
+        w.ack(1)
+        ends_ns = due_again(w.clock.now_ns() + 5 * SECOND, alone=True)
+        await w.commit(Row(2, epoch=1, time_next=ends_ns, lease_token=7))  # at another proxy
+
+        async def committed() -> None:
+            if w.clock.now_ns() // 1000 * 1000 < ends_ns:
+                w.store.during["poll"] = committed  # at the next one, which finds it
+            else:
+                w.store.add(Row(3))
+                w.engine.enqueued(NAME, 3, 1)
+
+        w.store.during["poll"] = committed
+        await pass_time(6)
+        assert receiver.ids == [1, 2]
+        w.ack(2)
+        await settle()
+        assert receiver.ids == [1, 2, 3]
