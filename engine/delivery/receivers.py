@@ -286,7 +286,6 @@ class ReceiverSet:
 
     def _on_sent(self, result: PassResult, sent: SendResult) -> None:
         result.sent += sent.handed_out
-        self._leases.on_orphaned(sent.orphans)
         self.receivers.handed_out(sent.receivers)
 
     # --- bounded results

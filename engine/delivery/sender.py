@@ -5,6 +5,7 @@ Rules
 - One claim is for all receivers that wait (of equal ack_wait), so a hundred receivers cost one transaction.
 - Receivers take turns: the one that has waited longest comes first, and scarce messages are spread evenly.
 - A message that was settled while the claim ran is not handed out.
+- What is leased and cannot be handed out is released at once, whatever fails after that.
 - Nor is one whose lease has no time left: the answer may have come late, for example if this process was suspended.
   A lease is measured from before it was requested, so it is taken to end too early, never too late.
 
@@ -70,19 +71,13 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """One pass: messages handed out, messages leased whose receiver cannot take them any more, and the receivers of the
-    pass."""
+    """One pass: messages handed out, and the receivers of the pass."""
 
     handed_out: int = 0
-    orphans: tuple[Message, ...] = ()
     receivers: tuple[Subscription, ...] = ()
 
     def __add__(self, other: SendResult) -> SendResult:
-        return SendResult(
-            self.handed_out + other.handed_out,
-            self.orphans + other.orphans,
-            self.receivers + other.receivers,
-        )
+        return SendResult(self.handed_out + other.handed_out, self.receivers + other.receivers)
 
 
 ReceiverCapacity = tuple[Subscription, int]
@@ -201,7 +196,8 @@ class Sender:
             leased, deferred = await self._claim(queue, ack_wait_ns, group, alone=alone)
             if deferred:  # the limits let few go: distribute them again, so that they go to all in turn
                 group = _redistribute(group, leased)
-            result += self._deliver_allocated(queue, group, leased, alone=alone)
+            batches = [(one.subscription, [leased[key.id] for key in one.keys if key.id in leased]) for one in group]
+            result += self._deliver(queue, batches, alone=alone)
         return result
 
     def first_receivers(self, subscriptions: Iterable[Subscription]) -> list[ReceiverCapacity]:
@@ -232,8 +228,7 @@ class Sender:
             pending.ids = frozenset(result.requested)
             if result.claim is None:
                 return ClaimedPoll(result.poll, pending.settled, {})
-            self._record(result.requested, result.claim)
-            await self._recheck(queue, pending)
+            await self._take_in(queue, result.requested, result.claim, pending)
         finally:
             self._pending_claim = None
         removed = (pending.ids - frozenset(result.claim.deferred)) | pending.settled
@@ -256,8 +251,7 @@ class Sender:
             claim, began = await self._await_claim(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
             if claim is None:
                 return {}, False
-            self._record([message.id for message in claim.messages], claim)
-            await self._recheck(queue, pending)
+            await self._take_in(queue, [message.id for message in claim.messages], claim, pending)
         finally:
             self._pending_claim = None
         return self._leased(claim, pending, began), len(claim.messages) == len(ids)
@@ -332,8 +326,9 @@ class Sender:
             known = {subscription for subscription, _ in receivers}
             receivers += [receiver for receiver in first if receiver[0] not in known]
         result = self._deliver(queue, list(_distribute(receivers, ordered)))
-        left = ordered[_total(receivers) :]
-        return result + SendResult(orphans=tuple(claimed.message for claimed in left))
+        if left := ordered[_total(receivers) :]:
+            self._leases.on_orphaned([claimed.message for claimed in left])
+        return result
 
     @property
     def claim_limit(self) -> int:
@@ -367,8 +362,7 @@ class Sender:
             sharing = self._allocation_sharing(queue, allocations, alone=alone)
             call = self._store.claim(queue, ids, delays_ns, self._condition, sharing)
             claim, began = await self._await_claim(call, lambda claim: claim)
-            self._record(ids, claim)
-            await self._recheck(queue, pending)
+            await self._take_in(queue, ids, claim, pending)
         finally:
             self._pending_claim = None
         back = set(claim.deferred) - pending.settled
@@ -403,6 +397,17 @@ class Sender:
                 seconds = (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND
                 leased[message.id] = ClaimedMessage(message, now + seconds, began + seconds)
         return leased
+
+    async def _take_in(self, queue: QueueSpec, ids: Sequence[MessageId], claim: Claim, pending: _PendingClaim) -> None:
+        """Take in the result of a claim of these ids, and which of them are settled by now. Where that fails, what it
+        leased is released."""
+        try:
+            self._record(ids, claim)
+            await self._recheck(queue, pending)
+        except BaseException:
+            leased = [release_of(message) for message in claim.messages if message.id not in pending.settled]
+            self._leases.on_abandoned(leased)
+            raise
 
     def _record(self, ids: Sequence[MessageId], claim: Claim) -> None:
         """Take in the result of a claim of these ids."""
@@ -449,15 +454,6 @@ class Sender:
             left = await self._work.run(self._store.unsettled(queue, sorted_ids(pending.ids)))
             pending.settled |= pending.ids.difference(left)
 
-    def _deliver_allocated(
-        self, queue: QueueSpec, allocations: Sequence[Allocation], leased: ClaimedMessages, *, alone: bool
-    ) -> SendResult:
-        batches = [
-            (allocation.subscription, [leased[key.id] for key in allocation.keys if key.id in leased])
-            for allocation in allocations
-        ]
-        return self._deliver(queue, batches, alone=alone)
-
     def _deliver(
         self,
         queue: QueueSpec,
@@ -478,7 +474,9 @@ class Sender:
                 if alone and batch:
                     self._leases.isolated_delivery.handed_out_alone(subscription, batch[0].message.id)
                 handed_out += self._hand_out(subscription, batch)
-        return SendResult(handed_out, tuple(orphans), tuple(subscription for subscription, _ in batches))
+        if orphans:
+            self._leases.on_orphaned(orphans)
+        return SendResult(handed_out, tuple(subscription for subscription, _ in batches))
 
     def _hand_out(self, subscription: Subscription, batch: Sequence[ClaimedMessage]) -> int:
         if not batch:

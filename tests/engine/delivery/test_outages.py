@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from memory_store import NAME, Row, make_spec
-from virtual_time import VirtualClock, in_virtual_time, pass_time
-from world import world
+from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
+from world import World, world
 
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.commit_report import CommitReport
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.option_values import NS_PER_SECOND as SECOND
 
 GONE = BackendUnavailable("gone")
@@ -47,6 +48,59 @@ async def test_an_ack_of_a_message_whose_lease_nobody_heard_of_holds():
         w.ack(1)
         await pass_time(60)
         assert receiver.ids == [] and len(w.manager.leases.releases) == 0
+
+
+async def lost(w: World) -> None:
+    raise GONE
+
+
+async def cancelled(w: World) -> None:
+    assert w.manager._task is not None
+    w.manager._task.cancel()
+    await settle()
+
+
+@pytest.mark.parametrize("ends", [lost, cancelled])
+@pytest.mark.parametrize(
+    ("name", "ack_waits"), [("claim", (HOUR,)), ("claim", (HOUR, HOUR // 2)), ("claim_added", (HOUR,))]
+)
+@in_virtual_time
+async def test_leases_that_cannot_be_looked_at_are_given_back(name, ack_waits, ends):
+    """Another client settles messages by WHERE while these are claimed."""
+    async with world(SPEC) as w:
+        receivers = [await w.receive(ack_wait_ns=ack_wait_ns) for ack_wait_ns in ack_waits]
+        await w.commit(Row(1))
+        w.ack(1)
+
+        async def settled_by_where() -> None:
+            w.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
+
+        w.store.during[name] = settled_by_where
+        w.store.during["unsettled"] = lambda: ends(w)
+        await w.commit(Row(2), told=(2,) if name == "claim_added" else ())
+        await pass_time(20)
+        assert sorted(id_ for one in receivers for id_ in one.ids) == [1, 2]
+        assert {epoch for one in receivers for epoch in one.epochs} == {1}
+
+
+@in_virtual_time
+async def test_leases_of_a_receiver_that_left_are_given_back_though_the_next_claim_fails():
+    async with world(SPEC) as w:
+        first = await w.receive(ack_wait_ns=HOUR, prefetch=1)
+        second = await w.receive(ack_wait_ns=HOUR // 2)
+        w.store.fill(range(1, 3))
+
+        async def gone() -> None:
+            await first.close()
+            w.store.down = LockWaitTimeout()
+
+        w.store.during["claim"] = gone
+        w.engine.committed(CommitReport(touched=frozenset((NAME,))))
+        await settle()
+        assert second.ids == [] and w.store.tables[NAME][1].epoch == 1
+        w.store.down = None
+        await pass_time(10)
+        assert sorted(second.ids) == [1, 2] and second.epochs == [1, 1]
 
 
 class DatabaseClock(VirtualClock):
