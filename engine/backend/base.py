@@ -99,7 +99,7 @@ class StorePool(Protocol):
 
     async def write_alone(self, statements: Sequence[Statement]) -> list[Answer]:
         """Run statements in one round trip, each a transaction of its own; without a thread where the driver allows it.
-        Those before one that fails hold. BackendUnavailable: any may hold."""
+        Those before one that fails hold (BackendError.committed). BackendUnavailable: any may hold."""
         ...
 
     async def ask(self, statements: Sequence[Statement]) -> list[Answer]:

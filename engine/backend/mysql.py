@@ -300,7 +300,7 @@ class MySQLStoreConnection:
             before.append(_set({**self._own, **dict(wanted)}))
             self._in_force = None
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
-        with self._errors():
+        with self._errors(len(before)):
             packets = self._packets(before, texts, after)
             answers = [answer for packet in packets for answer in self._answers(packet, values)]
         self._in_force = wanted
@@ -320,14 +320,19 @@ class MySQLStoreConnection:
         return [answer for text in texts for answer in self._connection.run(text, values=values)]
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, before: int = 0) -> Iterator[None]:
+        """Errors as ours. `before`: how many statements precede those of the caller."""
         set_read_timeout(self._connection, self._patience.seconds)
+        self._connection.answered = -before
         try:
             yield
         except pymysql.err.Error as error:
             if isinstance(error.__context__, TimeoutError):
                 self._patience.ran_out()
-            raise _translated(error, self._connection.open, at_shard=self._at_shard) from error
+            translated = _translated(error, self._connection.open, at_shard=self._at_shard)
+            if self._transaction is _Transaction.NONE:
+                translated.committed = max(0, self._connection.answered)
+            raise translated from error
 
 
 class _MySQLExchange:

@@ -31,7 +31,9 @@ _READ_BYTES = 64 * 1024  # a claim's rows come in a few reads
 
 
 class AnswerConnection(Connection):
-    """See the module."""
+    """See the module. `answered`: how many statements were, which the user of the connection sets back."""
+
+    answered = 0
 
     def run(self, sql: str, *, values: bool = False) -> list[Answer]:
         """Run one statement or several, joined by semicolons: their answers; `values`: those of the last with rows of
@@ -83,6 +85,7 @@ class AnswerConnection(Connection):
         return columns
 
     def _answers_of(self, reader: AnswerReader) -> list[Answer]:
+        self.answered += len(reader.answers)
         if reader.error is not None:
             raise_mysql_exception(reader.error)
         connection: Any = self

@@ -339,7 +339,7 @@ def _transaction(connection: PooledConnection, work: Callable[[StoreConnection],
         try:
             return _once(connection, work)
         except BackendError as error:
-            if error.errno not in ROLLED_BACK:
+            if error.errno not in ROLLED_BACK or error.committed or isinstance(error, BackendUnavailable):
                 raise
     return _once(connection, work)
 

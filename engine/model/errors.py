@@ -126,10 +126,12 @@ class BackendError(EngineError):
     """The database refused a statement. Carries the database's own number, SQLSTATE and text.
 
     `message` is for the client whose statement it was. As a string, as in logs, it contains no values of rows.
+    `committed`: how many statements of the same round trip were answered before, each a transaction of its own.
     """
 
     def __init__(self, message: str, errno: int = 1105, sqlstate: str | None = None) -> None:
         super().__init__(message, errno, sqlstate)
+        self.committed = 0
         self.args = (_without_values(message, errno),)
 
 

@@ -173,13 +173,14 @@ class Claims:
             if at_once:
                 waits_not = self._pool.without_waiting
                 batch = lease.leasing_added(prepared.statements, queue, ids, foreseen, time_us, waits_not)
-                with lease.unknown_if_interrupted(ids, foreseen):
+                with lease.unknown_if_made(ids, foreseen):
                     answers = await self._pool.write_alone(batch)
                 claim = lease.leased_added(queue, answers)
             else:
                 claim = await self._with_limit_row(queue, lambda: self._pool.write(work))
         except BackendError as error:
-            if error.errno in LOCKED or error.errno in ROLLED_BACK:
+            refused = error.errno in LOCKED or error.errno in ROLLED_BACK
+            if refused and not isinstance(error, LeaseUnknown):
                 return None
             raise
         if claim is not None:

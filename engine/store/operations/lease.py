@@ -178,7 +178,7 @@ def claim_added(
     lock = "" if waits_not else statements.added.lock(len(ids))
     if lock:
         batch.insert(0, Statement(lock, among, (id_column(queue),)))
-    with unknown_if_interrupted(ids, foreseen):
+    with unknown_if_made(ids, foreseen):
         answers = connection.run(batch, last=True, alone=not lock)
     return leased_added(queue, answers)
 
@@ -207,12 +207,12 @@ def leasing_added(
 
 
 @contextlib.contextmanager
-def unknown_if_interrupted(ids: Sequence[MessageId], foreseen: ForeseenLease) -> Iterator[None]:
-    """Raises LeaseUnknown where it is not known what of `leasing_added` holds."""
+def unknown_if_made(ids: Sequence[MessageId], foreseen: ForeseenLease) -> Iterator[None]:
+    """Raises LeaseUnknown where what `leasing_added` has leased holds, or may hold, and cannot be read."""
     try:
         yield
     except BackendError as error:
-        if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED:
+        if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED and not error.committed:
             raise
         due_ns = foreseen.earliest_ns  # about when they were enqueued
         raise LeaseUnknown(error, [Release(id_, due_ns, foreseen.until_ns, 1) for id_ in ids]) from error

@@ -83,6 +83,15 @@ def test_what_was_refused_is_not_leased(errno):
     assert not isinstance(caught.value, LeaseUnknown)
 
 
+@pytest.mark.parametrize("errno", [1205, 1213, 1054, 1146])
+def test_what_is_leased_and_cannot_be_read_is_told(errno):
+    error = BackendError("no", errno)
+    error.committed = 1
+    with pytest.raises(LeaseUnknown) as caught:
+        claimed(Database(error=error))
+    assert [lease.id for lease in caught.value.leases] == [1, 2]
+
+
 def test_a_node_of_a_cluster_is_not_asked():
     database = Database(replicates=True)
     assert claimed(database) is None and not database.asked

@@ -20,8 +20,10 @@ from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeou
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from engine.model.states import lease_end
-from engine.store.base import ForeseenLease, release_of
+from engine.store.base import ForeseenLease, LeaseUnknown, release_of
+from engine.store.claims import WITHOUT_THREAD_MAX
 from engine.store.sql_store import SqlMessageStore
+from engine.store.statements.added import AddedStatements
 
 DELAYS = {0: 10 * SECOND}
 
@@ -320,6 +322,32 @@ async def test_what_was_added_costs_one_round_trip(bench):
     assert [message.id for message in claim.messages] == [1]
     assert len(counted.sent) == 1 and counted.sent[0].startswith("BEGIN;") == bench.mysql
     assert counted.sent[0].endswith(";COMMIT") == bench.mysql, "MariaDB needs no lock before, so it is one statement"
+    await store.close()
+
+
+@pytest.mark.parametrize("count", [2, WITHOUT_THREAD_MAX + 1])
+@pytest.mark.parametrize("errno", [1054, 1205, 1213])
+async def test_what_was_added_and_leased_and_cannot_be_read_is_told(bench, monkeypatch, errno, count):
+    """As where a table is changed between the two statements of a claim."""
+    if bench.mysql:
+        pytest.skip("there both are in a transaction")
+    ids = list(range(1, count + 1))
+    store = SqlMessageStore.for_mysql(MySQLPool(bench.url, size=1))
+    await bench.add(*map(Row, ids))
+    await store.poll(bench.spec, 1)
+    now = await bench.now_ns()
+    lease = ForeseenLease(lease_end(now + 10 * SECOND), now - 5 * SECOND, now + 5 * SECOND)
+    leased_until = AddedStatements.leased_until
+
+    def fails(statements, wanted):
+        refused = f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {errno}; "
+        return refused + leased_until(statements, wanted)
+
+    monkeypatch.setattr(AddedStatements, "leased_until", fails)
+    with pytest.raises(LeaseUnknown) as caught:
+        await store.claim_added(bench.spec, ids, lease)
+    assert await store.release(bench.spec, caught.value.leases, counted=False) == count
+    assert (await bench.row(1)).epoch == 0
     await store.close()
 
 
