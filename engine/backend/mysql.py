@@ -261,7 +261,10 @@ class MySQLStoreConnection:
     def rollback(self) -> None:
         # On a lost connection there is nothing to roll back, and the first error must not be hidden.
         if self._transaction is _Transaction.OPEN and self._connection.open:
-            self._send(["ROLLBACK"])
+            try:
+                self._send(["ROLLBACK"])
+            except BackendError as error:  # a connection in a transaction is of no use to the next work
+                raise BackendUnavailable(error.message, error.errno) from error
         self._transaction = _Transaction.NONE
 
     def end_lost(self, other: PooledConnection) -> None:

@@ -355,4 +355,7 @@ def _once(connection: PooledConnection, work: Callable[[StoreConnection], T]) ->
         connection.commit()
     except BackendUnavailable as error:
         raise CommitUnknown(error, result) from error
+    except BackendError:
+        connection.rollback()  # the transaction may be open still
+        raise
     return result

@@ -118,6 +118,15 @@ async def test_an_error_rolls_back_and_keeps_the_connection(pool, server):
     assert [connection.log for connection in server.connections] == [["begin", "rollback"]]
 
 
+async def test_a_commit_that_is_refused_is_rolled_back(pool, server):
+    server.failing["commit"] = BackendError("a backup begins", 1205)
+    with pytest.raises(BackendError, match="backup"):
+        await pool.write(lambda connection: 5)
+    server.failing.clear()
+    await pool.write(lambda connection: 6)
+    assert [one.log for one in server.connections] == [["begin", "commit", "rollback", "begin", "commit"]]
+
+
 async def test_a_defect_rolls_back_and_drops_the_connection(pool, server):
     with pytest.raises(ZeroDivisionError):
         await pool.write(fail(ZeroDivisionError()))

@@ -155,6 +155,40 @@ async def test_a_failed_transaction_changes_nothing(bench):
         await pool.close()
 
 
+@pytest.mark.parametrize("last", [False, True])
+async def test_a_commit_that_is_refused_leaves_no_transaction(bench, last):
+    await bench.add(Row(1), Row(2))
+    counted = Counted(bench.url)
+    ask = counted.connection._connection.run
+    refused = "SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1205"
+    update = "UPDATE q SET epoch = 7 WHERE id = ?"
+    write = counted.pool.write
+    counted.connection._connection.run = lambda sql, **options: ask(sql.replace("COMMIT", refused), **options)
+    with pytest.raises(LockWaitTimeout):
+        await write(lambda connection: connection.run([Statement(update, (1,))], last=last))
+    counted.connection._connection.run = ask
+    await write(lambda connection: connection.execute(update, (2,)))
+    assert [(await bench.row(id_)).epoch for id_ in (1, 2)] == [0, 7]
+    assert counted.sent[-2:] == ["BEGIN;UPDATE q SET epoch = 7 WHERE id = 2", "COMMIT"]
+    await counted.pool.close()
+
+
+async def test_a_rollback_that_is_refused_ends_the_connection(bench):
+    counted = Counted(bench.url)
+    ask = counted.connection._connection.run
+    refused = "SIGNAL SQLSTATE '45000'"
+    counted.connection._connection.run = lambda sql, **options: ask(sql.replace("ROLLBACK", refused), **options)
+
+    def fails(connection):
+        connection.execute("UPDATE q SET epoch = 7")
+        raise BackendError("no")
+
+    with pytest.raises(BackendUnavailable):
+        await counted.pool.write(fails)
+    assert not counted.connection._connection.open
+    await counted.pool.close()
+
+
 async def test_lock_waits_end_as_what_they_are(bench):
     pool = MySQLPool(bench.url, size=1)
     await bench.add(Row(1))
