@@ -71,9 +71,9 @@ class ReceiverSet:
         if self.receivers.bounded or self.births.due:  # those results may be at their end
             return True
         room = self.receivers.room()
-        known = self.messages
+        known, polled = self.messages, self.receivers.room_for_polled(room)
         more = bool(known.added or known.resumed)
-        return self.receivers.can_send(room) or (bool(room) and (more or known.poll_due(room)))
+        return self.receivers.can_send(room) or (bool(polled) and (more or known.poll_due(polled)))
 
     # --- receivers
 
@@ -215,7 +215,7 @@ class ReceiverSet:
         return complete
 
     async def _poll(self, result: PassResult) -> None:
-        known, room = self.messages, self.receivers.room()
+        known, room = self.messages, self.receivers.room_for_polled(self.receivers.room())
         if not room or not known.poll_due(room):
             return
         if not known.scanning:
@@ -320,14 +320,15 @@ class ReceiverSet:
         if rests_until > now:
             return rests_until
         room = self.receivers.room()
-        if known.queue.options.paused or not (room or self.receivers.can_send(room)):
+        polled = self.receivers.room_for_polled(room)
+        if known.queue.options.paused or not (polled or self.receivers.can_send(room)):
             return None
         ends_at = self._leases.pause.ends_at
         if ends_at is not None and not known.polls_ahead:
             return ends_at
         if known.added or known.resumed or self.receivers.can_send(room):
             return 0.0  # the pause ended since the last step
-        time = known.next_time(room)
+        time = known.next_time(polled)
         if ends_at is not None:
             return min(time, ends_at)
         return None if time == float("inf") else time
@@ -342,8 +343,7 @@ class ReceiverSet:
             return at is not None
         if self.condition is not None:
             return False  # between two pages it rests, whatever the last one returned
-        waits = known.cache.together > 0 or (known.mode is Mode.PENDING and not known.cache.alone)
-        return waits and at == known.next_poll()
+        return known.mode is Mode.PENDING and not known.cache.alone and at == known.next_poll()
 
     def describe(self, now: float) -> str:
         """Its state, for a log."""

@@ -92,6 +92,13 @@ class WaitingReceivers:
                 break
         return room
 
+    def room_for_polled(self, room: int) -> int:
+        """For how many messages to poll; `room`: see `room`. Also where those that wait are reserved for messages that
+        go out alone: of others that a commit has added they get their part."""
+        if room or not self._cache.alone:
+            return room
+        return int(any(subscription.capacity() for subscription in self.waiting))
+
     def split(self) -> ReceiverSplit:
         """Which of them get a message alone, and which are reserved for one."""
         if not self._cache.alone:

@@ -13,7 +13,7 @@ from world import Receiver, World, world
 
 from engine.delivery.isolated_delivery import CLOSED_RESULT_LEASES_MAX, ClosedResultLeases
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import QueueSpec
+from engine.model.queue import Condition, QueueSpec
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 
 POISON = 3
@@ -379,7 +379,7 @@ async def test_what_a_commit_adds_while_a_look_finds_one_to_go_alone_holds_up_ne
             if w.clock.now_ns() // 1000 * 1000 < ends_ns:
                 w.store.during["poll"] = committed  # at the next one, which finds it
             else:
-                w.store.add(Row(3))
+                w.store.add(Row(3, priority=60))
                 w.engine.enqueued(NAME, 3, 1)
 
         w.store.during["poll"] = committed
@@ -388,3 +388,25 @@ async def test_what_a_commit_adds_while_a_look_finds_one_to_go_alone_holds_up_ne
         w.ack(2)
         await settle()
         assert receiver.ids == [1, 2, 3]
+
+
+@pytest.mark.parametrize("priority", [1, 50])
+@pytest.mark.parametrize(("receivers", "condition"), [(1, None), (4, None), (4, Condition("priority > 0"))])
+@in_virtual_time
+async def test_what_is_new_does_not_wait_for_all_that_go_out_alone(receivers, priority, condition):
+    async with world(bounded()) as w:
+        begin_ns = w.clock.now_ns() - 1000 * SECOND
+        crashed = [due_again(begin_ns + id_ * 1_000_000, alone=True) for id_ in range(100)]
+        w.store.add(*(Row(id_, epoch=1, time_next=due_ns) for id_, due_ns in enumerate(crashed)))
+        request = {"prefetch": 10, "condition": condition}
+        all_ = [await w.receive(connection_id=number, **request) for number in range(receivers)]
+        await w.commit(Row(999, priority=priority, time_next=w.clock.now_ns() // 1000 * 1000))
+        limit = 100 if (receivers, priority) == (1, 50) else 2 * receivers  # a single one gets those alone first
+        handled: set[object] = set()
+        while not any(999 in one.ids for one in all_):
+            await pass_time(1)
+            for id_ in {id_ for one in all_ for id_ in one.ids} - handled:
+                handled.add(id_)
+                w.ack(id_)
+            await settle()
+            assert len(handled) <= limit
