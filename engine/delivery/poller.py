@@ -64,7 +64,8 @@ class Poller:
         self.backlog = False
         """The last poll left due messages in the table."""
         self.ahead = NOTHING_AHEAD
-        """What it has read of them, for a poll that has no other reason than to get more."""
+        """What it has read of them, for a poll that has no other reason than to get more. Such a poll returns nothing
+        that the polls before it have returned, so it is made only where none of that waits here."""
 
     def request_poll(self) -> None:
         """Poll as soon as a receiver can take messages."""
@@ -113,7 +114,8 @@ class Poller:
 
     async def run_once(self, queue: QueueSpec, room: int, *, brief: bool = False) -> PollOutcome:
         """Poll once; `room` and `brief` as in `start`. Raises BackendError."""
-        ahead = NOTHING_AHEAD if self.next_poll(queue) <= self._clock.monotonic() else self.ahead
+        other = bool(self._cache or self._conflicts) or self.next_poll(queue) <= self._clock.monotonic()
+        ahead = NOTHING_AHEAD if other else self.ahead
         limit = self.start(queue, room, brief=brief)
         try:
             poll = await self._context.work.run(self._context.engine.store.poll(queue, limit, ahead))
@@ -138,7 +140,7 @@ class Poller:
         self._context.metrics.looks += 1
         now = self._clock.monotonic()
         self._in_progress = False
-        self._polled_at, self.ahead = now, poll.ahead
+        self._polled_at = now
         self._due_at = None
         if poll.next_due_ns is not None:
             at = min(now, self._started_at + POLL_SECONDS_MAX)
@@ -148,6 +150,7 @@ class Poller:
         # A poll that returned fewer than its limit, because of the order_key, would return the same again and again.
         self._all_blocked = bool(poll.keys) and all(self._conflicts.blocks(key.id, now) for key in poll.keys)
         fits = self._cache.merge(free, more=poll.more)
+        self.ahead = poll.ahead if fits else NOTHING_AHEAD
         self._only_alone = bool(self._cache.alone) and not self._cache.together
         self.backlog = poll.more or not fits
         return PollOutcome(len(free), not self.backlog, None if poll.keys else poll.now_ns)

@@ -543,8 +543,8 @@ class MessageStore(RejectedStore, Protocol):
 
         For a queue with an order_key: those that it allows next, perhaps fewer than `limit` with `more`.
 
-        `ahead`: that of the last poll, where nothing is known to have come since. Its shards are not asked. There may
-        be fewer than `limit` with `more` then, too.
+        `ahead`: that of the last poll, where nothing is known to have come since, and all that it has returned is
+        taken. Its shards are not asked. There may be fewer than `limit` with `more` then, too.
         """
         ...
 

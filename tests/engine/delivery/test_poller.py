@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from unittest.mock import MagicMock
+
 from engine_parts import queue_context
-from memory_store import MemoryStore, make_spec
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_store import NAME, MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.delivery.cache import MessageCache
@@ -11,6 +17,7 @@ from engine.delivery.conflicts import FIRST_PAUSE_SECONDS, Conflicts
 from engine.delivery.poller import Poller
 from engine.model.queue import MessageKey
 from engine.store.base import PollResult
+from engine.store.sharded_store import ShardedStore
 
 THERE = {"-80": PollResult(1, (MessageKey(0, 0, 7),), None, more=True)}
 
@@ -53,6 +60,47 @@ async def test_what_shards_have_read_ahead_serves_only_to_get_more():
     poller.reset()
     poller.start(queue, 5)
     assert given == [{}, THERE, {}, {}] and not poller.ahead
+
+
+class Shards:
+    """A queue over three shards, which have these keys."""
+
+    def __init__(self, keys, random):
+        self.keys = {shard: [] for shard in ("-40", "40-80", "80-")}
+        for key in keys:
+            self.keys[random.choice(sorted(self.keys))].append(key)
+        self.store = ShardedStore(MagicMock(), lambda target: MagicMock(poll=self.polls_of(target)))
+        self.queue = replace(make_spec(), shards=tuple(self.keys))
+
+    def polls_of(self, target):
+        async def poll(_, limit):
+            keys = self.keys[target.removeprefix(f"{NAME.database}:")]
+            return PollResult(1, tuple(keys[:limit]), None, len(keys) > limit)
+
+        return poll
+
+    def claim(self, keys):
+        self.keys = {shard: [key for key in left if key not in keys] for shard, left in self.keys.items()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=60), st.integers(1, 9), st.randoms())
+def test_what_shards_have_read_ahead_hides_nothing_that_waits_in_the_cache(rows, limit, random):
+    keys = sorted(MessageKey(*row, id_) for id_, row in enumerate(rows))
+
+    async def takes_all():
+        clock, shards, cache, taken = VirtualClock(), Shards(keys, random), MessageCache(limit), []
+        poller = Poller(queue_context(shards.store, clock, work=1), cache, Conflicts())
+        complete = False
+        while cache or not complete:
+            room = random.randint(1, limit)
+            if not complete and cache.together < room:
+                complete = (await poller.run_once(shards.queue, room)).complete
+            some = cache.take(random.randint(1, room))
+            shards.claim(some)
+            taken += some
+        return taken
+
+    assert asyncio.run(takes_all()) == keys
 
 
 @in_virtual_time
