@@ -34,7 +34,7 @@ def merged_polls(
 
 def read_ahead(polls: Mapping[str, PollResult], used: Collection[MessageId], shards: int) -> dict[str, PollResult]:
     """What each of these shards has returned beyond the messages that are used now, where that is half of it or more.
-    Of so many `shards` at least one is left out, so that the next poll reads the database's time."""
+    Of so many `shards` that answer, at least one is left out, so that the next poll reads the database's time."""
     left = {}
     for shard, poll in polls.items():
         keys = tuple(key for key in poll.keys if key.id not in used)

@@ -117,13 +117,16 @@ class ShardedStore:
         if not queue.shards:
             return await self._whole.poll(queue, limit)
         further = [shard for shard in queue.shards if shard not in ahead]
-        polls = (await self.each(queue, lambda store, _: store.poll(queue, limit), further)).some()
+        polls = await self.each(queue, lambda store, _: store.poll(queue, limit), further)
+        if ahead and not polls.results:
+            return await self.poll(queue, limit)
+        polls.some()
         before, incomplete = [ahead[shard] for shard in queue.shards if shard in ahead], polls.failed is not None
         merged = merged_polls(list(polls.results.values()), limit, incomplete=incomplete, ahead=before)
         ids = {key.id for key in merged.keys}
         for shard, poll in {**ahead, **polls.results}.items():
             self._known.learn(queue.name, shard, (key.id for key in poll.keys if key.id in ids))
-        return replace(merged, ahead=read_ahead(polls.results, ids, len(queue.shards)))
+        return replace(merged, ahead=read_ahead(polls.results, ids, len(before) + len(polls.results)))
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
         """See MessageStore."""

@@ -119,6 +119,23 @@ async def test_a_shard_is_not_asked_again_for_what_it_has_answered(bench):
     assert (await bench.store.claim(bench.spec, [1, 3], DELAYS)).messages, "it is known where they are"
 
 
+async def test_with_a_lost_shard_what_was_read_ahead_of_the_others_serves(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_benches, "SHARDS", ("-40", "40-80", "80-"))
+    bench = await ShardedBench.open(str(tmp_path / "queue.db"))
+    await bench.add(*(Row(number, time_next=number) for number in range(1, 31)))
+    Cut(bench, "80-")
+    found, ahead = [], {}
+    for _ in range(5):
+        poll = await bench.store.poll(bench.spec, 4, ahead)
+        assert len(poll.ahead) < 2, "one that answers is asked each time"
+        found, ahead = found + [key.id for key in poll.keys], poll.ahead
+        await bench.ack(*found)
+    assert found == sorted(found) and len(set(found)) == len(found) >= 16
+    lost = dict.fromkeys(("-40", "40-80"), poll)
+    assert (await bench.store.poll(bench.spec, 2, lost)).keys, "one that was left out is lost by now"
+    await bench.close()
+
+
 ROWS = st.lists(
     st.tuples(st.integers(-1, 1), st.integers(0, 3), st.integers(1, 40)), max_size=40, unique_by=lambda row: row[2]
 )
