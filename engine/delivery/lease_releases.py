@@ -1,8 +1,8 @@
 """LeaseReleases: makes leased messages due again, so that other receivers get them at once.
 
 A row that the open transaction of a dead client still locks cannot be released yet, so an incomplete release is tried
-again a few times; after that the lease runs out. While the database cannot be reached, or is read-only, attempts do not
-count: the leases are released when it works again, unless they have run out by then.
+again a few times; after that the lease runs out. While the database, or a message's shard, cannot be reached, or is
+read-only, attempts do not count: the leases are released when it works again, unless they have run out by then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.model.identity import is_spent
 from engine.model.queue import QueueSpec, SubscribeRequest
-from engine.store.base import Release, lease_is_current
+from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _ATTEMPTS_MAX = 6
@@ -118,7 +118,7 @@ class LeaseReleases:
                 self._host.released(queue.name)
                 if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
                     self._on_rejected()
-            complete = await self._all_released(queue, entry)
+            held = await self._still_held(queue, entry)
         except BackendError as error:
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
                 entry.attempts -= 1
@@ -126,17 +126,22 @@ class LeaseReleases:
             raise
         finally:
             _set_done(entry.done)
-        if complete:
+        if not held:
             self._pending.remove(entry)
+        elif any(state is UNKNOWN_STATE for state in held):
+            entry.attempts -= 1
+            self._drop_if(self._all_expired(entry), queue, entry, "a shard does not answer")
         else:
             self._drop_if(entry.attempts >= _ATTEMPTS_MAX, queue, entry, "still locked by another transaction")
         return released
 
-    async def _all_released(self, queue: QueueSpec, entry: _PendingRelease) -> bool:
+    async def _still_held(self, queue: QueueSpec, entry: _PendingRelease) -> list[LeaseState]:
+        """The states of the messages that still have their leases, as far as it is known."""
         if entry.released >= len(entry.leases):
-            return True
+            return []
         states = await self._work.run(self._store.unsettled(queue, [lease.id for lease in entry.leases]))
-        return not any(lease.id in states and lease_is_current(lease, states[lease.id]) for lease in entry.leases)
+        known = ((lease, states[lease.id]) for lease in entry.leases if lease.id in states)
+        return [state for lease, state in known if lease_is_current(lease, state)]
 
     def _all_expired(self, entry: _PendingRelease) -> bool:
         return all(lease.lease_until_ns and self._time.is_past(lease.lease_until_ns) for lease in entry.leases)

@@ -10,6 +10,7 @@ from world import World, world
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.option_values import NS_PER_SECOND as SECOND
+from engine.store.base import UNKNOWN_STATE
 
 GONE = BackendUnavailable("gone")
 READ_ONLY = BackendError("The server is running with --read-only", 1290)
@@ -150,6 +151,31 @@ def test_leases_that_ran_out_meanwhile_are_forgotten(ahead_ns):
             assert len(w.manager.leases.releases) == 3
             await pass_time(52)
             assert len(w.manager.leases.releases) == 0
+
+    run()
+
+
+@pytest.mark.parametrize("runs_out", [False, True])
+def test_what_a_lost_receiver_held_in_a_lost_shard_is_given_back_when_it_answers(runs_out, caplog):
+    @in_virtual_time
+    async def run():
+        async with world(SPEC) as w:
+            w.store.fill(range(1, 4))
+            lost, heir = await w.receive(), await w.receive()
+            assert lost.ids == [1, 2, 3]
+            known = w.store.unsettled
+
+            async def unsettled(queue, ids):
+                return {**await known(queue, ids), **dict.fromkeys(w.store.locked, UNKNOWN_STATE)}
+
+            w.store.locked, w.store.unsettled = {2, 3}, unsettled
+            await lost.close()
+            await pass_time(8000 if runs_out else 600)
+            assert set(heir.ids) == {1} and bool(w.manager.leases.releases) != runs_out
+            assert ("give back 2 leases, they run out: a shard does not answer" in caplog.text) == runs_out
+            w.store.locked = set()
+            await pass_time(5.1)
+            assert runs_out or (heir.ids, heir.epochs) == ([1, 2, 3], [2, 2, 2])
 
     run()
 
