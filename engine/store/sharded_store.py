@@ -10,8 +10,8 @@ Rules
 - A shard that does not answer is left out, so that it holds up no other: its messages are neither polled nor claimed
   until it answers a ping. Only where no shard answers does an operation fail.
 - A shard that does not answer may be none any more: whoever has the catalog is told, and reads it again.
-- Leases of a claim whose outcome is unknown at one shard are released before that shard is used again, since the
-  messages of the other shards are delivered meanwhile.
+- Leases of a claim whose outcome is unknown at a shard are released before that shard is used again, since the messages
+  of the other shards are delivered meanwhile.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class ShardedStore:
             return store.claim(queue, some, delays_ns, condition, part)
 
         at = await self._at_places(queue, ids, claiming)
-        self._retain_unknown(queue, at.answers)
+        _check_known(at.answers)
         if not at.answers.results and at.error is not None:
             raise at.error
         for shard, claim in at.answers.results.items():
@@ -201,7 +201,7 @@ class ShardedStore:
             return await self._whole.claim_added(queue, ids, foreseen)
         claims = await self.each(queue, lambda store, _: store.claim_added(queue, ids, foreseen))
         made = Answers({shard: one for shard, one in claims.results.items() if one is not None}, claims.errors)
-        self._retain_unknown(queue, made)
+        _check_known(made)
         if not made.results:
             claims.some()
             return None
@@ -296,8 +296,13 @@ class ShardedStore:
         """Do work at each shard of a queue that can be used, or at those named."""
         names = queue.shards if at is None else tuple(at)
 
-        def run(name: str) -> Awaitable[T]:
-            return self._shard(queue.name.database, name).run(lambda store: work(store, name))
+        async def run(name: str) -> T:
+            shard = self._shard(queue.name.database, name)
+            try:
+                return await shard.run(lambda store: work(store, name))
+            except LeaseUnknown as error:  # that has lost the shard, which may answer while other shards still work
+                shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
+                raise
 
         return Answers.of(names, await asyncio.gather(*map(run, names), return_exceptions=True))
 
@@ -339,19 +344,6 @@ class ShardedStore:
             shard = self._shards[target] = Shard(target, self._open(target), self._logger, self._placement.on_missing)
         return shard
 
-    def _retain_unknown(self, queue: QueueSpec, claims: Answers[Claim]) -> None:
-        """Where a part of a claim is known to be made, and another is not, the latter's leases are released later.
-
-        Raises LeaseUnknown where no part is known to be made.
-        """
-        unknown = {name: error for name, error in claims.errors.items() if isinstance(error, LeaseUnknown)}
-        if unknown and not claims.results:
-            leases = [lease for error in unknown.values() for lease in error.leases]
-            raise LeaseUnknown(next(iter(unknown.values())), leases)
-        for name, error in unknown.items():
-            shard = self._shard(queue.name.database, name)
-            shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
-
 
 @dataclass(frozen=True, slots=True)
 class AtPlaces(Generic[T]):
@@ -361,6 +353,13 @@ class AtPlaces(Generic[T]):
     answers: Answers[T]
     unsure: Sequence[MessageId]
     error: BackendError | None
+
+
+def _check_known(claims: Answers[Claim]) -> None:
+    """Raises LeaseUnknown where no part of a claim is known to be made, and one may be. Where a part is, it counts."""
+    unknown = [error for error in claims.errors.values() if isinstance(error, LeaseUnknown)]
+    if unknown and not claims.results:
+        raise LeaseUnknown(unknown[0], [lease for error in unknown for lease in error.leases])
 
 
 def _purge(store: SqlMessageStore, _: str, *, queue: QueueSpec, limit: int) -> Awaitable[int]:

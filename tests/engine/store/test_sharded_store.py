@@ -322,6 +322,26 @@ async def test_a_claim_of_unknown_outcome(bench, both):
     assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1]
 
 
+async def test_a_claim_of_unknown_outcome_where_another_shard_takes_longer_than_a_ping(bench):
+    await bench.add(Row(1), Row(2))
+    assert await bench.store.placement.places(bench.spec, [1, 2])
+    slow, lossy = (bench.shards[at_shard("main", shard)] for shard in SHARDS)
+    claim_slow, claim_lossy = slow.claim, lossy.claim
+
+    async def late(*arguments, **named):
+        await asyncio.to_thread(wait_until, lambda: bench.store._shards[at_shard("main", "80-")].is_lost)
+        await answers_again(bench)
+        return await claim_slow(*arguments, **named)
+
+    async def unknown(*arguments, **named):
+        made = await claim_lossy(*arguments, **named)
+        raise LeaseUnknown(BackendUnavailable("lost", 2013), [release_of(message) for message in made.messages])
+
+    slow.claim, lossy.claim = late, unknown
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    assert [message.id for message in claim.messages] == [2] and (await bench.row(1)).epoch == 0
+
+
 async def test_dead_letters_stay_in_their_shard(bench):
     other = dataclasses.replace(
         bench.spec, options=dataclasses.replace(bench.spec.options, sharding_key="payload"), shards=SHARDS
