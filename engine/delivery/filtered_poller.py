@@ -46,7 +46,8 @@ OVERLAP_NS = 5 * NS_PER_SECOND
 class _Scan:
     """A scan, from its first page on. `position`: where it goes on; None: it has come to its end. `floor_ns`: it
     examines only what fell due since then; None: it is a full one. `began_ns`: the database's time at its first page;
-    `elapsed`: seconds that it has taken so far; `offered`: messages in conflict that it has returned."""
+    `elapsed`: seconds that it has taken so far; `offered`: messages in conflict that it has returned. `incomplete`: a
+    shard was left out."""
 
     began: float = 0.0
     position: Position | None = None
@@ -55,6 +56,7 @@ class _Scan:
     elapsed: float = 0.0
     pages: int = 0
     offered: set[MessageId] = field(default_factory=set)
+    incomplete: bool = False
 
 
 @dataclass(slots=True)
@@ -195,7 +197,7 @@ class FilteredPoller:
         if not free:
             self.share.charge(in_progress, took)
         self._adapt(took, len(poll.keys))
-        scan.position = scanned.position
+        scan.position, scan.incomplete = scanned.position, scan.incomplete or scanned.incomplete
         self.backlog = scanned.position is not None
         # Without a match the rest is as long, so half of the time is left to others, however many commits there are.
         self._rest_until = now + took if not free and took > REST_ABOVE_SECONDS else 0.0
@@ -211,12 +213,15 @@ class FilteredPoller:
             self._span = min(SPAN_MAX, self._span * 2)
 
     def _end(self, now: float) -> None:
-        """The scan has come to its end. Only a full one shows that a message in conflict is not due any more."""
+        """The scan has come to its end. Only a full one shows that a message in conflict is not due any more. After one
+        without a shard, a full one is needed: fresh ones would not find what has waited there."""
         scan = self._scan
+        self._requests.full = self._requests.full or scan.incomplete
         self._scanned_ns = scan.began_ns
         if self._condition.age_ns:
             self._rest_until = now + self._condition.age_ns / NS_PER_SECOND / 2
-        self._conflicts.polled(scan.offered if scan.floor_ns is None else self._conflicts, scan.began)
+        shows_all = scan.floor_ns is None and not scan.incomplete
+        self._conflicts.polled(scan.offered if shows_all else self._conflicts, scan.began)
         if scan.floor_ns is None:
             small = scan.pages == 1 and scan.elapsed <= PAGE_SECONDS
             self._requests.full_polled_at = now

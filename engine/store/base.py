@@ -134,11 +134,12 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """One step of a scan. `position`: where to continue, and then `poll.more` is true; None: nothing due is left.
-    `places`: the position of each key, which has None where the key has 0."""
+    `places`: the position of each key, which has None where the key has 0. `incomplete`: a shard did not answer."""
 
     poll: PollResult
     position: Position | None
     places: Mapping[MessageId, Position] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 def first_free(

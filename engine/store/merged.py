@@ -57,7 +57,7 @@ def merged_scans(scans: Sequence[ScanResult], limit: int, *, incomplete: bool) -
     if len(keys) > limit:
         keys, end = keys[:limit], places[keys[limit - 1].id]
     ordered = tuple(sorted(keys, key=lambda key: (key.priority, key.due_ns)))
-    return ScanResult(replace(poll, keys=ordered, more=end is not None), end, places)
+    return ScanResult(replace(poll, keys=ordered, more=end is not None), end, places, incomplete)
 
 
 def _order(position: Position) -> tuple[tuple[bool, int], tuple[bool, int], tuple[bool, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from dataclasses import replace
 
 import pytest
 from engine_parts import queue_context
@@ -332,6 +333,35 @@ async def test_a_scan_goes_on_where_a_page_failed():
     first, again, second, second_again, third = asked
     assert first is again is None
     assert None is not second == second_again != third is not None
+
+
+@in_virtual_time
+async def test_after_a_scan_without_a_lost_shard_all_is_examined_again():
+    clock, spec = VirtualClock(), make_spec()
+
+    class LosesOne(Slow):
+        async def scan(self, queue, condition, page):
+            return replace(await super().scan(queue, condition, page), incomplete=lost)
+
+    async def scan_for(seconds):
+        until = clock.monotonic() + seconds
+        while (at := scanner.next_time(spec, needs_more=True)) <= until:
+            await pass_time(max(0.0, at - clock.monotonic()))
+            await scanner.run_once(spec, 10)
+        await pass_time(until - clock.monotonic())
+
+    store, lost, cache = LosesOne(clock), True, MessageCache(1000)
+    store.serve(spec)
+    store.add(*(Row(id_, time_next=5) for id_ in range(2, 60_002, 2)))
+    scanner = scanner_of(store, clock, cache)
+    await scan_for(7)
+    store.add(Row(7, time_next=6))  # that was there before
+    lost = False
+    await scan_for(REST)
+    assert cache.together == 1
+    examined = store.examined
+    await scan_for(REST)
+    assert store.examined == examined, "nothing is left to be examined again"
 
 
 @pytest.mark.long
