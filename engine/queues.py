@@ -96,6 +96,7 @@ class Queues:
         self.members = members
         """The receivers with keys of their own."""
         members.on_change(self._members_changed)
+        placement.on_refused = self._refused_at_shard
         self._make_dead_letters, self._dead_letter_names = make_dead_letters, dead_letter_names
         self.by_name: dict[QueueName, QueueServices] = {}
         self._closing = False
@@ -141,6 +142,10 @@ class Queues:
     def _members_changed(self, name: QueueName) -> None:
         if (services := self.by_name.get(name)) is not None:
             services.manager.wake()
+
+    def _refused_at_shard(self, name: QueueName) -> None:
+        if (services := self.by_name.get(name)) is not None:
+            services.manager.metrics.backend_errors += 1
 
     def _offer_ended(self, birth: Birth) -> None:
         self._offered.discard(birth)

@@ -441,10 +441,11 @@ class GroupStore(Protocol):
 
 
 class Placement(Protocol):
-    """Where the messages of queues over several shards are. `on_missing` is called while a shard does not answer: the
-    shards may be others by now, as the catalog has them."""
+    """Where the messages of queues over several shards are. `on_missing` is called while a shard does not answer, or
+    refuses what others do: the shards, or the queues, may be others by now. `on_refused`: for each such refusal."""
 
     on_missing: Callable[[], None]
+    on_refused: Callable[[QueueName], None]
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """Of a queue over several shards: for each shard that has some of `ids`, the condition by which a vtgate sends
@@ -462,6 +463,7 @@ class InOneShard:
 
     def __init__(self) -> None:
         self.on_missing: Callable[[], None] = lambda: None
+        self.on_refused: Callable[[QueueName], None] = lambda queue: None
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """See Placement."""

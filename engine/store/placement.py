@@ -90,6 +90,7 @@ class ShardPlacement:
         self._ask = ask
         self.known = Places()
         self.on_missing: Callable[[], None] = lambda: None
+        self.on_refused: Callable[[QueueName], None] = lambda queue: None
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
         """See Placement."""

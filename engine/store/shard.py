@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, BackendUnavailable, is_transient
+from engine.model.queue import QueueName
 from engine.store.sql_store import SqlMessageStore
 
 _FIRST_PING, _PINGS_SECONDS = 0.25, 2.0  # the pauses between pings of a shard that does not answer
+_REPORT_SECONDS = 60.0  # until the log tells again of what a shard refuses
 
 T = TypeVar("T")
 
 
 class Shard:
     """One shard: its store, and whether it answers. `on_missing` is called when it does not, and then again and again
-    until it does."""
+    until it does; and when it refuses work."""
 
     def __init__(
         self, target: str, store: SqlMessageStore, logger: logging.Logger, on_missing: Callable[[], None]
@@ -29,6 +31,8 @@ class Shard:
         self._lost: BackendUnavailable | None = None
         self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
         self._pinging: asyncio.Task[None] | None = None
+        self._closed = False
+        self._reported: dict[tuple[QueueName, int], float] = {}  # refused work: when the log has told of it
 
     @property
     def is_lost(self) -> bool:
@@ -49,8 +53,16 @@ class Shard:
         """Have this done there before anything else; after a failure that has lost it."""
         self._due.append(work)
 
+    def refused(self, queue: QueueName, error: BackendError) -> None:
+        """It answers, but does not do work on a queue that other shards do. So nobody else tells of it."""
+        self._on_missing()
+        now, key = asyncio.get_running_loop().time(), (queue, error.errno)
+        if self._reported.get(key, float("-inf")) < now - _REPORT_SECONDS:
+            self._reported[key] = now
+            self._logger.warning("the shard %s does no work on %s, and is left out: %s", self._target, queue, error)
+
     def _lose(self, error: BackendUnavailable) -> None:
-        if self._lost is None:
+        if self._lost is None and not self._closed:
             self._lost = error
             self._logger.warning("the shard %s does not answer, and is left out: %s", self._target, error.message)
             self._pinging = asyncio.create_task(self._until_it_answers())
@@ -63,7 +75,7 @@ class Shard:
             try:
                 await self.store.ping()
                 while self._due:
-                    await self._due[0](self.store)
+                    await self._do_due(self._due[0])
                     del self._due[0]
             except BackendError as error:
                 self._logger.debug("the shard %s: %s", self._target, error.message)
@@ -73,8 +85,19 @@ class Shard:
             self._logger.warning("the shard %s answers again", self._target)
             return
 
+    async def _do_due(self, work: Callable[[SqlMessageStore], Awaitable[object]]) -> None:
+        """Raises BackendError where it is to be done again. Where it never can be, as after a DROP QUEUE, that must not
+        keep the shard from other queues."""
+        try:
+            await work(self.store)
+        except BackendError as error:
+            if is_transient(error):
+                raise
+            self._logger.warning("the shard %s: leases run out, not given back: %s", self._target, error)
+
     async def close(self) -> None:
         """Give up waiting for it, and close its connections."""
+        self._closed = True
         if self._pinging is not None:
             self._pinging.cancel()
         await self.store.close()
@@ -105,6 +128,17 @@ class Answers(Generic[T]):
     def failed(self) -> BackendError | None:
         """The first error."""
         return next(iter(self.errors.values()), None)
+
+    @property
+    def refusals(self) -> Mapping[str, BackendError]:
+        """Errors that others have not had, and that are of the shard: it answers, and no other transaction is in the
+        way."""
+        passing = ROLLED_BACK | LOCKED
+        return {
+            shard: error
+            for shard, error in self.errors.items()
+            if self.results and error.errno not in passing and not isinstance(error, BackendUnavailable)
+        }
 
     def some(self) -> Answers[T]:
         """The same. Raises the first error where no shard has done it."""

@@ -9,7 +9,8 @@ Rules
 - Where a message is, is remembered from the polls; what is not known is asked of all shards.
 - A shard that does not answer is left out, so that it holds up no other: its messages are neither polled nor claimed
   until it answers a ping. Only where no shard answers does an operation fail.
-- A shard that does not answer may be none any more: whoever has the catalog is told, and reads it again.
+- A shard that does not answer may be none any more: whoever has the catalog is told, and reads it again. So it is where
+  a shard refuses what others do, which the log tells and `backend_errors` counts.
 - Leases of a claim whose outcome is unknown at a shard are released before that shard is used again, since the messages
   of the other shards are delivered meanwhile.
 """
@@ -294,17 +295,21 @@ class ShardedStore:
         self, queue: QueueSpec, work: Callable[[SqlMessageStore, str], Awaitable[T]], at: Iterable[str] | None = None
     ) -> Answers[T]:
         """Do work at each shard of a queue that can be used, or at those named."""
-        names = queue.shards if at is None else tuple(at)
+        shards = {name: self._shard(queue.name.database, name) for name in (queue.shards if at is None else at)}
 
-        async def run(name: str) -> T:
-            shard = self._shard(queue.name.database, name)
+        async def run(name: str, shard: Shard) -> T:
             try:
                 return await shard.run(lambda store: work(store, name))
             except LeaseUnknown as error:  # that has lost the shard, which may answer while other shards still work
                 shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
                 raise
 
-        return Answers.of(names, await asyncio.gather(*map(run, names), return_exceptions=True))
+        done = await asyncio.gather(*(run(*shard) for shard in shards.items()), return_exceptions=True)
+        answers = Answers.of(shards, done)
+        for name, error in answers.refusals.items():
+            shards[name].refused(queue.name, error)
+            self._placement.on_refused(queue.name)
+        return answers
 
     async def _at_places(
         self,

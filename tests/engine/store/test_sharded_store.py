@@ -6,6 +6,7 @@ That it does what any store does is the contract suite's (test_store_contract.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncIterator
 
@@ -45,10 +46,11 @@ async def bench(tmp_path) -> AsyncIterator[ShardedBench]:
 
 
 class Cut:
-    """A shard whose store does not answer until `heal`."""
+    """A shard whose store does not answer until `heal`; or only with an error."""
 
-    def __init__(self, bench, shard) -> None:
+    def __init__(self, bench, shard, error=None) -> None:
         self._bench, self._name = bench, at_shard("main", shard)
+        self._error = error or BackendUnavailable("lost", 2013)
         self._real, self.asked = bench.shards[self._name], 0
         bench.shards[self._name] = self
         bench.store._shards.clear()
@@ -56,7 +58,7 @@ class Cut:
     def __getattr__(self, name):
         async def lost(*_, **__):
             self.asked += 1
-            raise BackendUnavailable("lost", 2013)
+            raise self._error
 
         return getattr(self._real, name) if self._healed or name in ("retain", "close") else lost
 
@@ -247,6 +249,57 @@ async def test_the_shards_are_read_again_while_one_does_not_answer(bench):
     await asyncio.to_thread(wait_until, lambda: len(told) >= 3, 20, "pings to be told of")
     cut.heal()
     await answers_again(bench)
+
+
+@pytest.mark.parametrize("errno", [1054, 1290])
+async def test_a_shard_that_refuses_what_others_do_is_told_of_once_and_counted(bench, errno, caplog):
+    read_again, counted = [], []
+    bench.store.placement.on_missing = lambda: read_again.append(len(read_again))
+    bench.store.placement.on_refused = counted.append
+    await bench.add(Row(1), Row(2))
+    cut = Cut(bench, "80-", BackendError("refused, said the shard", errno))
+    for _ in range(3):
+        assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [2]
+    assert len(read_again) == len(counted) == cut.asked == 3 and counted[0] == bench.spec.name
+    assert caplog.text.count("refused, said the shard") == 1 and "main:80- does no work on main.q" in caplog.text
+
+
+@pytest.mark.parametrize("both", [False, True])
+async def test_of_a_deadlock_at_one_shard_and_of_what_all_refuse_nothing_is_said(bench, both, caplog):
+    Cut(bench, "80-", BackendError("refused", 1054 if both else 1213))
+    if both:
+        Cut(bench, "-80", BackendError("refused", 1054))
+    with pytest.raises(BackendError) if both else contextlib.nullcontext():
+        await bench.store.poll(bench.spec, 10)
+    assert not caplog.text, "its caller tells of the latter"
+
+
+async def test_work_that_is_due_at_a_lost_shard_and_can_never_be_done_keeps_it_from_nobody(bench, caplog):
+    cut, done = Cut(bench, "80-"), []
+    await bench.store.poll(bench.spec, 10)
+    errors = [BackendError("deadlock", 1213), BackendError("Table 'main.q' doesn't exist", 1146)]
+
+    async def release(store):
+        done.append(len(done))
+        if errors:
+            raise errors.pop(0)
+
+    for _ in range(2):
+        bench.store._shards[at_shard("main", "80-")].before_use(release)
+    cut.heal()
+    await answers_again(bench)
+    assert len(done) == 3 and caplog.text.count("leases run out") == 1
+
+
+async def test_work_at_a_shard_that_is_closed_looks_for_it_no_more(bench):
+    told = []
+    Cut(bench, "80-")
+    bench.store.placement.on_missing = lambda: told.append(len(told))
+    shard = bench.store._shard("main", "80-")
+    await shard.close()
+    with pytest.raises(BackendUnavailable):
+        await shard.run(lambda store: store.ping())
+    assert not shard.is_lost and not told
 
 
 async def test_a_shard_that_is_no_more_is_given_up(bench, monkeypatch):
