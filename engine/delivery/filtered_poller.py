@@ -9,6 +9,8 @@ those that match at every poll. Their cost is bounded so:
   shortly before the last one: that finds what producers enqueue at once. A full scan is made again, because any commit
   may be an UPDATE, after a rest of ten times as long as it takes;
 - the time of pages without a match is bounded for each account (engine.delivery.filter_shares);
+- where messages became due again during a scan, or the next of an order_key may go, the first page is examined again
+  after every other page: a long scan would find them only when the next one begins, and a key would move once per scan;
 - a condition with an age rests for half of it after each scan;
 - nothing is stored of messages that do not match, only the position of the scan.
 The reasons for a poll are those of the Poller.
@@ -47,7 +49,7 @@ class _Scan:
     """A scan, from its first page on. `position`: where it goes on; None: it has come to its end. `floor_ns`: it
     examines only what fell due since then; None: it is a full one. `began_ns`: the database's time at its first page;
     `elapsed`: seconds that it has taken so far; `offered`: messages in conflict that it has returned. `incomplete`: a
-    shard was left out."""
+    shard was left out; `repeats`: the last page was its first one once more."""
 
     began: float = 0.0
     position: Position | None = None
@@ -57,15 +59,19 @@ class _Scan:
     pages: int = 0
     offered: set[MessageId] = field(default_factory=set)
     incomplete: bool = False
+    repeats: bool = False
 
 
 @dataclass(slots=True)
 class _Requests:
     """Which scans are requested: any (`scan`), or a full one (`full`), not before a time (None: at any time).
-    `full_polled_at`: the end of the last full one."""
+    `at_once`: a full one that needs no rest, since the last one began; `first_page`: before that, the first page of the
+    scan in progress once more. `full_polled_at`: the end of the last full one."""
 
     scan: bool = False
     full: bool = False
+    at_once: bool = False
+    first_page: bool = False
     full_not_before: float | None = None
     full_polled_at: float = float("-inf")
 
@@ -101,9 +107,10 @@ class FilteredPoller:
 
     def request_poll(self, *, full: bool = False) -> None:
         """Poll as soon as a receiver can take messages; `full`: all that is due, without a rest before it."""
-        self._requests.scan = self._requests.full = True
+        requests = self._requests
+        requests.scan = requests.full = True
         if full:
-            self._requests.full_not_before = None
+            requests.full_not_before, requests.at_once, requests.first_page = None, True, True
 
     def note_due(self, monotonic: float) -> None:
         """A message falls due then: its new lease runs out."""
@@ -144,7 +151,7 @@ class FilteredPoller:
         if not self.in_progress:
             self._begin(queue, began)
         limit = min(self._cache.limit - self._cache.together, POLL_LIMIT_MAX)
-        page = Page(limit, self._span, self._scan.position, self._scan.floor_ns)
+        page = self._first_page_again(limit) or Page(limit, self._span, self._scan.position, self._scan.floor_ns)
         try:
             scanned = await self._context.work.run(self._context.engine.store.scan(queue, self._condition, page))
         except BaseException:
@@ -153,6 +160,16 @@ class FilteredPoller:
                 self.request_poll(full=True)
             raise
         return self._apply(scanned, began)
+
+    def _first_page_again(self, limit: int) -> Page | None:
+        """The first page again, if it was requested during a scan, and after every other page at most: the scan must
+        come to its end."""
+        scan, requests = self._scan, self._requests
+        scan.repeats = requests.first_page and scan.pages > 0 and not scan.repeats
+        if not scan.repeats:
+            return None
+        requests.first_page = False
+        return Page(limit, self._span)
 
     async def retry(self, queue: QueueSpec) -> None:
         """Examine the page that failed last once more, only to see its error again. Raises BackendError."""
@@ -170,7 +187,7 @@ class FilteredPoller:
             or requests.full_not_before is None
             or (requests.full and requests.full_not_before <= now)
         ):
-            requests.full = False
+            requests.full = requests.at_once = requests.first_page = False
             self._cache.clear()
         else:
             self._scan.floor_ns = self._scanned_ns - OVERLAP_NS
@@ -197,8 +214,10 @@ class FilteredPoller:
         if not free:
             self.share.charge(in_progress, took)
         self._adapt(took, len(poll.keys))
-        scan.position, scan.incomplete = scanned.position, scan.incomplete or scanned.incomplete
-        self.backlog = scanned.position is not None
+        scan.incomplete = scan.incomplete or scanned.incomplete
+        if not scan.repeats:
+            scan.position = scanned.position
+        self.backlog = scan.position is not None
         # Without a match the rest is as long, so half of the time is left to others, however many commits there are.
         self._rest_until = now + took if not free and took > REST_ABOVE_SECONDS else 0.0
         if not self.backlog:
@@ -225,4 +244,5 @@ class FilteredPoller:
         if scan.floor_ns is None:
             small = scan.pages == 1 and scan.elapsed <= PAGE_SECONDS
             self._requests.full_polled_at = now
-            self._requests.full_not_before = None if small else now + REST * scan.elapsed
+            rest = not small and not self._requests.at_once
+            self._requests.full_not_before = now + REST * scan.elapsed if rest else None

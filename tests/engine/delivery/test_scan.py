@@ -336,6 +336,38 @@ async def test_a_scan_goes_on_where_a_page_failed():
 
 
 @in_virtual_time
+async def test_what_became_due_during_a_scan_is_found_by_its_first_page():
+    """With an order_key, the next message of a key may go after each ack."""
+    clock, spec, asked = VirtualClock(), make_spec(), []
+
+    class Noting(Slow):
+        async def scan(self, queue, condition, page):
+            asked.append(page.after and page.after.id)
+            if freed:
+                scanner.request_poll(full=True)
+            return await super().scan(queue, condition, page)
+
+    store, cache, freed = Noting(clock), MessageCache(1000), True
+    store.serve(spec)
+    store.add(*(Row(id_, time_next=5) for id_ in range(2, 40_002, 2)))
+    scanner = scanner_of(store, clock, cache)
+    await scanner.run_once(spec, 10)
+    store.add(Row(1, time_next=5))
+    await scanner.run_once(spec, 10)
+    assert cache.take(1)[0].id == 1 and asked == [None, None]
+    store.ack(1)
+    while not (await scanner.run_once(spec, 10)).complete:
+        pass
+    assert None not in asked[2::2] == sorted(asked[2::2]) and set(asked[1::2]) == {None}
+    assert scanner.next_poll(spec) <= clock.monotonic() + 0.05, "what is deeper is found by the next scan"
+    freed = False
+    asked.clear()
+    while not (await scanner.run_once(spec, 10)).complete:
+        pass
+    assert asked.count(None) == 1 and scanner.next_poll(spec) > clock.monotonic() + 1
+
+
+@in_virtual_time
 async def test_after_a_scan_without_a_lost_shard_all_is_examined_again():
     clock, spec = VirtualClock(), make_spec()
 
