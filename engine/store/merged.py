@@ -19,17 +19,23 @@ def merged_polls(
     polls: Sequence[PollResult], limit: int, *, incomplete: bool, ahead: Sequence[PollResult] = ()
 ) -> PollResult:
     """The poll of a queue from those of its shards; at least one. `incomplete`: some shards did not answer. `ahead`: of
-    further shards, from the poll before; there may be more right behind what they have."""
+    further shards, from the poll before; there may be more right behind what they have.
+
+    The clocks of shards may differ: the time of the result is that of the shard where a message falls due next. Of what
+    is `ahead` it is taken from the latest, since time has gone by.
+    """
     ends = [poll.keys[-1] for poll in ahead if poll.more]
+    now_ns = max(poll.now_ns for poll in (*polls, *ahead))
+    waits = [(poll.next_due_ns - poll.now_ns, poll.now_ns) for poll in polls if poll.next_due_ns is not None]
+    waits += [(poll.next_due_ns - now_ns, now_ns) for poll in ahead if poll.next_due_ns is not None]
+    if incomplete:
+        waits.append((_RETRY_NS, now_ns))
+    wait_ns, now_ns = min(waits, default=(0, now_ns))
     polls = [*polls, *ahead]
     keys = sorted(key for poll in polls for key in poll.keys)
     count = min(limit, bisect_right(keys, min(ends)) if ends else limit)
-    now_ns = max(poll.now_ns for poll in polls)
-    next_due = [poll.next_due_ns for poll in polls if poll.next_due_ns is not None]
-    if incomplete:
-        next_due.append(now_ns + _RETRY_NS)
     more = len(keys) > count or any(poll.more for poll in polls)
-    return PollResult(now_ns, tuple(keys[:count]), min(next_due, default=None), more)
+    return PollResult(now_ns, tuple(keys[:count]), now_ns + wait_ns if waits else None, more)
 
 
 def read_ahead(polls: Mapping[str, PollResult], used: Collection[MessageId], shards: int) -> dict[str, PollResult]:

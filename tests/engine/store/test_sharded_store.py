@@ -83,6 +83,15 @@ def test_a_poll_is_put_together():
     assert part.next_due_ns == 1000 + SECOND, "it is polled again soon"
 
 
+def test_when_a_message_falls_due_is_by_the_clock_of_its_shard():
+    slow, fast = polled([], next_due=530, now=500), polled([], next_due=1040)
+    both = merged_polls([slow, fast], 2, incomplete=False)
+    assert (both.now_ns, both.next_due_ns) == (500, 530), "in 30 ns, and not 470 ns ago"
+    before = polled([(1, 1, 1)], next_due=1020, now=600)
+    later = merged_polls([slow, fast], 2, incomplete=False, ahead=[before])
+    assert (later.now_ns, later.next_due_ns) == (1000, 1020), "time has gone by since"
+
+
 def some_of(keys, limit):
     """What a shard answers that has these keys."""
     return PollResult(1000, tuple(keys[:limit]), None, len(keys) > limit)
