@@ -457,6 +457,10 @@ class Placement(Protocol):
         BackendError where one is not there and a shard does not answer."""
         ...
 
+    def answering(self, queue: QueueSpec) -> str:
+        """A shard of a queue over several, if one answers, as far as it is known. Asks nobody."""
+        ...
+
 
 class InOneShard:
     """Placement of a database without shards."""
@@ -472,6 +476,10 @@ class InOneShard:
     async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
         """See Placement."""
         return {}
+
+    def answering(self, queue: QueueSpec) -> str:
+        """See Placement."""
+        return queue.shards[0]
 
 
 class RejectedStore(Protocol):

@@ -86,8 +86,8 @@ class _PlacesByKey(dict[TextValue, Place]):
 class ShardPlacement:
     """Placement of a ShardedStore."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, is_lost: Callable[[QueueSpec, str], bool]) -> None:
+        self._ask, self._is_lost = ask, is_lost
         self.known = Places()
         self.on_missing: Callable[[], None] = lambda: None
         self.on_refused: Callable[[QueueName], None] = lambda queue: None
@@ -110,6 +110,10 @@ class ShardPlacement:
         if failed is not None:
             raise failed
         return places
+
+    def answering(self, queue: QueueSpec) -> str:
+        """See Placement."""
+        return next((shard for shard in queue.shards if not self._is_lost(queue, shard)), queue.shards[0])
 
     async def find(
         self, queue: QueueSpec, ids: Collection[MessageId]

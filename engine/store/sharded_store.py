@@ -73,7 +73,7 @@ class ShardedStore:
         self._whole, self._open = whole, open_shard
         self._logger = logger or logging.getLogger("queuegate.store")
         self._shards: dict[str, Shard] = {}
-        placement = ShardPlacement(self._ask_places)
+        placement = ShardPlacement(self._ask_places, self._is_lost)
         self.placement: Placement = placement
         self._placement, self._known = placement, placement.known
         self.topics, self.traces, self.zones = whole.topics, whole.traces, whole.zones
@@ -341,6 +341,10 @@ class ShardedStore:
 
     async def _ask_places(self, queue: QueueSpec, ids: Sequence[MessageId]) -> Answers[Collection[MessageId]]:
         return await self.each(queue, lambda store, _: store.slots(queue, ids))
+
+    def _is_lost(self, queue: QueueSpec, name: str) -> bool:
+        shard = self._shards.get(at_shard(queue.name.database, name))
+        return shard is not None and shard.is_lost
 
     def _shard(self, keyspace: str, name: str) -> Shard:
         target = at_shard(keyspace, name)

@@ -153,7 +153,7 @@ class StreamStatement:
                 f"'{name.table}' is over several shards, and a transaction is limited to one: end it before SELECT ..."
                 " FROM STREAM, and begin the next one with the message"
             )
-        async with self._database.at_shard(name.database, spec.shards[0]):
+        async with self._database.at_shard(name.database, self._engine.queues.placement.answering(spec)):
             yield
         if session.in_transaction:  # without autocommit
             await accepted(session.upstream, "ROLLBACK")

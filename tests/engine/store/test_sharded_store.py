@@ -249,6 +249,18 @@ async def test_a_lost_shard_holds_up_no_other(bench):
     assert [key.id for key in (await bench.store.poll(bench.spec, 10)).keys] == [1, 3]
 
 
+async def test_what_any_shard_can_answer_is_asked_of_one_that_answers(bench):
+    answering = bench.store.placement.answering
+    assert answering(bench.spec) == "-80", "as far as is known"
+    cut = Cut(bench, "-80")
+    await bench.store.poll(bench.spec, 10)
+    assert answering(bench.spec) == "80-"
+    Cut(bench, "80-")
+    with pytest.raises(BackendUnavailable):
+        await bench.store.poll(bench.spec, 10)
+    assert answering(bench.spec) == "-80" and cut.asked
+
+
 async def test_the_shards_are_read_again_while_one_does_not_answer(bench):
     told = []
     bench.store.placement.on_missing = lambda: told.append(len(told))
