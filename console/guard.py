@@ -91,7 +91,8 @@ class Guard:
         if not self._is_expected_host(headers.getlist("host")):
             await _answer(with_headers, 421, "this console is not called by that name: set console.public_url\n")
             return
-        if self._behind_proxy and (hops := headers.get("x-forwarded-for")):
+        # All lines are one list: a proxy may add to the client's line, or add a line of its own below it.
+        if self._behind_proxy and (hops := ",".join(headers.getlist("x-forwarded-for"))):
             # The last one was written by the proxy before us; those before it by the client.
             scope["client"] = (hops.rpartition(",")[2].strip()[:64], 0)
         bounds = _LOGGED_IN if "authorization" in headers or self._is_logged_in(scope) else _UNAUTHENTICATED
