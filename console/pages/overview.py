@@ -3,17 +3,18 @@
 A queue's dead letters are a figure of it, and consumer groups are lines of their topic: neither is a queue in the list.
 At most five statements: which queues there are (from the proxy's memory), their counts, the topics, their groups, and
 the open streams, if the counts leave open what the receivers do. With more than COUNTED_MAX queues that match the
-filter, or so many groups, counts are left out: counting 10,000 tables takes seconds.
+filter, or so many groups, counts are left out: counting 10,000 tables takes seconds. Then the page does not say that
+nothing needs attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from console.charts import thinned
-from console.database import pattern_of
+from console.database import name_sql, pattern_of
 from console.pages.figures import Figures, Group, TopicFigures, group, topic_figures
 from console.pages.problems import Problem, Severity, Streams, group_problems, lately_of, problems, topic_problems
 from console.pages.visible_queues import COUNTED_MAX, counted, replace_table, streams_like, visible_queues
@@ -23,7 +24,6 @@ from console.visits import Page, Parameter, Visit
 from engine.model.queue import QueueName, default_dead_letter
 
 ON_A_PAGE = 50
-TOPICS_MAX = 50
 ATTENTION_MAX = 12
 """Lines of what needs attention: more of them would push the queues off the screen."""
 
@@ -78,13 +78,16 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the page shows. `attention`: the first ATTENTION_MAX of `attention_total`, the worst first. `matching`: how
-    many queues match the filter, of `total`. `coverage`: of whom rates and receivers are."""
+    """What the page shows. `attention`: the first ATTENTION_MAX of `attention_total`, the worst first. `topics`: the
+    first ON_A_PAGE of `topics_total`. `matching`: how many queues match the filter; `total`: all that the account may
+    see, also those of groups and of dead letters. `counted`: whether queues are counted, `groups_counted` the same of
+    groups. `coverage`: of whom rates and receivers are."""
 
     attention: tuple[Attention, ...]
     attention_total: int
     queues: tuple[Row, ...]
     topics: tuple[TopicRow, ...]
+    topics_total: int
     filter: str
     sort: str
     page: int
@@ -92,6 +95,7 @@ class Overview:
     matching: int
     total: int
     counted: bool
+    groups_counted: bool
     rates_known: bool
     coverage: Coverage
 
@@ -107,29 +111,40 @@ async def read_overview(visit: Visit) -> Overview:
     pattern = f"%{pattern_of(containing)}%"
     streams = await streams_like(visit, tuple(figures.values()), pattern) if is_counted else {}
     names = frozenset(each.queue for each in visible)
-    topics = tuple([topic async for topic in _topics(visit, pattern, figures, streams, names)])
+    topics = await _topics(visit, pattern, figures, streams, names)
     fed = {one.group.queue for topic in topics for one in topic.groups or ()}
     under = fed | {_dead_letters(queue) for queue in (*figures, *fed)}
     rows = [_row(each, visit, streams, names) for each in figures.values() if each.queue not in under]
     rows.sort(key=_order(sort))
-    pages = max(1, -(-len(rows) // ON_A_PAGE))
-    page = min(visit.whole("page", 1, 1_000_000), pages)
+    page, pages = _page_of(visit, len(rows))
     attention = attention_of(rows, topics)
     return Overview(
         attention=attention[:ATTENTION_MAX],
         attention_total=len(attention),
         queues=tuple(rows[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]),
-        topics=topics,
+        topics=topics[:ON_A_PAGE],
+        topics_total=len(topics),
         filter=containing,
         sort=sort,
         page=page,
         pages=pages,
         matching=len(rows),
-        total=sum(each.queue not in under for each in visible),
+        total=len(visible),
         counted=is_counted,
+        groups_counted=_groups_counted(topics),
         rates_known=visit.rates.since is not None,
         coverage=visit.rates.coverage,
     )
+
+
+def _page_of(visit: Visit, lines: int) -> tuple[int, int]:
+    """Which page is asked for, and how many there are."""
+    pages = max(1, -(-lines // ON_A_PAGE))
+    return min(visit.whole("page", 1, 1_000_000), pages), pages
+
+
+def _groups_counted(topics: Iterable[TopicRow]) -> bool:
+    return all(topic.groups is not None for topic in topics)
 
 
 def _dead_letters(queue: QueueName) -> QueueName:
@@ -174,20 +189,29 @@ async def _topics(
     figures: Mapping[QueueName, Figures],
     streams: Mapping[QueueName, Streams],
     names: frozenset[QueueName],
-) -> AsyncIterator[TopicRow]:
+) -> tuple[TopicRow, ...]:
     """Each topic with its groups."""
-    answer = await visit.session.database.read("SHOW TOPICS LIKE %s", pattern)
-    shown = answer.lowered[:TOPICS_MAX]
-    of_groups = sum(int(row["groups"] or 0) for row in shown)
+    lines = (await visit.session.database.read("SHOW TOPICS LIKE %s", pattern)).lowered
+    of_groups = sum(int(line["groups"] or 0) for line in lines)
+    is_counted = of_groups <= COUNTED_MAX
     groups: dict[QueueName, list[Group]] = {}
-    if 0 < of_groups <= COUNTED_MAX:
-        for line in (await visit.session.database.read("SHOW GROUPS")).lowered:
+    if of_groups and is_counted:
+        of = _groups_of([topic_figures(line).topic for line in lines if line["groups"]])
+        for line in (await visit.session.database.read(f"SHOW GROUPS{of}")).lowered:
             groups.setdefault(QueueName(line["database"], line["topic"]), []).append(group(line))
-    for row in shown:
-        topic = topic_figures(row)
+    rows = []
+    for topic in map(topic_figures, lines):
         own = groups.get(topic.topic, ())
-        rows = tuple(_group_row(each, visit, figures.get(each.queue, each.figures), streams, names) for each in own)
-        yield TopicRow(topic, topic_problems(topic), rows if of_groups <= COUNTED_MAX else None)
+        of_topic = tuple(_group_row(each, visit, figures.get(each.queue, each.figures), streams, names) for each in own)
+        rows.append(TopicRow(topic, topic_problems(topic), of_topic if is_counted else None))
+    return tuple(rows)
+
+
+def _groups_of(topics: Sequence[QueueName]) -> str:
+    """What a SHOW GROUPS of these topics ends in, so that it counts few others."""
+    databases = {topic.database for topic in topics}
+    of_one = f" FROM {name_sql(next(iter(databases)))}" if len(databases) == 1 else ""
+    return f" ON {name_sql(topics[0].table)}{of_one}" if len(topics) == 1 else of_one
 
 
 def _group_row(
@@ -206,10 +230,14 @@ def _group_row(
 
 @dataclass(frozen=True, slots=True)
 class TopicsPage:
-    """What the page of all topics shows."""
+    """What a page of all topics shows: `total` of them match the filter."""
 
     topics: tuple[TopicRow, ...]
     filter: str
+    page: int
+    pages: int
+    total: int
+    groups_counted: bool
     rates_known: bool
     coverage: Coverage
 
@@ -219,8 +247,11 @@ async def read_topics(visit: Visit) -> TopicsPage:
     containing = visit.text("filter", most=100).strip()
     names = frozenset(each.queue for each in await visible_queues(visit))
     pattern = f"%{pattern_of(containing)}%"
-    topics = tuple([topic async for topic in _topics(visit, pattern, {}, {}, names)])
-    return TopicsPage(topics, containing, visit.rates.since is not None, visit.rates.coverage)
+    topics = await _topics(visit, pattern, {}, {}, names)
+    page, pages = _page_of(visit, len(topics))
+    shown = topics[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
+    counted_all, known = _groups_counted(topics), visit.rates.since is not None
+    return TopicsPage(shown, containing, page, pages, len(topics), counted_all, known, visit.rates.coverage)
 
 
 def attention_of(rows: Iterable[Row], topics: Iterable[TopicRow]) -> tuple[Attention, ...]:
@@ -244,13 +275,17 @@ _PARAMETERS = (
     Parameter("sort", f"one of {', '.join(SORTS)}"),
     Parameter("page", f"which {ON_A_PAGE} of the queues, from 1 on"),
 )
+_OF_TOPICS = (
+    Parameter("filter", "only topics whose names contain this"),
+    Parameter("page", f"which {ON_A_PAGE} of the topics, from 1 on"),
+)
 
 PAGES = (
     Page(read_overview, "All queues and topics", "/", "overview.html", "/queues", _PARAMETERS, nav="Overview"),
     Page(read_overview, "The same, refreshed", "/overview/now", "overview_now.html", refresh=True),
     Page(
         read_topics, "All topics and their consumer groups", "/topics", "topics.html", "/topics",
-        (Parameter("filter", "only topics whose names contain this"),), nav="Topics",
+        _OF_TOPICS, nav="Topics",
     ),
     Page(read_topics, "The same, refreshed", "/topics/now", "topics_now.html", refresh=True),
 )  # fmt: skip

@@ -59,6 +59,7 @@ def test_dead_letters_and_groups_are_shown_under_their_queue_and_topic(gate, roo
         assert line["dead_letters"] == {"database": gate.database, "name": f"{q}_dead"}
         page = person.get("/", filter=q).text
         assert f'href="/dead?db={gate.database}&amp;name={q}_dead"' in page and "1 dead letter" in page
+        assert ">1 queue with this in the name<" in page, "as many as without a filter it counts for one"
         assert f'href="/queue?db={gate.database}&amp;name={q}_dead"' not in page
         assert len(person.api("/queues", filter=f"{q}_dead").json["queues"]) == 1, "whoever asks for it by name"
         found = person.api("/queues", filter=t).json
@@ -89,6 +90,33 @@ def test_counts_are_left_out_where_too_many_queues_fit(gate, root, connect):
     finally:
         for n in range(201):
             maker(f"DROP QUEUE crowd_of_201_{n:03d}")
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)  # 51 topics take a server long
+def test_topics_are_in_pages_and_all_of_them_are_examined(gate, root, connect):
+    maker, person, last = connect(), root(gate), "topic_of_51_50"
+    for n in range(51):
+        maker(f"CREATE TOPIC topic_of_51_{n:02d} (payload INT)")
+    try:
+        assert "Nothing that matches the filter needs attention" in person.get("/", filter="topic_of_51_").text
+        maker(f"CREATE GROUP billing ON {last} START AT EARLIEST")
+        maker(f"INSERT INTO {last} (payload) VALUES (1), (2)")
+        page = person.get("/", filter="topic_of_51_").text
+        assert "nobody receives: 2 unread" in page and "Nothing" not in page
+        assert "The first 50 of 51 are shown" in page
+        overview = person.api("/queues", filter="topic_of_51_").json
+        assert (len(overview["topics"]), overview["topics_total"], overview["groups_counted"]) == (50, 51, True)
+        assert overview["attention"][0]["name"] == f"{gate.database}.{last} group billing"
+        first, second = (person.api("/topics", filter="topic_of_51_", page=n).json for n in (1, 2))
+        assert (len(first["topics"]), first["pages"], first["total"]) == (50, 2, 51)
+        (row,) = second["topics"]
+        assert row["figures"]["topic"]["name"] == last and row["groups"][0]["group"]["unread"] == 2
+        assert 'rel="next"' in person.get("/topics", filter="topic_of_51_").text
+        assert 'rel="prev"' in person.get("/topics", filter="topic_of_51_", page=2).text
+    finally:
+        maker(f"DROP GROUP IF EXISTS billing ON {last}")
+        for n in range(51):
+            maker(f"DROP TOPIC topic_of_51_{n:02d}")
 
 
 def test_a_queue_with_its_messages_by_state(gate, root, queue, sql, stream):

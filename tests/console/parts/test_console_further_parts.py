@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.database import Answer
 from console.pages.figures import Group, TopicFigures
+from console.pages.overview import Overview, read_overview
 from console.pages.queue_options import KINDS, composed, explicit_options, options_of
 from console.pages.receivers import connection_of, receiver
 from console.pages.seek import Count, Target, consequences, target_of
 from console.pages.system import Proxy, proxies
+from console.pages.visible_queues import COUNTED_MAX
 from console.rates import Rates
+from console.rendering import environment
 from console.visits import BadInput, Visit
 from engine.model.options import OF_GROUPS, OPTIONS
 from engine.model.queue import QueueName
@@ -102,6 +107,46 @@ def test_the_options_of_a_definition():
 def test_a_definition_that_is_none(definition):
     with pytest.raises(ValueError, match="definition"):
         explicit_options(definition)
+
+
+# --- the overview
+
+
+class TopicsOnly:
+    """A database with so many topics of so many groups each, and nothing else; remembers what it was asked."""
+
+    def __init__(self, topics: int, groups: int) -> None:
+        known = dict.fromkeys(("first_offset", "last_offset", "messages", "bytes", "last_minute", "readers", "problem"))
+        self.topics = [{**known, "Database": "shop", "Topic": f"t{n}", "Groups": groups, "Options": ""}
+                       for n in range(topics)]  # fmt: skip
+        self.asked: list[str] = []
+
+    async def read(self, sql: str, *values: object) -> Answer:
+        self.asked.append(sql)
+        rows = tuple(self.topics) if sql.startswith("SHOW TOPICS") else ()
+        return Answer(sql, (), rows, 0)
+
+
+async def overview_of(database: TopicsOnly) -> tuple[Overview, str]:
+    session: Any = SimpleNamespace(database=database, cache={})
+    seen = await read_overview(Visit(session, {}, Rates(), 0.0, ""))
+    return seen, environment().get_template("overview_now.html").render(seen=seen)
+
+
+async def test_groups_that_are_not_counted_are_not_called_well():
+    database = TopicsOnly(2, COUNTED_MAX // 2)
+    seen, text = await overview_of(database)
+    assert seen.groups_counted and "Nothing needs attention" in text and "Groups are counted if" not in text
+    database = TopicsOnly(2, COUNTED_MAX // 2 + 1)
+    seen, text = await overview_of(database)
+    assert not seen.groups_counted and "Nothing needs attention" not in text and "Groups are counted if" in text
+    assert not any(sql.startswith("SHOW GROUPS") for sql in database.asked)
+
+
+async def test_the_groups_of_one_topic_are_asked_for_alone():
+    database = TopicsOnly(1, 1)
+    await overview_of(database)
+    assert "SHOW GROUPS ON `t0` FROM `shop`" in database.asked
 
 
 # --- seeks
