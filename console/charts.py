@@ -17,9 +17,9 @@ _TIME_TICKS = 5
 _STRIPE = Markup('<rect class="point" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>')
 
 
-def sparkline(series: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
+def sparkline(series: Sequence[tuple[str, Sequence[float | None]]], title: str) -> Markup:
     """Lines of equal scale, the newest point to the right. `series`: the class of each line, and its points."""
-    most = max((value for _, points in series for value in points), default=0.0)
+    most = max((value for _, points in series for value in points if value is not None), default=0.0)
     lines = Markup("").join(_line(kind, points, most, SPARK_WIDTH, SPARK_HEIGHT - 2, 1) for kind, points in series)
     return Markup(
         '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">{}</svg>'
@@ -136,7 +136,8 @@ def _line(kind: str, values: Sequence[float | None], most: float, width: int, he
     return Markup("").join(Markup('<polyline class="{}" points="{}"/>').format(kind, piece) for piece in pieces)
 
 
-def thinned(values: Sequence[float], most: int) -> list[float]:
-    """At most so many points, each the sum of its neighbours."""
+def thinned(values: Sequence[float | None], most: int) -> list[float | None]:
+    """At most so many points, each the sum of its neighbours; None where one of them is."""
     size = -(-len(values) // most)
-    return [sum(values[start : start + size]) for start in range(0, len(values), size)]
+    groups = [values[start : start + size] for start in range(0, len(values), size)]
+    return [None if None in group else sum(value or 0.0 for value in group) for group in groups]

@@ -1,7 +1,8 @@
 """Reads the proxy's counters at intervals, over HTTP, and adds them to the rates.
 
 The proxy answers `/counters` from memory (`proxy.admin.server`), for all processes that serve its database.
-Where that takes long, with very many queues, it is asked less often: reading takes at most SHARE of the time.
+Where that takes long, with very many queues, it is asked less often: reading takes at most SHARE of the time, as long
+as it is asked once in PAUSE_SECONDS_MAX.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from engine.model.queue import QueueName
 log = logging.getLogger(__name__)
 
 SHARE = 0.02
+PAUSE_SECONDS_MAX = 60.0  # with ANSWER_SECONDS less than STALE_SECONDS, after which nothing is known
 ANSWER_SECONDS = 20.0
 PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
 
@@ -43,14 +45,20 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def connection_to(place: str) -> tuple[http.client.HTTPConnection, str]:
+    """A connection that is not open yet to a URL, or to a Unix socket, and the path there. Raises ValueError."""
+    if not place.startswith("http://"):
+        return _UnixConnection(place), "/counters"
+    parts = urlsplit(place)
+    try:
+        return http.client.HTTPConnection(parts.netloc, timeout=ANSWER_SECONDS), parts.path or "/counters"
+    except http.client.InvalidURL as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
 def read_counters(place: str) -> Samples:
     """The counters at a URL, or at `/counters` of a Unix socket. Blocks. Raises OSError, ValueError."""
-    if place.startswith("http://"):
-        parts = urlsplit(place)
-        connection: http.client.HTTPConnection = http.client.HTTPConnection(parts.netloc, timeout=ANSWER_SECONDS)
-        path = parts.path or "/counters"
-    else:
-        connection, path = _UnixConnection(place), "/counters"
+    connection, path = connection_to(place)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -129,12 +137,13 @@ async def sample(place: str, rates: Rates, clock: Callable[[], float]) -> None:
     loop = asyncio.get_running_loop()
     failing = False
     while True:
-        began = loop.time()
+        began, pause = loop.time(), float(FINE_SECONDS)
         try:
             rates.add(await asyncio.to_thread(read_counters, place), clock())
             failing = False
+            pause = min(max(pause, (loop.time() - began) / SHARE), PAUSE_SECONDS_MAX)
         except (OSError, ValueError) as error:
             if not failing:
                 log.warning("the proxy's counters cannot be read: %s", error)
             failing = True
-        await asyncio.sleep(max(FINE_SECONDS, (loop.time() - began) / SHARE))
+        await asyncio.sleep(pause)

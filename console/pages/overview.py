@@ -36,13 +36,13 @@ _SPARK_STEPS = 180
 class Row:
     """One queue of the overview. `dead_letters`: where its dead letters are, if there is such a queue.
     `acked_per_minute`: in the last minute, None where it is not known. `rate_in` and `rate_out`: enqueued and acked in
-    the last three hours, two minutes to a point."""
+    the last three hours, two minutes to a point; None where it is not known."""
 
     figures: Figures
     dead_letters: QueueName | None
     acked_per_minute: float | None
-    rate_in: tuple[float, ...]
-    rate_out: tuple[float, ...]
+    rate_in: tuple[float | None, ...]
+    rate_out: tuple[float | None, ...]
     problems: tuple[Problem, ...]
 
 
@@ -132,7 +132,7 @@ async def read_overview(visit: Visit) -> Overview:
         total=len(visible),
         counted=is_counted,
         groups_counted=_groups_counted(topics),
-        rates_known=visit.rates.since is not None,
+        rates_known=visit.rates.is_known(visit.now),
         coverage=visit.rates.coverage,
     )
 
@@ -250,7 +250,7 @@ async def read_topics(visit: Visit) -> TopicsPage:
     topics = await _topics(visit, pattern, {}, {}, names)
     page, pages = _page_of(visit, len(topics))
     shown = topics[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
-    counted_all, known = _groups_counted(topics), visit.rates.since is not None
+    counted_all, known = _groups_counted(topics), visit.rates.is_known(visit.now)
     return TopicsPage(shown, containing, page, pages, len(topics), counted_all, known, visit.rates.coverage)
 
 

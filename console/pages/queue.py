@@ -47,14 +47,15 @@ _POINTS = 120
 @dataclass(frozen=True, slots=True)
 class Now:
     """What is true of a queue at this moment. `dead_letters`: where its dead letters are, if there is such a queue.
-    `rates`: how often a minute, for each counter, the oldest first. `delays`: of each of DELAYS in seconds, None where
-    no message was delivered for the first time. Both are empty where the counters are not known."""
+    `rates`: how often a minute, for each counter, the oldest first, None where it is not known. `delays`: of each of
+    DELAYS in seconds, None where no message was delivered for the first time. Both are empty where the counters were
+    never known. `rates_known`: whether they are known now."""
 
     figures: Figures
     dead_letters: QueueName | None
     problems: tuple[Problem, ...]
     per_minute: dict[str, float | None]
-    rates: dict[str, tuple[float, ...]]
+    rates: dict[str, tuple[float | None, ...]]
     delays: dict[str, tuple[float | None, ...]]
     span: str
     seconds: int
@@ -109,7 +110,7 @@ async def read_now(visit: Visit) -> Now:
     queue = visit.queue
     span = visit.choice("span", tuple(SPANS), "10 min")
     figures = await figures_of(visit, queue)
-    rates, known = visit.rates, visit.rates.since is not None
+    rates, known = visit.rates, visit.rates.since is not None  # charts also show what was known once
     fine = SPANS[span] == FINE_SECONDS * FINE
     series = rates.fine if fine else rates.coarse
     factor = 60 / FINE_SECONDS if fine else 60 / COARSE_SECONDS
@@ -121,12 +122,13 @@ async def read_now(visit: Visit) -> Now:
     streams = await streams_like(visit, (figures,), pattern_of(queue.table))
     dead = await dead_letters_of(visit, queue)
     lines = problems(figures, streams.get(queue, Streams()), lately_of(rates, queue, visit.now), dead)
-    return Now(figures, dead, lines, minute, points, delays, span, SPANS[span], known, rates.coverage)
+    fresh = rates.is_known(visit.now)
+    return Now(figures, dead, lines, minute, points, delays, span, SPANS[span], fresh, rates.coverage)
 
 
-def _averages(values: list[float], factor: float) -> list[float]:
+def _averages(values: list[float | None], factor: float) -> list[float | None]:
     size = -(-len(values) // _POINTS)
-    return [value * factor / size for value in thinned(values, _POINTS)]
+    return [None if value is None else value * factor / size for value in thinned(values, _POINTS)]
 
 
 def _longest(values: list[float | None]) -> Iterator[float | None]:

@@ -8,6 +8,7 @@ import os
 import socket
 from pathlib import Path
 
+from console.sampler import connection_to
 from console.server import run as serve
 from console.settings import ConsoleSettings, ProxyPlace
 from proxy import logs
@@ -32,6 +33,11 @@ def _run(options: argparse.Namespace, target: Target) -> int:
         listen, public_url = read_address(options.listen), read_public_url(options.public_url)
     except ValueError as error:
         raise ConsoleError(f"--listen or --public-url {error}", status=2) from error
+    try:
+        if options.metrics_url is not None:
+            connection_to(options.metrics_url)
+    except ValueError as error:
+        raise ConsoleError(f"--metrics-url {error}", status=2) from error
     config = Console(
         listen=listen,
         certificate=options.certificate,

@@ -131,6 +131,7 @@ def test_a_port_that_is_taken(new_gate, tmp_path):
         (["--certificate", "/nowhere.pem"], "No such file"),
         (["--key", "/nowhere.pem"], "without console.certificate"),
         (["--public-url", "queues.example.com/x"], "is not an address for browsers"),
+        (["--metrics-url", "http://db1:93o7/counters"], "--metrics-url http://db1:93o7/counters: nonnumeric port"),
     ],
 )
 def test_mistakes_on_the_command_line(arguments, complaint, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console import sampler
 from console.database import Answer
 from console.pages.figures import Group, TopicFigures
 from console.pages.overview import Overview, read_overview
@@ -19,7 +21,7 @@ from console.pages.receivers import connection_of, receiver
 from console.pages.seek import Count, Target, consequences, target_of
 from console.pages.system import Proxy, proxies
 from console.pages.visible_queues import COUNTED_MAX
-from console.rates import Rates
+from console.rates import STALE_SECONDS, Rates, Samples
 from console.rendering import environment
 from console.visits import BadInput, Visit
 from engine.model.options import OF_GROUPS, OPTIONS
@@ -292,3 +294,51 @@ def test_the_processes_of_a_proxy_are_one_line():
         Proxy("shop", "a" * 8, 2, ("10.0.0.1:99",), "db:3306:1", 7),
         Proxy("shop", "b" * 8, 1, ("10.0.0.1:99",), "db:3306:1", 6),
     )
+
+
+# --- the sampler
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """How long the sampler pauses after reads that take so long and come to that; the last one ends it."""
+
+    async def run(*reads: tuple[float, object]) -> list[float]:
+        now, made, rest = 0.0, [], iter(reads)
+
+        class Loop:
+            def time(self) -> float:
+                return now
+
+        async def read(*_: object) -> object:
+            nonlocal now
+            seconds, outcome = next(rest)
+            now += seconds
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        async def pause(seconds: float) -> None:
+            made.append(seconds)
+            if len(made) == len(reads):
+                raise asyncio.CancelledError
+
+        plain = SimpleNamespace(get_running_loop=Loop, to_thread=read, sleep=pause)
+        monkeypatch.setattr(sampler, "asyncio", plain)
+        with pytest.raises(asyncio.CancelledError):
+            await sampler.sample("x", Rates(), lambda: now)
+        return made
+
+    return run
+
+
+async def test_the_counters_are_read_again_soon_also_after_a_failure(pauses):
+    reads = ((0.01, Samples()), (0.2, Samples()), (5.0, Samples()), (20.0, TimeoutError("timed out")))
+    assert await pauses(*reads) == [5.0, pytest.approx(10.0), 60.0, 5.0]
+    assert sampler.PAUSE_SECONDS_MAX + sampler.ANSWER_SECONDS < STALE_SECONDS
+
+
+@pytest.mark.parametrize("place", ["http://h:93o7/counters", "http://[::1/counters", "http://:x"])
+def test_a_place_that_is_no_url(place):
+    with pytest.raises(ValueError):
+        sampler.read_counters(place)

@@ -18,7 +18,19 @@ from console.hosts import hosts_of, local_path
 from console.json_form import plain
 from console.pages.figures import Figures
 from console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
-from console.rates import COARSE, COUNTED, FINE, FINE_SECONDS, QUEUES_MAX, Coverage, Rates, Sample, Samples, quantile
+from console.rates import (
+    COARSE,
+    COUNTED,
+    FINE,
+    FINE_SECONDS,
+    QUEUES_MAX,
+    STALE_SECONDS,
+    Coverage,
+    Rates,
+    Sample,
+    Samples,
+    quantile,
+)
 from console.refused_logins import LoginLimits
 from console.rendering import age, indented, moment, number, pieces, utc
 from console.sampler import parsed
@@ -236,15 +248,49 @@ def test_old_points_are_gone():
     rates = Rates()
     rates.add(one({}), 0)
     rates.add(one({Q: [7, 0, 0, 0]}), 5)
+    rates.add(one({Q: [7, 0, 0, 0]}), 60)
     assert rates.last_minute(Q, "enqueued", 60) == 7
+    rates.add(one({Q: [7, 0, 0, 0]}), 70)
     assert rates.last_minute(Q, "enqueued", 70) == 0
-    assert sum(rates.fine(Q, "enqueued", 5 + (FINE - 1) * FINE_SECONDS)) == 7
-    assert sum(rates.fine(Q, "enqueued", 5 + FINE * FINE_SECONDS)) == 0
-    assert sum(rates.coarse(Q, "enqueued", 359 * 60)) == 7
-    assert sum(rates.coarse(Q, "enqueued", 10**9)) == 0
+    assert added_up(rates.fine(Q, "enqueued", 5 + (FINE - 1) * FINE_SECONDS)) == 7
+    assert added_up(rates.fine(Q, "enqueued", 5 + FINE * FINE_SECONDS)) == 0
+    assert added_up(rates.coarse(Q, "enqueued", 359 * 60)) == 7
+    assert added_up(rates.coarse(Q, "enqueued", 10**9)) == 0
 
 
-@given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 50)), max_size=30))
+def added_up(points):
+    return sum(point for point in points if point is not None)
+
+
+def test_without_a_sample_nothing_is_known():
+    rates = Rates()
+    for n in range(31):
+        rates.add(one({Q: [20 * n, 0, 0, 0]}), 1000 + 5 * n)
+    last = 1000 + 5 * 30
+    assert rates.last_minute(Q, "enqueued", last) == 240
+    assert rates.last_minute(Q, "enqueued", last + STALE_SECONDS) == 240, "the minute before the last sample"
+    later = last + STALE_SECONDS + 10
+    assert not rates.is_known(later) and rates.last_minute(Q, "enqueued", later) is None
+    points = rates.fine(Q, "enqueued", later)
+    assert points[-21:] == [20, *[None] * 20] and rates.coarse(Q, "enqueued", later)[-1] is None
+    assert "<polyline" in sparkline((("in", points),), "a line with a gap")
+
+
+def test_what_was_counted_during_an_outage_is_spread_over_it():
+    rates = Rates()
+    rates.add(one({Q: values(0)}), 1000)
+    rates.add(one({Q: values(20)}), 1005)
+    rates.fine(Q, "enqueued", 1100)  # somebody looks meanwhile
+    rates.add(one({Q: values(740, b0=100)}), 1185)
+    assert rates.fine(Q, "enqueued", 1185)[-37:] == [20.0] * 37
+    assert rates.last_minute(Q, "enqueued", 1185) == 240
+    assert rates.coarse(Q, "enqueued", 1185)[-3:] == [240.0, 240.0, 240.0]
+    assert all(rates.delays(Q, "p50", 1185, fine=True)[-36:])
+    rates.add(one({Q: values(740 + FINE * 40, b0=100)}), 1185 + 2 * FINE * FINE_SECONDS)
+    assert rates.fine(Q, "enqueued", 1185 + 2 * FINE * FINE_SECONDS) == [20.0] * FINE, "what is older is gone"
+
+
+@given(st.lists(st.tuples(st.integers(1, 7), st.integers(0, 50)), max_size=300))
 def test_a_ring_holds_what_was_added_in_its_time(steps):
     rates, at, total, added = Rates(), 0, 0, []
     rates.add(one({}), 0)
@@ -254,7 +300,7 @@ def test_a_ring_holds_what_was_added_in_its_time(steps):
         added.append((at, count))
     last = at // FINE_SECONDS
     wanted = sum(count for when, count in added if when // FINE_SECONDS > last - FINE)
-    assert sum(rates.fine(Q, "enqueued", at)) == wanted
+    assert added_up(rates.fine(Q, "enqueued", at)) == wanted
 
 
 def test_rings_are_bounded():
@@ -262,6 +308,20 @@ def test_rings_are_bounded():
     rates.add(one({}), 0)
     rates.add(one({QueueName("d", str(n)): [1, 0, 0, 0] for n in range(QUEUES_MAX + 50)}), 5)
     assert len(rates) == QUEUES_MAX
+
+
+def test_of_too_many_active_queues_most_are_recorded_and_the_others_are_not_known():
+    rates, queues = Rates(), [QueueName("d", str(n)) for n in range(QUEUES_MAX + 1)]
+    for n in range(3):
+        rates.add(one({queue: [n, 0, 0, 0] for queue in queues}), 5 * n)
+    assert [rates.last_minute(queue, "enqueued", 10) for queue in queues[:-1]] == [2] * QUEUES_MAX
+    assert rates.last_minute(queues[-1], "enqueued", 10) is None
+    assert set(rates.coarse(queues[-1], "enqueued", 10)) == {None}
+    later = 10 + FINE * FINE_SECONDS
+    rates.add(one({queue: [2 + (n > 0), 0, 0, 0] for n, queue in enumerate(queues)}), later)
+    assert rates.last_minute(queues[-1], "enqueued", later) == pytest.approx(0.1), "in the place of an idle one"
+    assert rates.last_minute(queues[0], "enqueued", later) == 0, "which was idle"
+    assert set(rates.coarse(queues[0], "enqueued", later)) == {None}, "and whose hours are gone"
 
 
 def test_counters_are_read_from_the_page():
