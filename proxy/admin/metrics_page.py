@@ -1,5 +1,7 @@
 """The page at /metrics: what the workers report and what the tables contain, in Prometheus's text format. Pure.
 
+It is made line by line, so that who writes it can do other things in between: 3,000 queues have 150,000 lines.
+
 Counters bear the worker that counted them: one that was restarted begins at 0, which Prometheus understands only of a
 series of its own. Sum over `worker`. docs/monitoring.md explains each.
 """
@@ -8,25 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-
+from engine.background.dead_letter_mover import dead_letter_name
 from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BUCKETS, QueueMetrics
 from engine.history.writer import HistoryState
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, QueueStatus
 from engine.model.topics import GroupLag, TopicExtent
+from engine.store.census import Census
 from engine.topics.gauges import Gauges
-from proxy.cluster.reports import WorkerReport
+from proxy.cluster.reports import ProcessCounts, WorkerReport
 from proxy.show.status_tables import dead_letter_queue
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_QUEUE = ("database", "queue")
-_TOPIC = ("database", "topic")
-_GROUP = (*_TOPIC, "group")
 _STATES = ("ready", "scheduled", "retrying", "in_flight", "parked", "acked")
 _MEANINGS = {
     "enqueued": "Rows that committed INSERTs added.",
@@ -83,157 +81,182 @@ class Facts:
     """Of queues with streams that name a key range: the ready messages that are in that of no stream."""
 
 
-def page(facts: Facts) -> bytes:
-    """The whole page."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(facts))
-    return generate_latest(registry)
+def lines(facts: Facts) -> Iterator[str]:
+    """The page in small pieces: lines, each with its end, or the two that begin a metric."""
+    yield from _process_metrics(facts)
+    if facts.proxy is not None:
+        yield from _proxy_metrics(facts.proxy)
+    yield from _schedule_metrics(facts.reports)
+    yield from _table_metrics(facts)
+    yield from _topic_metrics(facts.gauges)
+    yield from _history_metrics(facts.histories)
+    yield from _group_metrics(facts)
+    yield from _queue_metrics(facts.reports)
+    yield from _delays(facts.reports)
 
 
-class _Collector:
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def collect(self) -> Iterator[Metric]:
-        yield from _process_metrics(self._facts)
-        if self._facts.proxy is not None:
-            yield from _proxy_metrics(self._facts.proxy)
-        yield from _schedule_metrics(self._facts.reports)
-        yield from _table_metrics(self._facts)
-        yield from _topic_metrics(self._facts.gauges)
-        yield from _history_metrics(self._facts.histories)
-        yield from _group_metrics(self._facts)
-        yield from _queue_metrics(self._facts.reports)
-        yield _delays(self._facts.reports)
+Samples = Iterable[tuple[str, float]]
+"""The labels of each series, as the page has them, and its value."""
 
 
-def _process_metrics(facts: Facts) -> Iterator[Metric]:
-    build = GaugeMetricFamily("queuegate_build_info", "1, with the version as label.", labels=("version",))
-    build.add_metric((facts.version,), 1)
-    yield build
-    yield _one("queuegate_workers", "Worker processes that answered this request.", len(facts.reports))
-    yield _one("queuegate_workers_missing", "Worker processes that did not answer in time.", facts.missing)
-    gauges: dict[str, tuple[str, list[tuple[str, float]]]] = {
-        "queuegate_connections": (
-            "Logged-in clients.",
-            [(str(r.worker), float(r.connections)) for r in facts.reports],
-        ),
-        "queuegate_streams": ("Open streams.", [(str(r.worker), float(r.streams)) for r in facts.reports]),
-        "queuegate_resident_memory_bytes": (
-            "Memory of the process.",
-            [(str(r.worker), float(r.memory_bytes)) for r in facts.reports],
-        ),
-    }
-    for name, (meaning, values) in gauges.items():
-        gauge = GaugeMetricFamily(name, meaning, labels=("worker",))
-        for worker, value in values:
-            gauge.add_metric((worker,), value)
-        yield gauge
-    processor = CounterMetricFamily("queuegate_cpu_seconds", "Processor time of the process.", labels=("worker",))
-    for report in facts.reports:
-        processor.add_metric((str(report.worker),), report.cpu_seconds)
-    yield processor
+def labels_text(**values: object) -> str:
+    """Labels as the page has them."""
+    return ",".join([f'{name}="{_escaped(str(value))}"' for name, value in values.items()])
 
 
-def _proxy_metrics(proxy: ProxyFacts) -> Iterator[Metric]:
-    yield _one("queuegate_ready", "1 while the proxy is ready for clients, as /readyz says.", proxy.ready)
-    yield _one("queuegate_database_up", "1 while the database answers.", proxy.database_up)
-    yield _one("queuegate_connections_limit", "limits.max_connections.", proxy.connections_limit)
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _head(name: str, kind: str, meaning: str) -> str:
+    return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
+
+
+def _line(name: str, labels: str, value: float) -> str:
+    number = repr(value) if isinstance(value, float) else int(value)
+    return f"{name}{{{labels}}} {number}\n" if labels else f"{name} {number}\n"
+
+
+def _gauge(name: str, meaning: str, samples: Samples) -> Iterator[str]:
+    yield _head(name, "gauge", meaning)
+    for labels, value in samples:
+        yield _line(name, labels, value)
+
+
+def _counter(name: str, meaning: str, samples: Samples) -> Iterator[str]:
+    name = f"{name}_total"
+    yield _head(name, "counter", meaning)
+    for labels, value in samples:
+        yield _line(name, labels, value)
+
+
+def _one(name: str, meaning: str, value: float) -> Iterator[str]:
+    return _gauge(name, meaning, [("", value)])
+
+
+def _process_metrics(facts: Facts) -> Iterator[str]:
+    meaning = "1, with the version as label."
+    yield from _gauge("queuegate_build_info", meaning, [(labels_text(version=facts.version), 1)])
+    yield from _one("queuegate_workers", "Worker processes that answered this request.", len(facts.reports))
+    yield from _one("queuegate_workers_missing", "Worker processes that did not answer in time.", facts.missing)
+    of_worker = [(labels_text(worker=report.worker), report) for report in facts.reports]
+    for name, meaning, attribute in (
+        ("connections", "Logged-in clients.", "connections"),
+        ("streams", "Open streams.", "streams"),
+        ("resident_memory_bytes", "Memory of the process.", "memory_bytes"),
+    ):
+        values = [(labels, getattr(report, attribute)) for labels, report in of_worker]
+        yield from _gauge(f"queuegate_{name}", meaning, values)
+    seconds = [(labels, report.cpu_seconds) for labels, report in of_worker]
+    yield from _counter("queuegate_cpu_seconds", "Processor time of the process.", seconds)
+
+
+def _proxy_metrics(proxy: ProxyFacts) -> Iterator[str]:
+    yield from _one("queuegate_ready", "1 while the proxy is ready for clients, as /readyz says.", proxy.ready)
+    yield from _one("queuegate_database_up", "1 while the database answers.", proxy.database_up)
+    yield from _one("queuegate_connections_limit", "limits.max_connections.", proxy.connections_limit)
     for name, meaning, count in (
         ("connections_refused", "Clients that a limit kept out.", proxy.connections_refused),
         ("login_failures", "Logins that failed: wrong password, none, or the account is locked.", proxy.login_failures),
         ("worker_restarts", "Worker processes that died and were started again.", proxy.worker_restarts),
     ):
-        yield CounterMetricFamily(f"queuegate_{name}", meaning, value=count)
+        yield from _counter(f"queuegate_{name}", meaning, [("", count)])
     if proxy.certificate_expires is not None:
         meaning = "The end of the TLS certificate's time, in seconds since 1970."
-        yield _one("queuegate_tls_certificate_expiry_timestamp_seconds", meaning, proxy.certificate_expires)
+        yield from _one("queuegate_tls_certificate_expiry_timestamp_seconds", meaning, proxy.certificate_expires)
 
 
-def _schedule_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
+def _schedule_metrics(reports: Iterable[WorkerReport]) -> Iterator[str]:
     """One worker of a proxy sends for all, so no series bears a worker."""
     meaning = "Since when the schedules' tick that waits longest is due; 0 when none is."
-    overdue = GaugeMetricFamily("queuegate_schedule_overdue_seconds", meaning, labels=("database",))
-    for report in reports:
-        for database, seconds in report.schedules_overdue.items():
-            overdue.add_metric((database,), seconds)
-    yield overdue
+    overdue = (
+        (labels_text(database=database), seconds)
+        for report in reports
+        for database, seconds in report.schedules_overdue.items()
+    )
+    yield from _gauge("queuegate_schedule_overdue_seconds", meaning, overdue)
 
 
-def _one(name: str, meaning: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, meaning, value=value)
+def _of_queue(name: QueueName) -> str:
+    return labels_text(database=name.database, queue=name.table)
 
 
-def _table_metrics(facts: Facts) -> Iterator[Metric]:
-    messages = GaugeMetricFamily(
-        "queuegate_queue_messages", "Messages in the table, by state; bounded.", labels=(*_QUEUE, "state")
+def _of_topic(name: QueueName) -> str:
+    return labels_text(database=name.database, topic=name.table)
+
+
+def _table_metrics(facts: Facts) -> Iterator[str]:
+    catalog = facts.catalog
+
+    def census_of(queue: QueueSpec | None) -> Census | None:
+        return None if queue is None else facts.surveys.get(queue.name, Survey(None)).census
+
+    def messages() -> Iterator[tuple[str, float]]:
+        for queue in catalog:
+            if (census := census_of(queue)) is None:
+                continue
+            labels = _of_queue(queue.name)
+            for state in _STATES:
+                yield f'{labels},state="{state}"', getattr(census, state)
+            dead = census_of(dead_letter_queue(queue, catalog))
+            yield f'{labels},state="dead"', 0 if dead is None else dead.unacked
+
+    def of_census(value: Callable[[Census | None], float | None]) -> Iterator[tuple[str, float]]:
+        for queue in catalog:
+            if (number := value(census_of(queue))) is not None:
+                yield _of_queue(queue.name), number
+
+    yield from _gauge("queuegate_queue_messages", "Messages in the table, by state; bounded.", messages())
+    yield from _gauge(
+        "queuegate_queue_oldest_ready_age_seconds",
+        "Since the oldest ready message fell due.",
+        of_census(lambda census: None if census is None else census.oldest_ready_age or 0),
     )
-    age = GaugeMetricFamily(
-        "queuegate_queue_oldest_ready_age_seconds", "Since the oldest ready message fell due.", labels=_QUEUE
+    yield from _gauge(
+        "queuegate_queue_counted",
+        "1: counted exactly; 0: there are more; -1: not counted.",
+        of_census(lambda census: -1 if census is None else int(not census.bounded)),
     )
-    counted = GaugeMetricFamily(
-        "queuegate_queue_counted", "1: counted exactly; 0: there are more; -1: not counted.", labels=_QUEUE
+    paused = ((_of_queue(queue.name), queue.options.paused) for queue in catalog)
+    yield from _gauge("queuegate_queue_paused", "1 while the queue is paused.", paused)
+    targets = {dead_letter_name(queue) for queue in catalog}
+    dead_letters = (
+        (_of_queue(queue.name), queue.options.dead_letter_of is not None or queue.name in targets) for queue in catalog
     )
-    paused = GaugeMetricFamily("queuegate_queue_paused", "1 while the queue is paused.", labels=_QUEUE)
-    dead_letters = GaugeMetricFamily(
-        "queuegate_queue_is_dead_letter_queue", "1 where the queue holds the dead letters of another.", labels=_QUEUE
+    yield from _gauge(
+        "queuegate_queue_is_dead_letter_queue", "1 where the queue holds the dead letters of another.", dead_letters
     )
-    targets = {target.name for queue in facts.catalog if (target := dead_letter_queue(queue, facts.catalog))}
-    for queue in facts.catalog:
-        labels = (queue.name.database, queue.name.table)
-        census = facts.surveys.get(queue.name, Survey(None)).census
-        paused.add_metric(labels, int(queue.options.paused))
-        dead_letters.add_metric(labels, int(queue.options.dead_letter_of is not None or queue.name in targets))
-        counted.add_metric(labels, -1 if census is None else int(not census.bounded))
-        if census is None:
-            continue
-        for state in _STATES:
-            messages.add_metric((*labels, state), getattr(census, state))
-        target = dead_letter_queue(queue, facts.catalog)
-        dead_census = None if target is None else facts.surveys.get(target.name, Survey(None)).census
-        messages.add_metric((*labels, "dead"), dead_census.unacked if dead_census is not None else 0)
-        age.add_metric(labels, census.oldest_ready_age or 0)
-    uncovered = GaugeMetricFamily(
+    yield from _gauge(
         "queuegate_queue_uncovered",
         "Ready messages in no key range of an open stream; bounded. Of queues with streams that name one.",
-        labels=_QUEUE,
+        ((_of_queue(name), count) for name, count in facts.uncovered.items()),
     )
-    for name, count in facts.uncovered.items():
-        uncovered.add_metric((name.database, name.table), count)
-    yield from (messages, age, counted, paused, dead_letters, uncovered)
 
 
-def _topic_metrics(gauges: Gauges) -> Iterator[Metric]:
+def _topic_metrics(gauges: Gauges) -> Iterator[str]:
     values: dict[str, tuple[str, Callable[[TopicExtent], int | None]]] = {
         "last_offset": ("The offset of a topic's last message.", lambda extent: extent.last or 0),
         "messages": ("Messages of a topic; from some on the ids that they take.", lambda extent: extent.messages),
         "bytes": ("About how large a topic is, where the database says it.", lambda extent: extent.size),
     }
     for name, (meaning, value) in values.items():
-        gauge = GaugeMetricFamily(f"queuegate_topic_{name}", meaning, labels=_TOPIC)
-        for topic, extent in gauges.extents.items():
-            if (number := value(extent)) is not None:
-                gauge.add_metric((topic.database, topic.table), number)
-        yield gauge
+        extents = ((topic, value(extent)) for topic, extent in gauges.extents.items())
+        samples = ((_of_topic(topic), number) for topic, number in extents if number is not None)
+        yield from _gauge(f"queuegate_topic_{name}", meaning, samples)
 
 
-def _history_metrics(histories: Mapping[QueueName, HistoryState]) -> Iterator[Metric]:
+def _history_metrics(histories: Mapping[QueueName, HistoryState]) -> Iterator[str]:
     """Of topics whose history is stored; the sum of all processes that write it."""
-    dropped = GaugeMetricFamily(
-        "queuegate_topic_history_dropped", "Events of a topic's history that were not written.", labels=_TOPIC
-    )
-    failing = GaugeMetricFamily(
-        "queuegate_topic_history_failing", "1 while a topic's history is not written, read or cleaned.", labels=_TOPIC
-    )
-    for topic, state in histories.items():
-        labels = (topic.database, topic.table)
-        dropped.add_metric(labels, state.dropped)
-        failing.add_metric(labels, int(bool(state.problem)))
-    yield from (dropped, failing)
+    dropped = ((_of_topic(topic), state.dropped) for topic, state in histories.items())
+    failing = ((_of_topic(topic), bool(state.problem)) for topic, state in histories.items())
+    meaning = "Events of a topic's history that were not written."
+    yield from _gauge("queuegate_topic_history_dropped", meaning, dropped)
+    meaning = "1 while a topic's history is not written, read or cleaned."
+    yield from _gauge("queuegate_topic_history_failing", meaning, failing)
 
 
-def _group_metrics(facts: Facts) -> Iterator[Metric]:
-    groups = [queue for queue in facts.catalog if queue.options.topic is not None]
+def _group_metrics(facts: Facts) -> Iterator[str]:
+    groups = {queue.name: _of_group(queue) for queue in facts.catalog if queue.options.topic is not None}
     lags: dict[str, tuple[str, Callable[[GroupLag], float]]] = {
         "unread": ("Ids beyond the offset of a consumer group: at most so many messages.", lambda lag: lag.unread),
         "oldest_unread_age_seconds": (
@@ -243,77 +266,85 @@ def _group_metrics(facts: Facts) -> Iterator[Metric]:
         "holes": ("Ranges of missing ids that a consumer group waits for.", lambda lag: lag.holes),
     }
     for name, (meaning, value) in lags.items():
-        gauge = GaugeMetricFamily(f"queuegate_group_{name}", meaning, labels=_GROUP)
-        for group in groups:
-            if (lag := facts.gauges.lags.get(group.name)) is not None:
-                gauge.add_metric(_group_labels(group), value(lag))
-        yield gauge
+        known = ((labels, facts.gauges.lags.get(group)) for group, labels in groups.items())
+        samples = ((labels, value(lag)) for labels, lag in known if lag is not None)
+        yield from _gauge(f"queuegate_group_{name}", meaning, samples)
     for state in ("ready", "in_flight"):
         meaning = f"Messages in the queue of a consumer group: {state}; bounded."
-        gauge = GaugeMetricFamily(f"queuegate_group_{state}", meaning, labels=_GROUP)
-        for group in groups:
-            if (census := facts.surveys.get(group.name, Survey(None)).census) is not None:
-                gauge.add_metric(_group_labels(group), getattr(census, state))
-        yield gauge
-    yield _members(facts.reports, {group.name: _group_labels(group) for group in groups})
-
-
-def _group_labels(group: QueueSpec) -> tuple[str, str, str]:
-    return (group.name.database, group.options.topic or "", group.options.consumer_group or "")
-
-
-def _members(reports: Iterable[WorkerReport], groups: Mapping[QueueName, tuple[str, ...]]) -> Metric:
-    gauge = GaugeMetricFamily(
-        "queuegate_group_members", "Open streams of a consumer group.", labels=(*_GROUP, "worker")
+        counts = ((labels, facts.surveys.get(group, Survey(None)).census) for group, labels in groups.items())
+        samples = ((labels, getattr(census, state)) for labels, census in counts if census is not None)
+        yield from _gauge(f"queuegate_group_{state}", meaning, samples)
+    members = (
+        (f'{groups[status.name]},worker="{report.worker}"', status.subscribers)
+        for report in facts.reports
+        for status in report.queues
+        if status.name in groups
     )
+    yield from _gauge("queuegate_group_members", "Open streams of a consumer group.", members)
+
+
+def _of_group(group: QueueSpec) -> str:
+    options = group.options
+    return labels_text(database=group.name.database, topic=options.topic or "", group=options.consumer_group or "")
+
+
+def _statuses(reports: Iterable[WorkerReport]) -> Iterator[tuple[str, QueueStatus]]:
+    """What each worker says of each queue, with the labels of that."""
     for report in reports:
         for status in report.queues:
-            if (labels := groups.get(status.name)) is not None:
-                gauge.add_metric((*labels, str(report.worker)), status.subscribers)
-    return gauge
+            yield f'{_of_queue(status.name)},worker="{report.worker}"', status
 
 
-def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
-    labels = (*_QUEUE, "worker")
-    counters = {
-        name: CounterMetricFamily(f"queuegate_queue_{name}", _MEANINGS.get(name, name), labels=labels)
-        for name in QueueMetrics().snapshot()
-    }
-    gauges = {
-        "subscribers": GaugeMetricFamily("queuegate_queue_subscribers", "Open streams on the queue.", labels=labels),
-        "receivers": GaugeMetricFamily(
-            "queuegate_queue_receivers",
-            "Connections that have a stream, a message or had a result lately.",
-            labels=labels,
-        ),
-        "cached": GaugeMetricFamily("queuegate_queue_cached", "Waiting messages known in memory.", labels=labels),
-        "alarms": GaugeMetricFamily(
-            "queuegate_queue_alarms", "Messages leased for longer than alarm_after.", labels=labels
-        ),
-    }
-    for report in reports:
-        for status in report.queues:
-            values = (status.name.database, status.name.table, str(report.worker))
-            for name, counter in counters.items():
-                counter.add_metric(values, status.counters.get(name, 0))
-            for name, gauge in gauges.items():
-                gauge.add_metric(values, getattr(status, name))
-    yield from (*counters.values(), *gauges.values())
+def _queue_metrics(reports: Sequence[WorkerReport]) -> Iterator[str]:
+    for name in QueueMetrics().snapshot():
+        counts = ((labels, status.counters.get(name, 0)) for labels, status in _statuses(reports))
+        yield from _counter(f"queuegate_queue_{name}", _MEANINGS.get(name, name), counts)
+    for name, meaning in (
+        ("subscribers", "Open streams on the queue."),
+        ("receivers", "Connections that have a stream, a message or had a result lately."),
+        ("cached", "Waiting messages known in memory."),
+        ("alarms", "Messages leased for longer than alarm_after."),
+    ):
+        values = ((labels, getattr(status, name)) for labels, status in _statuses(reports))
+        yield from _gauge(f"queuegate_queue_{name}", meaning, values)
 
 
-def _delays(reports: Iterable[WorkerReport]) -> Metric:
-    histogram = HistogramMetricFamily(
-        "queuegate_queue_delivery_delay_seconds",
-        "Of first deliveries: from when the message fell due until it was leased, by the database's clock.",
-        labels=(*_QUEUE, "worker"),
-    )
-    for report in reports:
-        for status in report.queues:
-            buckets: list[tuple[str, float]] = []
-            total = 0
-            for bound, count in zip(DELAY_BUCKETS, status.delays, strict=True):
-                total += count
-                buckets.append((bound, total))
-            labels = (status.name.database, status.name.table, str(report.worker))
-            histogram.add_metric(labels, buckets, status.delay_seconds)
-    return histogram
+def _delays(reports: Iterable[WorkerReport]) -> Iterator[str]:
+    name = "queuegate_queue_delivery_delay_seconds"
+    meaning = "Of first deliveries: from when the message fell due until it was leased, by the database's clock."
+    yield _head(name, "histogram", meaning)
+    for labels, status in _statuses(reports):
+        total = 0
+        for bound, count in zip(DELAY_BUCKETS, status.delays, strict=True):
+            total += count
+            yield f'{name}_bucket{{{labels},le="{bound}"}} {total}\n'
+        yield _line(f"{name}_count", labels, total)
+        yield _line(f"{name}_sum", labels, status.delay_seconds)
+
+
+# The page at /counters: the queues' counters, from memory alone, for clients that poll every few seconds.
+#
+# It has the format of the page at /metrics, and covers all processes that serve this database: the workers of this
+# proxy, and the other proxies. Each process counts for itself, from its start on, so each line names its process. No
+# table is read, and a queue that has counted nothing has no line, so 10,000 queues idle cost nothing. Of the delays
+# of deliveries a bucket that holds no more than the one before it has none either.
+
+COUNTERS = ("enqueued", "sent", "acked", "redelivered", "expired")
+
+
+def counter_lines(counts: Iterable[ProcessCounts], missing: int = 0, *, finds_others: bool = True) -> Iterator[str]:
+    """The page, line by line. `missing`: processes whose counts are not known. `finds_others`: whether other proxies of
+    the database would be known at all."""
+    yield f"queuegate_processes_missing {missing}\n"
+    yield f"queuegate_finds_other_proxies {int(finds_others)}\n"
+    for each in counts:
+        process = labels_text(process=each.process)
+        yield f"queuegate_process_seconds{{{process}}} {each.seconds:.3f}\n"
+        for status in each.queues:
+            labels = f"{_of_queue(status.name)},{process}"
+            counted = [(name, status.counters.get(name, 0)) for name in COUNTERS]
+            if any(value for _, value in counted):
+                yield from (f"queuegate_queue_{name}_total{{{labels}}} {value}\n" for name, value in counted)
+            for bound, count, upto in zip(DELAY_BUCKETS, status.delays, accumulate(status.delays), strict=False):
+                if count:
+                    yield f'queuegate_queue_delivery_delay_seconds_bucket{{{labels},le="{bound}"}} {upto}\n'

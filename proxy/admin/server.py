@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
-from engine.delivery.metrics import DELAY_BUCKETS
 from engine.engine import Engine
 from engine.model.errors import BackendError, ShuttingDown
 from engine.model.queue import QueueName
+from engine.shared_future import wait_shared
 from proxy.admin.http import AdminConnection, Response, bounded_connections
-from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, page
+from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, counter_lines, lines
 from proxy.cluster.peers import Peers
-from proxy.cluster.reports import ProcessCounts
 from proxy.listen.admission import Admission
 from proxy.listen.shared_counts import Count
 from proxy.login.client_tls import ClientTls
 from proxy.show.key_ranges import Receivers
 
 REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves no one well
+SLICE_SECONDS = 0.002  # of a page that is written, before deliveries have their turn
 
 _NOT_FOUND = Response(404, b"there are /metrics, /counters, /healthz and /readyz\n")
 
@@ -49,6 +50,7 @@ class AdminServer:
         self._stopping = stopping
         self._connections = bounded_connections()
         self._servers: list[asyncio.Server] = []
+        self._pages: dict[str, asyncio.Task[Response]] = {}
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Answer on these listening sockets, which it owns from now on."""
@@ -64,19 +66,32 @@ class AdminServer:
         for connection in self._connections:
             connection.abort()
         self._servers.clear()
+        for page in self._pages.values():
+            page.cancel()
 
     async def answer(self, path: str) -> Response:
         """What is at a path."""
         if path == "/metrics":
-            return await self._metrics()
+            return await self._shared(path, self._metrics)
         if path == "/counters":
-            finds_others = self._peers.finds_others
-            return Response(200, counters_page(*await self._peers.counts(), finds_others=finds_others), CONTENT_TYPE)
+            return await self._shared(path, self._counters)
         if path == "/healthz":
             return await self._health()
         if path == "/readyz":
             return await self._readiness()
         return _NOT_FOUND
+
+    async def _shared(self, path: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
+        """A page that is being made is for all who ask meanwhile."""
+        page = self._pages.get(path)
+        if page is None or page.done():
+            page = self._pages[path] = asyncio.create_task(make())
+        return await wait_shared(page)
+
+    async def _counters(self) -> Response:
+        counts, missing = await self._peers.counts()
+        finds_others = self._peers.finds_others
+        return Response(200, await written(counter_lines(counts, missing, finds_others=finds_others)), CONTENT_TYPE)
 
     async def _metrics(self) -> Response:
         catalog = self._engine.catalog
@@ -93,7 +108,7 @@ class AdminServer:
         finally:
             trouble.cancel()
         facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy, uncovered)
-        return Response(200, page(facts), CONTENT_TYPE)
+        return Response(200, await written(lines(facts)), CONTENT_TYPE)
 
     async def _uncovered(self) -> dict[QueueName, int]:
         """Of the queues with streams that name a key range: the ready messages that are in that of no stream."""
@@ -147,41 +162,17 @@ class AdminServer:
         return None if trouble is None else f"the database cannot be reached: {trouble}"
 
 
-# The page at /counters: the queues' counters, from memory alone, for clients that poll every few seconds. Pure.
-#
-# It has the format of the page at /metrics, and covers all processes that serve this database: the workers of this
-# proxy, and the other proxies. Each process counts for itself, from its start on, so each line names its process. No
-# table is read, and a queue that has counted nothing has no line, so 10,000 queues idle cost nothing. Of the delays
-# of deliveries a bucket that holds no more than the one before it has none either.
-
-COUNTERS = ("enqueued", "sent", "acked", "redelivered", "expired")
-
-
-def counters_page(counts: Iterable[ProcessCounts], missing: int = 0, *, finds_others: bool = True) -> bytes:
-    """The whole page. `missing`: processes whose counts are not known. `finds_others`: whether other proxies of the
-    database would be known at all."""
-    lines = [f"queuegate_processes_missing {missing}", f"queuegate_finds_other_proxies {int(finds_others)}"]
-    for each in counts:
-        lines.append(f'queuegate_process_seconds{{process="{_escaped(each.process)}"}} {each.seconds:.3f}')
-        for status in each.queues:
-            labels = _labels(status.name, each.process)
-            counted = [(name, status.counters.get(name, 0)) for name in COUNTERS]
-            if any(value for _, value in counted):
-                lines += [f"queuegate_queue_{name}_total{{{labels}}} {value}" for name, value in counted]
-            lines += _buckets(labels, status.delays)
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
-
-
-def _labels(queue: QueueName, process: str) -> str:
-    names = f'database="{_escaped(queue.database)}",queue="{_escaped(queue.table)}"'
-    return f'{names},process="{_escaped(process)}"'
-
-
-def _buckets(labels: str, counts: Sequence[int]) -> Iterator[str]:
-    for bound, count, upto in zip(DELAY_BUCKETS, counts, accumulate(counts), strict=False):
-        if count:
-            yield f'queuegate_queue_delivery_delay_seconds_bucket{{{labels},le="{bound}"}} {upto}'
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+async def written(lines: Iterable[str]) -> bytes:
+    """A page of these lines. After each SLICE_SECONDS the event loop does what else there is to do: deliveries."""
+    page = bytearray()
+    piece: list[str] = []
+    ends = time.perf_counter() + SLICE_SECONDS
+    for line in lines:
+        piece.append(line)
+        if time.perf_counter() >= ends:
+            page += "".join(piece).encode("utf-8", "replace")
+            piece.clear()
+            await asyncio.sleep(0)
+            ends = time.perf_counter() + SLICE_SECONDS
+    page += "".join(piece).encode("utf-8", "replace")
+    return bytes(page)

@@ -20,7 +20,7 @@ from engine.model.queue import QueueCatalog, QueueName, QueueSpec, QueueStatus
 from engine.model.topics import GroupLag, TopicExtent
 from engine.store.census import Census
 from engine.topics.gauges import Gauges
-from proxy.admin.metrics_page import Facts, ProxyFacts, page
+from proxy.admin.metrics_page import Facts, ProxyFacts, lines
 from proxy.cluster.reports import WorkerReport
 
 TEXT = (ROOT / "docs/monitoring.md").read_text()
@@ -49,18 +49,20 @@ def full_page() -> str:
     """The page of a proxy that has something of everything."""
     status = [QueueStatus(name, 1, 0, 0, {}, (0,) * (len(DELAY_BOUNDS) + 1), 0.0) for name in (A_QUEUE, A_GROUP.name)]
     queues = {A_QUEUE: QueueSpec(A_QUEUE, QueueOptions(), (), ("id",)), A_GROUP.name: A_GROUP}
-    return page(
-        Facts(
-            [WorkerReport(0, 1, 1, 1, 0.5, status, {"shop": 0})],
-            dict.fromkeys(queues, Survey(Census(ready=1))),
-            QueueCatalog(1, queues),
-            "1.2",
-            gauges=Gauges({A_TOPIC: TopicExtent(3, 9, 6, 100, 2)}, {A_GROUP.name: GroupLag(4, 5, False, 1)}),
-            histories={A_TOPIC: HistoryState()},
-            proxy=ProxyFacts(True, True, 1000, certificate_expires=1.8e9),
-            uncovered={A_QUEUE: 3},
+    return "".join(
+        lines(
+            Facts(
+                [WorkerReport(0, 1, 1, 1, 0.5, status, {"shop": 0})],
+                dict.fromkeys(queues, Survey(Census(ready=1))),
+                QueueCatalog(1, queues),
+                "1.2",
+                gauges=Gauges({A_TOPIC: TopicExtent(3, 9, 6, 100, 2)}, {A_GROUP.name: GroupLag(4, 5, False, 1)}),
+                histories={A_TOPIC: HistoryState()},
+                proxy=ProxyFacts(True, True, 1000, certificate_expires=1.8e9),
+                uncovered={A_QUEUE: 3},
+            )
         )
-    ).decode()
+    )
 
 
 def told() -> dict[str, set[str]]:

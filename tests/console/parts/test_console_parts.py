@@ -46,7 +46,7 @@ from console.settings import ConsoleSettings, ProxyPlace
 from console.visits import BadInput
 from engine.delivery.metrics import DELAY_BOUNDS, DELAY_BUCKETS
 from engine.model.queue import QueueName, QueueStatus
-from proxy.admin.server import counters_page
+from proxy.admin.metrics_page import counter_lines
 from proxy.cluster.reports import ProcessCounts, counts_items, counts_of
 from proxy.transport.addresses import Address
 
@@ -351,7 +351,7 @@ def test_delays_are_read_from_the_page():
 @given(st.lists(st.integers(0, 5), min_size=18, max_size=18), st.integers(1, 3))
 def test_delays_come_through_the_page(counts, workers):
     status = QueueStatus(Q, 0, 0, 0, {"sent": 1}, tuple(counts))
-    page = counters_page([ProcessCounts(f"p{n}", 1.0, (status,)) for n in range(workers)]).decode()
+    page = "".join(counter_lines([ProcessCounts(f"p{n}", 1.0, (status,)) for n in range(workers)]))
     samples = parsed(page).processes
     assert list(samples) == [f"p{n}" for n in range(workers)]
     assert all(sample.counters[Q] == [0, 1, 0, 0, 0, *counts] for sample in samples.values())
@@ -385,9 +385,9 @@ def test_the_page_of_counters_is_what_is_read():
             QueueStatus(odd, 0, 0, 0, {"enqueued": 2, "acked": n}), QueueStatus(Q, 0, 0, 0, {"enqueued": 0})
         )) for n in range(3)
     ]  # fmt: skip
-    samples = parsed(counters_page(counts, 2).decode())
+    samples = parsed("".join(counter_lines(counts, 2)))
     assert samples.missing == 2 and samples.finds_others
-    assert not parsed(counters_page(counts, finds_others=False).decode()).finds_others
+    assert not parsed("".join(counter_lines(counts, finds_others=False))).finds_others
     assert samples.processes == {f'p{n}"': Sample({odd: values(2, 0, n, 0)}, n + 0.5) for n in range(3)}
     assert counts_of([item for each in counts for item in counts_items(each)]) == [
         ProcessCounts(each.process, each.seconds, each.queues[:1]) for each in counts

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.background.surveyor import Survey
@@ -11,7 +16,9 @@ from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, Queu
 from engine.model.topics import GroupLag, TopicExtent
 from engine.store.census import Census
 from engine.topics.gauges import Gauges
-from proxy.admin.metrics_page import Facts, ProxyFacts, page
+from proxy.admin import server
+from proxy.admin.http import Response
+from proxy.admin.metrics_page import Facts, ProxyFacts, lines
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.show.status_tables import FIELDS
 from proxy.show.system_information import derived_table
@@ -27,7 +34,7 @@ def report(worker: int, sent: int) -> WorkerReport:
 
 
 def samples(facts: Facts) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    families = text_string_to_metric_families(page(facts).decode())
+    families = text_string_to_metric_families("".join(lines(facts)))
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
@@ -130,3 +137,59 @@ def test_schedules_are_told_by_the_worker_that_sends() -> None:
     assert reports_of([*report_items(sends), *report_items(other)]) == [sends, other]
     told = samples(Facts([other, sends], {}, CATALOG, "1.2"))
     assert told["queuegate_schedule_overdue_seconds", frozenset({("database", "shop")})] == 7.5
+
+
+def test_each_metric_is_one_block_with_one_head():
+    reports = [report(worker, 5) for worker in range(3)]
+    text = "".join(lines(Facts(reports, {ODD: Survey(Census(ready=4))}, CATALOG, "1.2")))
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names)) == text.count("# HELP ")
+    current = ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            current = line.split()[2]
+        else:
+            name = re.split("[{ ]", line)[0]
+            assert name in (current, f"{current}_bucket", f"{current}_count", f"{current}_sum"), line
+
+
+async def test_a_page_gives_way_to_deliveries_while_it_is_written(monkeypatch):
+    monkeypatch.setattr(server, "SLICE_SECONDS", 0.0)
+    turns: list[int] = []
+    made: list[int] = []
+
+    async def deliver() -> None:
+        while len(made) < 100:
+            turns.append(len(made))
+            await asyncio.sleep(0)
+
+    def page() -> Iterator[str]:
+        for n in range(100):
+            made.append(n)
+            yield f"{n} é\n"
+
+    delivering = asyncio.create_task(deliver())
+    assert await server.written(page()) == "".join(f"{n} é\n" for n in range(100)).encode()
+    await delivering
+    assert len(turns) > 90, "after every line"
+
+
+async def test_who_asks_while_a_page_is_made_gets_the_same_page():
+    unused: Any = None
+    admin = server.AdminServer(unused, unused, unused, unused, "1", lambda: False)
+    made, ready = 0, asyncio.Event()
+
+    async def metrics() -> Response:
+        nonlocal made
+        made += 1
+        await ready.wait()
+        return Response(200, b"%d" % made)
+
+    admin._metrics = metrics  # type: ignore[method-assign]
+    scrapes = [asyncio.create_task(admin.answer("/metrics")) for _ in range(5)]
+    await asyncio.sleep(0)
+    scrapes[0].cancel()
+    ready.set()
+    bodies = [(await scrape).body for scrape in scrapes[1:]]
+    assert bodies == [b"1"] * 4
+    assert (await admin.answer("/metrics")).body == b"2", "the next one is made anew"
