@@ -58,7 +58,7 @@ TOPIC_OPTIONS = (
 
 KINDS = ("queue", "topic")
 
-_OPTION_VALUE = re.compile(r"[^\x00-\x1f\x7f\\]{1,100}")
+_NO_OPTION = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,16 @@ def option_settings(visit: Visit, known: Sequence[tuple[str, str, str]]) -> tupl
     for name, _, _ in known:
         value = visit.text(name, most=100).strip()
         if value:
-            if not _OPTION_VALUE.fullmatch(value):
-                raise BadInput(f"{name}: has a character that no option has")
+            check_option(name, value)
             options.append(f"{name} = %s")
             values.append(value)
     return options, values
+
+
+def check_option(name: str, value: str) -> None:
+    """Raises BadInput: no option has such a value. A filter may have several lines."""
+    if _NO_OPTION.search(re.sub(r"[\t\n]", " ", value) if name == "filter" else value):
+        raise BadInput(f"{name}: has a character that no option has")
 
 
 async def create(visit: Visit) -> Done:

@@ -6,12 +6,11 @@ shown with (`was_...`), so that only changed fields are in the ALTER QUEUE; an e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from console.database import queue_sql
-from console.pages.create_queue import Composed, so_far
+from console.pages.create_queue import Composed, check_option, so_far
 from console.pages.visible_queues import forget_queues
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
@@ -20,7 +19,6 @@ from engine.model.queue import QueueName
 from rewriter.grammar.parse import parse
 from rewriter.grammar.statements import CreateQueue
 
-_VALUE = re.compile(r"[^\x00-\x1f\x7f\\]{1,1000}")
 _WAS = "was_"
 REFERENCE = "docs/reference-options.md"
 
@@ -139,13 +137,12 @@ def composed(visit: Visit) -> Composed:
         if kind.name not in visit.params:
             continue
         value = visit.text(kind.name).strip()
-        if visit.params.get(_WAS + kind.name) == value:
+        if visit.params.get(_WAS + kind.name, "\0").strip() == value:
             continue
         if not value:
             settings.append(f"{kind.name} = DEFAULT")
             continue
-        if not _VALUE.fullmatch(value):
-            raise BadInput(f"{kind.name}: has a character that no option has")
+        check_option(kind.name, value)
         settings.append(f"{kind.name} = %s")
         values.append(value)
     if not settings:

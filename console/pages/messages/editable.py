@@ -110,8 +110,9 @@ def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, 
     priority = requested_priority(visit)
     if priority is not None and str(priority) != visit.text("was_priority", most=20):
         values["priority"] = priority
-    due = visit.text("due", most=40).strip()
-    moved = bool(due) and due != visit.text("was_due", most=40)
+    due, was = visit.text("due", most=40).strip(), visit.text("was_due", most=40).strip()
+    # As times: a browser sends 19:00:00 as 19:00.
+    moved = bool(due) and (not was or due_ns(due) != due_ns(was))
     if moved:
         if "time_scheduled" in names:
             values["time_scheduled"] = due_ns(due)

@@ -161,6 +161,18 @@ def test_kinds_of_values_in_the_form():
     assert (column.text, column.null, column.lines) == ("1.50", False, 1)
 
 
+def moved(**fields):
+    return changes(visit(**fields), ROW, COLUMNS, dead=False).moved
+
+
+def test_a_time_that_a_browser_sends_back_is_no_change():
+    for shown, sent in (("19:00:00", "19:00"), ("19:00:07", "19:00:07"), ("19:00:00", "19:00:00.000")):
+        assert not moved(was_due=f"2026-11-25T{shown}", due=f"2026-11-25T{sent}")
+    assert moved(was_due="2026-11-25T19:00:00", due="2026-11-25T19:01")
+    assert moved(was_due="", due="2026-11-25T19:00") and moved(due="2026-11-25T19:00")
+    assert not moved(was_due="2026-11-25T19:00:00", due="")
+
+
 # --- dead letters
 
 

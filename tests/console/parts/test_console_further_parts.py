@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from console import sampler
 from console.database import Answer
 from console.pages.figures import Group, TopicFigures
 from console.pages.overview import Overview, read_overview
-from console.pages.queue_options import KINDS, composed, explicit_options, options_of
+from console.pages.queue_options import KINDS, Option, OptionsPage, composed, explicit_options, options_of
 from console.pages.receivers import connection_of, receiver
 from console.pages.seek import Count, Target, consequences, target_of
 from console.pages.system import Proxy, proxies
@@ -69,14 +70,31 @@ def test_only_what_was_changed_is_in_the_statement():
     assert (found.name.database, found.name.table) == ("shop", "orders")
 
 
+def test_a_filter_may_have_several_lines_and_is_not_changed_by_its_form():
+    before = " kind = 1\nOR amount > 5"
+    same = before.strip()
+    assert statement(filter=same, was_filter=before, ack_wait="2m", was_ack_wait="30s").options == {"ack_wait": "2m"}
+    assert statement(filter="kind = 2\n\tOR amount > 5", was_filter=before).options == {
+        "filter": "kind = 2\n\tOR amount > 5"
+    }
+    page = OptionsPage(T, (Option("filter", before, "none", ""),), "events", "g", "", "")
+    text = environment().get_template("queue_options.html").render(
+        seen=page, typed={}, token="", account=None, navigation=(), here="", address="", notice="", ran="", undo=None,
+        refused=None,
+    )  # fmt: skip
+    assert f">\n{html.escape(before)}</textarea>" in text, "an input would lose the line break"
+
+
 def test_a_program_gives_what_it_wants_changed():
     assert statement(prefetch="20", max_rate="").options == {"prefetch": "20", "max_rate": None}
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\\b", "a\x7fb", "\x01"])
-def test_a_value_that_no_option_has(value):
-    with pytest.raises(BadInput, match="ack_wait"):
-        composed(visit(db="shop", name="orders", ack_wait=value))
+@pytest.mark.parametrize(
+    ("name", "value"), [("ack_wait", "a\nb"), ("ack_wait", "a\\b"), ("filter", "a\x7fb"), ("filter", "\x01")]
+)
+def test_a_value_that_no_option_has(name, value):
+    with pytest.raises(BadInput, match=name):
+        composed(visit(db="shop", name="orders", **{name: value}))
 
 
 def test_nothing_to_change():
