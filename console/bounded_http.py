@@ -78,8 +78,23 @@ class BoundedHttp(H11Protocol):
     def _on_request(self, before: Any) -> None:
         """A request has begun: from now on it has its own time."""
         if self.cycle is not before and self._in_request:
-            self._logged_in = self._logged_in or _connections_of(self.server_state).is_logged_in(dict(self.cycle.scope))
-            self._abort_after(REQUEST_SECONDS if self._logged_in else UNAUTHENTICATED_SECONDS)
+            self._check_login()
+            if self._logged_in:
+                self._abort_after(REQUEST_SECONDS)
+            else:
+                self._cancel()
+                self._timer = self.loop.call_later(UNAUTHENTICATED_SECONDS, self._abort_unless_logged_in)
+
+    def _check_login(self) -> None:
+        self._logged_in = self._logged_in or _connections_of(self.server_state).is_logged_in(dict(self.cycle.scope))
+
+    def _abort_unless_logged_in(self) -> None:
+        """A program logs in with its request, which then has the time of others."""
+        self._check_login()
+        if self._logged_in:
+            self._abort_after(REQUEST_SECONDS - UNAUTHENTICATED_SECONDS)
+        else:
+            self.transport.abort()
 
     def _abort_after(self, seconds: float) -> None:
         self._cancel()

@@ -6,9 +6,10 @@ console over TLS, so that no other host of the domain can set it. Programs send 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -18,6 +19,7 @@ from console.database import AccountConnections, AccountRefused, Connector, Data
 from console.hosts import Hosts
 from console.refused_logins import LoginLimits, RefusedLogins
 from console.sessions import Session, Sessions, TooManySessions
+from engine.shared_future import wait_shared
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class CrossSiteRequest(Exception):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """See the module. `encrypted`: whether browsers reach the console over TLS alone. `refused`: logins that failed, in
-    the log."""
+    the log. `logins`: those of programs that are in progress, by address, account and password."""
 
     sessions: Sessions
     limits: LoginLimits
@@ -54,6 +56,7 @@ class Entry:
     encrypted: bool
     port: int
     refused: RefusedLogins
+    logins: dict[tuple[str, str, bytes], asyncio.Task[Session]] = field(default_factory=dict)
 
     @property
     def cookie(self) -> str:
@@ -93,8 +96,14 @@ class Entry:
         return connections
 
     def is_logged_in(self, scope: Scope) -> bool:
-        """Whether a request comes from a session."""
-        return self.sessions.find(HTTPConnection(scope).cookies.get(self.cookie, ""), use=False) is not None
+        """Whether a request comes from a session: that of a browser, or that of a program."""
+        request = HTTPConnection(scope)
+        if "authorization" not in request.headers:
+            return self.sessions.find(request.cookies.get(self.cookie, ""), use=False) is not None
+        try:
+            return self.sessions.find_api(*_credentials(request.headers["authorization"]), use=False) is not None
+        except Unauthorized:
+            return False
 
     def session_of(self, request: Request, *, use: bool = True) -> Session:
         """The session of the cookie. Raises Unauthorized."""
@@ -105,22 +114,24 @@ class Entry:
 
     async def program_of(self, request: Request) -> Session:
         """The session of the name and the password, else of the cookie. Raises Unauthorized, LoginRefused."""
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        if not scheme:
+        if "authorization" not in request.headers:
             return self.session_of(request)
-        try:
-            name, colon, word = base64.b64decode(credentials.strip(), validate=True).partition(b":")
-            account = name.decode()
-        except ValueError:  # no base64, or no UTF-8
-            raise Unauthorized from None
-        if scheme.lower() != "basic" or not colon:
-            raise Unauthorized
+        account, word = _credentials(request.headers["authorization"])
         session = self.sessions.find_api(account, word)
         if session is not None:
             return session
-        connections = await self._logged_in(address_of(request), account, word)
+        # Requests at the same time are one login: as many as a program likes, none of which has failed.
+        key = (address_of(request), account, word)
+        login = self.logins.get(key)
+        if login is None:
+            login = self.logins[key] = asyncio.create_task(self._log_in_program(*key))
+            login.add_done_callback(lambda _: self.logins.pop(key))
+        return await wait_shared(login)
+
+    async def _log_in_program(self, address: str, account: str, password: bytes) -> Session:
+        connections = await self._logged_in(address, account, password)
         try:
-            return self.sessions.begin_api(word, account, connections)
+            return self.sessions.begin_api(password, account, connections)
         except TooManySessions:
             connections.close()
             raise LoginRefused("too many sessions are open; try again later", 503) from None
@@ -138,6 +149,19 @@ class Entry:
     def drop_cookie(self, response: Response) -> None:
         """The browser forgets it."""
         response.delete_cookie(self.cookie, path="/", secure=self.encrypted, httponly=True, samesite="strict")
+
+
+def _credentials(authorization: str) -> tuple[str, bytes]:
+    """The name and the password of a program. Raises Unauthorized."""
+    scheme, _, credentials = authorization.partition(" ")
+    try:
+        name, colon, word = base64.b64decode(credentials.strip(), validate=True).partition(b":")
+        account = name.decode()
+    except ValueError:  # no base64, or no UTF-8
+        raise Unauthorized from None
+    if scheme.lower() != "basic" or not colon:
+        raise Unauthorized
+    return account, word
 
 
 def address_of(request: Request) -> str:

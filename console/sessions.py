@@ -113,9 +113,9 @@ class Sessions:
             session.used = self._clock()
         return session
 
-    def find_api(self, account: str, password: bytes) -> Session | None:
+    def find_api(self, account: str, password: bytes, *, use: bool = True) -> Session | None:
         """The session of a program that has given this password before."""
-        return self.find(self._key_of(account, password))
+        return self.find(self._key_of(account, password), use=use)
 
     def end(self, session: Session) -> None:
         """Forget it. A second time is nothing."""
