@@ -21,7 +21,7 @@ import pymysql
 from pymysql.constants import FLAG
 
 from console.settings import ProxyPlace
-from engine.model.queue import QueueName, quoted
+from engine.model.queue import SYSTEM_COLUMNS, QueueName, quoted
 from mysql_client.driver import column_definitions
 from mysql_wire.errors import UNREACHABLE
 from proxy.errors import LOST
@@ -97,7 +97,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The result of a statement. `sql`: its whole text, as it was sent. `insert_id`: the id that the database has given
-    to a row; 0: it has given none."""
+    to a row; 0: it has given none. The queue's own columns are in small letters, however its table has them."""
 
     sql: str
     columns: tuple[Column, ...]
@@ -320,13 +320,18 @@ def _execute(connection: pymysql.Connection[Any], sql: str, values: Sequence[obj
         definitions = column_definitions(cursor)
         columns = tuple(
             Column(
-                str(each.name), int(each.type_code), each.charsetnr == _BINARY, bool(each.flags & FLAG.AUTO_INCREMENT)
+                _name_of(each), int(each.type_code), each.charsetnr == _BINARY, bool(each.flags & FLAG.AUTO_INCREMENT)
             )
             for each in definitions
         )
         names = [column.name for column in columns]
         rows = tuple(dict(zip(names, row, strict=True)) for row in cursor.fetchmany(ROWS_MAX))
     return Answer(text, columns, rows, affected, int(cursor.lastrowid or 0))
+
+
+def _name_of(definition: Any) -> str:
+    name = str(definition.name)
+    return name.lower() if name.lower() in SYSTEM_COLUMNS else name
 
 
 def _literal(connection: pymysql.Connection[Any], value: object) -> str:

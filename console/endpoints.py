@@ -267,7 +267,7 @@ class Endpoints:
         if isinstance(error, LoginRefused) and error.wait:
             headers["retry-after"] = f"{error.wait:.0f}"
         body = {"number": trouble.number or None, "message": trouble.message}
-        return JSONResponse({"error": body}, trouble.status, headers)
+        return JSONResponse(plain({"error": body}), trouble.status, headers)
 
     # --- login and logout
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from engine.model.queue import SubscribeRequest
 
@@ -75,9 +76,19 @@ def describe_failure(failed: Mapping[str, object]) -> str:
 
 
 def failures(stored: str) -> list[dict[str, object]]:
-    """The parsed array. Empty where the column contains something else."""
+    """The parsed array, of each object the fields that are text or whole numbers, as all of its own are. Empty where
+    the column contains something else."""
     try:
         read = json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
-    return [each for each in read if isinstance(each, dict)] if isinstance(read, list) else []
+    objects = [each for each in read if isinstance(each, dict)] if isinstance(read, list) else []
+    return [
+        {_whole(name): _whole(value) for name, value in each.items() if isinstance(value, str | int)}
+        for each in objects
+    ]
+
+
+def _whole(value: Any) -> Any:
+    """Without half characters of UTF-16, which JSON can have and no protocol carries."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -119,6 +119,38 @@ def test_topics_are_in_pages_and_all_of_them_are_examined(gate, root, connect):
             maker(f"DROP TOPIC topic_of_51_{n:02d}")
 
 
+def test_a_queue_whose_id_is_written_in_capitals(gate, root, connect, name):
+    maker, person, where = connect(), root(gate), {"db": gate.database, "name": name}
+    maker(f"CREATE QUEUE {name} (ID BIGINT PRIMARY KEY, payload VARCHAR(50)) WITH (max_attempts = 1)")
+    try:
+        maker(f"INSERT INTO {name} (ID, payload) VALUES (7, 'a'), (8, 'b')")
+        assert person.get("/queue", **where).status == 200
+        assert [row["id"] for row in person.api("/messages", **where).json["rows"]] == ["7", "8"]
+        assert person.api("/message", id=7, **where).json["message"]["columns"][0]["name"] == "payload"
+        assert person.get("/message/edit", id=7, **where).status == 200
+        assert person.get("/queue/publish", **where).status == 200
+        assert person.api("/message/edit", given={**where, "id": "7", "priority": "3"}).json["changed"] == 1
+        assert person.api("/message/reject", given={**where, "id": "7", "reason": "no"}).status == 200
+        wait_until(lambda: person.api("/queues", filter=name).json["queues"][0]["figures"]["dead"], 20, "a dead letter")
+        assert person.get("/dead", db=gate.database, name=f"{name}_dead").status == 200
+    finally:
+        maker(f"DROP QUEUE {name}")
+        maker(f"DROP QUEUE IF EXISTS {name}_dead")
+
+
+def test_what_is_no_record_of_failures_is_no_defect(gate, root, queue, sql):
+    q, person = queue("payload VARCHAR(50)"), root(gate)
+    where = {"db": gate.database, "name": q, "id": 1}
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    for stored in ('[{"attempt": NaN, "error": "a\\ud800b"}]', "[" * 100_000):
+        sql(f"UPDATE {q} SET failed_attempts = %s", stored)
+        assert person.get("/message", **where).status == 200
+        assert person.api("/message", **where).status == 200
+    refused = person.api("/queue/options", given={"db": gate.database, "name": q, "\ud800": "x"})
+    assert refused.status == 400 and "there is no such option" in refused.text
+    assert "Traceback" not in gate.log
+
+
 def test_a_queue_with_its_messages_by_state(gate, root, queue, sql, stream):
     q, person = queue("payload VARCHAR(50)"), root(gate)
     sql(f"INSERT INTO {q} (payload) VALUES ('to be acked'), ('to fail'), ('to be held')")

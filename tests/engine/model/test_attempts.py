@@ -61,8 +61,13 @@ def test_the_last_are_kept_whatever_they_say(errors, most):
 def test_what_is_no_such_array_begins_anew():
     for kept in ("", "[]", "null", "[1]", '{"attempt": 1}', "[{", "[{}"):
         assert with_failure(kept, '{"attempt": 1}', 10) == '[{"attempt": 1}]'
-    for text in ("", "{", "null", "7", '{"attempt": 1}'):
+    for text in ("", "{", "null", "7", '{"attempt": 1}', "[" * 100_000, '[{"a": ' * 100_000):
         assert failures(text) == []
+
+
+def test_fields_that_no_failure_has_are_left_out():
+    stored = '[{"attempt": 1, "error": "a\\ud800b", "x": NaN, "y": 1.5, "z": [[]], "n": null, "\\udfff": {}}]'
+    assert failures(stored) == [{"attempt": 1, "error": "a?b"}]
 
 
 def test_words():
