@@ -195,22 +195,29 @@ class QueueLeases:
         return min(batch.ends) - self._clock.boottime() if batch.ends else math.inf
 
     def drop_expired(self, holder: Hashable, batch: Batch) -> Sequence[int]:
-        """The positions in a batch of this holder of messages whose leases have no time left. They are released,
-        uncounted, unless another receiver has them by now."""
-        if not batch.ends or self._clock.boottime() < min(batch.ends):
+        """The positions in a batch of this holder of messages whose leases are over: they have no time left, or were
+        settled or given up, or another receiver has the message. Those without time left are released, uncounted,
+        unless another receiver has them by now."""
+        if not batch.ends:
             return ()
-        expired = [at for at in range(len(batch.messages)) if self._is_expired(holder, batch, at)]
-        if expired:
+        leases = [self.in_flight.lease(message.id) for message in batch.messages]
+        ended = {
+            at
+            for at, (lease, message) in enumerate(zip(leases, batch.messages, strict=True))
+            if lease is None or lease.holder is not holder or not _is_of(lease.release, message)
+        }
+        expired = []
+        if self._clock.boottime() >= min(batch.ends):
+            expired = [at for at in range(len(batch.messages)) if self._is_expired(batch, at, own=at not in ended)]
             self.on_orphaned([batch.messages[at] for at in expired])
+        if over := sorted(ended.union(expired)):
             self._host.wake()
-            self._context.engine.logger.info("%d messages were not sent, their leases were over", len(expired))
-        return expired
+            self._context.engine.logger.info("%d messages were not sent, their leases were over", len(over))
+        return over
 
-    def _is_expired(self, holder: Hashable, batch: Batch, at: int) -> bool:
+    def _is_expired(self, batch: Batch, at: int, *, own: bool) -> bool:
         message, ends = batch.messages[at], batch.ends[at]
-        lease = self.in_flight.lease(message.id)
-        own = lease is not None and lease.holder is holder and _is_of(lease.release, message)
-        if own and lease is not None:
+        if own and (lease := self.in_flight.lease(message.id)) is not None:
             # Its receiver may have renewed it, by a WHERE, before it received it.
             ends += (lease.until_ns - message.lease_until_ns) / NS_PER_SECOND
         expired = ends <= self._clock.boottime()

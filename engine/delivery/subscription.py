@@ -5,8 +5,8 @@ Rules
   ahead, and delays no other receiver.
 - How it ends: LIMIT reached, WAIT ran out, nothing due for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
 - The code that opened it must `close` it, and decides there whether its unacked messages are released at once.
-- Before rows of a batch go to the client, `drop_expired` checks them: a lease may have ended since the hand-out, while
-  the batch waited for a slow reader, or while this process was suspended.
+- Before rows of a batch go to the client, `drop_expired` checks them: while the batch waited for a slow reader, or this
+  process was suspended, a lease may have run out, or a client may have settled the message or given it up.
 
 Phases of a bounded result: NOWAIT drains from the start; WAIT waits for its first batch (or its time), then drains what
 else is due, up to the limit.
@@ -101,7 +101,8 @@ class SubscriptionLeases(Protocol):
         ...
 
     def drop_expired(self, holder: Subscription, batch: Batch) -> Sequence[int]:
-        """The positions in a batch of this holder of messages whose leases have no time left. They are released."""
+        """The positions in a batch of this holder of messages whose leases are over. Those that ran out are
+        released."""
         ...
 
 
@@ -241,8 +242,9 @@ class Subscription:
         return await self._next.wait()
 
     def drop_expired(self, batch: Batch) -> Sequence[int]:
-        """The positions in the batch, or in a part of it, of messages that must not be sent. They are released, as
-        never sent; a result from which nothing is left ends with an error, because messages were due."""
+        """The positions in the batch, or in a part of it, of messages that must not be sent. If their leases ran out,
+        they are released, as never sent; a result from which nothing is left ends with an error, because messages were
+        due."""
         if dropped := self._leases.drop_expired(self, batch):
             self.sent -= len(dropped)
             self.needs_poll = self.bounded

@@ -3,11 +3,11 @@
 Rules: the column list goes out at once, also on an empty queue; that of a result with an end waits a moment for the
 first rows, and its last rows go with the end: one packet on the network for a poll that finds a message. A batch is
 written and flushed, and only when the socket has taken it does the subscription get asked for the next one: so a reader
-that stops reading occupies one batch and delays no other. Before rows go to the socket their leases must have time
-left: others may have the messages otherwise. Rows without time left that wait here are released; rows that wait in the
-socket's own buffer cannot be taken back, so the connection ends. The socket is watched meanwhile: a client that
-disconnects, or sends COM_QUIT, ends the stream, and others get at once what it had not acked. Leases of a result with
-an end (LIMIT, WAIT, NOWAIT) stay.
+that stops reading occupies one batch and delays no other. Before rows go to the socket their leases must not be over:
+others may have the messages otherwise, or have settled them. Rows without time left that wait here are released; rows
+that wait in the socket's own buffer cannot be taken back, so the connection ends when their time is over. The socket is
+watched meanwhile: a client that disconnects, or sends COM_QUIT, ends the stream, and others get at once what it had not
+acked. Leases of a result with an end (LIMIT, WAIT, NOWAIT) stay.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ async def _send(
     batch: Batch, subscription: OpenStream, writer: AnswerWriter, form: RowForm, unread: UnreadRows
 ) -> None:
     """The rows of a batch, in portions: what follows one waits here until the client has taken it."""
+    unread.rest = batch.messages
     await _ready(batch, subscription, form)
     while batch.rows:
         encoded: list[bytes] = []

@@ -111,6 +111,15 @@ class Stuck(NamedTuple):
 
     queue: str
     connection: pymysql.Connection[Any]
+    cursor: SSCursor
+
+    def unacked(self, sql: Sql) -> int:
+        """How many messages it has, so far as the proxy knows."""
+        return int(
+            sql.value(
+                "SELECT unacked FROM queuegate.subscriptions WHERE connection_id = %s", self.connection.thread_id()
+            )
+        )
 
 
 @pytest.fixture
@@ -121,9 +130,10 @@ def stuck(gate: Gate, sql: Sql, queue: Callable[..., str]) -> Iterator[Stuck]:
         sql(f"INSERT INTO {q} (body) VALUES (REPEAT('x', 4000000))")
     connection = gate.connect(cursorclass=SSCursor)
     cursor = connection.cursor()
-    cursor.execute(f"SELECT body FROM STREAM {q}")
-    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q} WHERE epoch = 1") == 4, what="the messages to be leased")
-    yield Stuck(q, connection)
+    cursor.execute(f"SELECT id, body FROM STREAM {q}")
+    made = Stuck(q, connection, cursor)
+    wait_until(lambda: made.unacked(sql) == 4, what="the messages to be handed out")
+    yield made
     hang_up(connection)
     cursor._result.unbuffered_active = False
     connection._force_close()

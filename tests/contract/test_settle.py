@@ -59,6 +59,21 @@ def test_a_message_that_waits_in_memory_is_not_sent(sql, queue, stream, ending):
     assert receiver.wait(3) == [(10,), (20,), (30,)]
 
 
+@pytest.mark.parametrize(
+    "ending", ["ACK {q} 4", "ACK {q} WHERE id > 3", "DELETE FROM {q} WHERE id = 4", "RELEASE {q} 4"]
+)
+def test_a_message_that_waits_for_a_slow_reader_is_not_sent(sql, stuck, ending):
+    """It is leased for him, and more waits before it than sockets hold. Released, it goes to
+    another alone."""
+    q = stuck.queue
+    assert sql(ending.format(q=q)) == 1
+    if ending.startswith("RELEASE"):
+        assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [4]
+    wait_until(lambda: stuck.unacked(sql) == 3, what="the proxy to know")
+    sql(f"INSERT INTO {q} (body) VALUES ('last')")
+    assert [stuck.cursor.fetchone()[0] for _ in range(4)] == [1, 2, 3, 5]
+
+
 def test_ack_stamps_the_row(sql, received):
     assert sql(f"ACK {received} 1") == 1
     time_acked, time_next, state, epoch = sql.row(

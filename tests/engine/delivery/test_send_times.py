@@ -70,7 +70,7 @@ async def test_a_claim_that_is_answered_late_is_measured_from_before_it_was_sent
         await pass_time(1.6)
         (batch,) = receiver.batches
         assert receiver.subscription.seconds_left(batch) == pytest.approx(0.4, abs=0.01)
-        assert receiver.subscription.drop_expired(batch) == ()
+        assert not receiver.subscription.drop_expired(batch)
         await pass_time(0.5)
         assert list(receiver.subscription.drop_expired(batch)) == [0]
 
@@ -162,3 +162,43 @@ async def test_a_result_that_is_not_at_its_limit_is_given_others():
         assert list(subscription.drop_expired(batch)) == [0, 1]
         assert len((await anext(subscription)).rows) == 2
         await subscription.close(release=True)
+
+
+@in_virtual_time
+async def test_what_waits_in_a_buffer_and_is_settled_or_given_up_is_not_sent():
+    async with world(make_spec(ack_wait_ns=3600 * SECOND)) as w:
+        slow = await w.receive(reading=False)
+        await w.commit(*(Row(n) for n in range(1, 7)))
+        (batch,) = slow.batches
+        w.ack(1)
+        w.ack(2, heard=False)
+        w.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
+        w.store.tables[NAME][4].time_next = 0
+        w.store.tables[NAME][4].epoch = 0
+        w.engine.committed(CommitReport(changed={NAME: (4,)}, touched=frozenset((NAME,))))
+        await pass_time(1.1)
+        assert list(slow.subscription.drop_expired(batch)) == [0, 1, 3]
+        assert slow.subscription.sent == 3 and slow.subscription.unacked == 3
+        releases = w.store.calls["release"]
+        heir = await w.receive()
+        await pass_time(0.5)
+        assert heir.ids == [4] and list(slow.subscription.drop_expired(batch.part(3))) == [0]
+        assert w.store.calls["release"] == releases == 0, "nobody's lease is given back"
+        assert w.store.tables[NAME][4].epoch == 1
+
+
+@pytest.mark.parametrize("mode", [WaitMode.WAIT, WaitMode.NOWAIT])
+@in_virtual_time
+async def test_a_result_at_its_limit_is_sent_although_it_has_ended(mode):
+    async with world(make_spec(ack_wait_ns=3600 * SECOND)) as w:
+        w.store.fill(range(1, 4))
+        subscription = await w.engine.subscribe(SubscribeRequest(NAME, limit=3, wait_mode=mode, wait_seconds=5.0))
+        batch = await anext(subscription)
+        assert subscription.has_ended and not subscription.drop_expired(batch)
+        w.ack(2)
+        assert list(subscription.drop_expired(batch)) == [1] and subscription.sent == 2
+        with pytest.raises(StopAsyncIteration):
+            await anext(subscription)
+        await subscription.close(release=False)
+        await settle()
+        assert [w.store.tables[NAME][n].epoch for n in (1, 3)] == [1, 1]
