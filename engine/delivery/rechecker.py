@@ -31,7 +31,7 @@ from engine.store.base import RENEWED, Release
 PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""
 
-_IDS_MAX = 10_000  # ids in one pass: ten queries of a thousand; the rest has its turn a second later
+_IDS_MAX = 10_000  # ids in one pass: ten queries of a thousand; those beyond it have their turn a second later
 _SETTLED_MAX = 1000  # messages that were renewed and settled since: stored until there are more
 _CHUNK = 1000  # ids in one query, as in a claim
 
@@ -43,6 +43,7 @@ class Rechecker:
         self._store, self._work, self._clock = context.engine.store, context.work, context.engine.clock
         self._in_flight, self._metrics, self._trace = in_flight, context.metrics, context.trace
         self._uncertain = False
+        self._unchecked: list[MessageId] = []  # those that the pass before had no room for
         self._requested: dict[MessageId, bool] = {}  # whether its lease was only renewed
         self._immediate = False
         self._in_progress: Mapping[MessageId, bool] = {}
@@ -90,8 +91,9 @@ class Rechecker:
         full = alone or ((self._uncertain or messages_wait) and self._window_full())
         if self._immediate or (self._uncertain and full):
             return self._clock.monotonic()
-        patient = self._checked_at + PERIOD_SECONDS if self._uncertain or full else None
-        running_out = self._in_flight.next_deadline() if self._uncertain or self._requested else None
+        uncertain = self._uncertain or bool(self._unchecked)
+        patient = self._checked_at + PERIOD_SECONDS if uncertain or full else None
+        running_out = self._in_flight.next_deadline() if uncertain or self._requested else None
         return min((time for time in (patient, running_out) if time is not None), default=None)
 
     async def run_once(self, queue: QueueSpec) -> int:
@@ -100,12 +102,9 @@ class Rechecker:
         if self._immediate or (reported and not self._uncertain and self._running_out()):
             ids = [id_ for id_ in reported if id_ in self._in_flight]
         else:
-            self._uncertain = False
-            self._checked_at = self._clock.monotonic()
-            ids = self._in_flight.ids()[:_IDS_MAX]
-            if len(ids) == _IDS_MAX:  # those beyond it stay requested
-                queried = set(ids)
-                self._requested = {id_: only for id_, only in reported.items() if id_ not in queried}
+            ids = self._next_ids()
+            later = set(self._unchecked)
+            self._requested = {id_: only for id_, only in reported.items() if id_ in later}
         self._immediate = False
         self._in_progress = reported
         try:
@@ -115,6 +114,15 @@ class Rechecker:
             raise
         finally:
             self._in_progress = {}
+
+    def _next_ids(self) -> list[MessageId]:
+        """Which to check of all in flight, each in its turn: those first that have waited for it."""
+        ids = [id_ for id_ in self._unchecked if id_ in self._in_flight]
+        if self._uncertain or not ids:
+            ids = list(dict.fromkeys([*ids, *self._in_flight.ids()]))
+        self._uncertain, self._checked_at = False, self._clock.monotonic()
+        self._unchecked = ids[_IDS_MAX:]
+        return ids[:_IDS_MAX]
 
     async def _check(self, queue: QueueSpec, ids: Sequence[MessageId], reported: Mapping[MessageId, bool]) -> int:
         count = 0

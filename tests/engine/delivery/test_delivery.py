@@ -121,6 +121,31 @@ async def test_a_full_window_notices_acks_around_the_proxy_within_a_second():
         assert w.store.calls["unsettled"] - asked <= 10
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["a commit by WHERE", "around the proxy"])
+@in_virtual_time
+async def test_a_full_window_notices_its_acks_however_many_messages_others_have(monkeypatch, told):
+    """More are in flight than one pass examines: each has its turn, also while commits may have ended any."""
+    monkeypatch.setattr("engine.delivery.rechecker._IDS_MAX", 10)
+    async with world(make_spec(ack_wait_ns=3600 * SECOND)) as w:
+        w.store.fill(range(1, 26))
+        assert len((await w.receive(prefetch=25)).ids) == 25
+        receiver = await w.receive(prefetch=2)
+        await w.commit(Row(31), Row(32))
+        assert receiver.ids == [31, 32]
+        await w.commit(Row(33))
+        w.ack(31, 32, heard=False)
+        w.store.calls.clear()
+        for _ in range(5):  # a round in progress, and the next
+            if told:
+                w.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
+            await pass_time(1.0)
+        await settle()
+        assert receiver.ids == [31, 32, 33]
+        asked = w.store.calls["unsettled"]
+        await pass_time(10.0)
+        assert w.store.calls["unsettled"] - asked <= 3, "the rest of a round, and no more"
+
+
 @in_virtual_time
 async def test_a_full_window_on_an_empty_queue_asks_nothing():
     async with world(make_spec(poll_interval_ns=3600 * SECOND, ack_wait_ns=3000 * SECOND)) as w:
