@@ -3,42 +3,63 @@
 A row locked by a client's open transaction stays due, so without this every poll would return it again at once. An id
 that was settled or leased elsewhere does no harm here: the next poll after its pause does not return it, and it is
 removed.
+
+Where many rows are locked their pauses are longer, so that the claims that try them again leave time for what is behind
+them: at most RETRIES_PER_SECOND claims. Where there are more than are stored, the receiver set rests (`rests_until`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from engine.model.queue import MessageId
 
 FIRST_PAUSE_SECONDS = 0.02  # about one short transaction
-MAX_PAUSE_SECONDS = 1.0  # a message locked for long is late by at most this once the lock is gone
-CONFLICTS_MAX = 10_000  # ten claims of locked rows; beyond it the oldest is removed, which costs a wasted claim
+MAX_PAUSE_SECONDS = 1.0  # a message locked for long is late by at most this once the lock is gone, if few are locked
+MANY_PAUSE_SECONDS = 30.0  # the same if many are
+RETRIES_PER_SECOND = 100  # claims; each takes about 3 ms
+CONFLICTS_MAX = 30_000  # 7 MB; a poll returns all of them again, in 60 ms
+_FEW_SECONDS = 0.1  # locked rows that can all be tried in this time are tried after each commit
 _OFFERED = 0.0  # the `until` of an id whose pause is over and that may be claimed again
 
 
 class Conflicts:
-    """See the module. Times are monotonic seconds."""
+    """See the module. Times are monotonic seconds. `rests_until`: no claim is made before."""
 
     def __init__(self) -> None:
         self._entries: dict[MessageId, tuple[float, float]] = {}  # id -> (until, length of the last pause)
+        self._first: float | None = None  # when the first pause ends; an earlier time where `_stale`
+        self._stale = False
+        self._claim_size = 1.0  # how many ids a claim does not get, where it gets none
+        self._spread = 0.0  # for how long the claims that try all again are spread
+        self._ended_at = float("-inf")
+        self.rests_until = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, id_: MessageId, now: float) -> None:
-        """A claim at `now` did not get it."""
-        _, last = self._entries.pop(id_, (0.0, 0.0))
-        pause = min(last * 2, MAX_PAUSE_SECONDS) or FIRST_PAUSE_SECONDS
-        if len(self._entries) >= CONFLICTS_MAX:
-            del self._entries[next(iter(self._entries))]
-        self._entries[id_] = (now + pause, pause)
+    def add(self, ids: Sequence[MessageId], now: float) -> None:
+        """A claim that ended at `now` did not get these."""
+        self._claim_size = max(len(ids), 0.9 * self._claim_size)
+        claims = len(self._entries) / self._claim_size
+        self._spread = min(claims / RETRIES_PER_SECOND, MANY_PAUSE_SECONDS)
+        for id_ in ids:
+            until, last = self._entries.pop(id_, (_OFFERED, 0.0))
+            self._stale = self._stale or until != _OFFERED
+            if len(self._entries) >= CONFLICTS_MAX:
+                self.rests_until = now + MAX_PAUSE_SECONDS
+                continue
+            pause = min(last * 2, MAX_PAUSE_SECONDS) or FIRST_PAUSE_SECONDS
+            until = now + max(pause, self._spread)
+            self._entries[id_] = (until, pause)
+            self._first = until if self._first is None else min(self._first, until)
 
     def remove(self, ids: Iterable[MessageId]) -> None:
         """These were claimed or settled."""
         if self._entries:
             for id_ in ids:
-                self._entries.pop(id_, None)
+                if self._entries.pop(id_, None) is not None:
+                    self._stale = True
 
     def blocks(self, id_: MessageId, now: float) -> bool:
         entry = self._entries.get(id_)
@@ -48,10 +69,12 @@ class Conflicts:
         """All that `blocks` is true of."""
         return frozenset(id_ for id_, (until, _) in self._entries.items() if until > now)
 
-    def end_pauses(self) -> None:
-        """A commit was reported, so locks may be gone. A pause that must be made again still doubles."""
-        if self._entries:
+    def end_pauses(self, now: float) -> None:
+        """A commit was reported, so locks may be gone. A pause that must be made again still doubles. Many are not
+        tried again after each commit."""
+        if self._entries and (self._spread <= _FEW_SECONDS or now >= self._ended_at + self._spread):
             self._entries = {id_: (_OFFERED, pause) for id_, (_, pause) in self._entries.items()}
+            self._first, self._stale, self._ended_at = None, False, now
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._entries
@@ -68,11 +91,17 @@ class Conflicts:
                 entries[id_] = (until, pause)
             elif id_ in offered:
                 entries[id_] = (_OFFERED, pause)
-        self._entries = entries
+        self._entries, self._stale = entries, True
 
     def next_retry(self) -> float | None:
-        """When the first of the current pauses ends."""
-        return min((until for until, _ in self._entries.values() if until != _OFFERED), default=None)
+        """When the first of the current pauses ends; of many, when a part of them has ended, for a poll returns all."""
+        if self._stale:
+            self._first = min((until for until, _ in self._entries.values() if until != _OFFERED), default=None)
+            self._stale = False
+        if self._first is None or self._spread <= _FEW_SECONDS:
+            return self._first
+        return self._first + self._spread / 4
 
     def clear(self) -> None:
         self._entries.clear()
+        self._first, self._stale, self._spread, self.rests_until = None, False, 0.0, 0.0

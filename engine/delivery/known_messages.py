@@ -173,7 +173,7 @@ class KnownMessages:
             return False
         self.on(Event.TOUCHED)
         self.poller.request_poll()
-        self.conflicts.end_pauses()
+        self.conflicts.end_pauses(self._clock.monotonic())
         self.pause.maybe_slot_freed()
         return True
 
@@ -209,7 +209,7 @@ class KnownMessages:
         if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
             self.on(Event.TOUCHED)
             self.request_poll()
-            self.conflicts.end_pauses()
+            self.conflicts.end_pauses(self._clock.monotonic())
 
     def request_poll(self) -> None:
         """Messages became due again, or all that is due is requested."""
@@ -272,8 +272,10 @@ class KnownMessages:
         return self.next_poll() <= self._clock.monotonic()
 
     def rests_until(self, now: float) -> float:
-        """Until when a pass can only wait until its accounts may be polled for again; a time in the past means that
-        there is something to do. It has to cost little: one account may have many receiver sets."""
+        """Until when a pass can only wait: too much is locked, or its accounts may not be polled for yet. A time in the
+        past means that there is something to do. It has to cost little: one account may have many receiver sets."""
+        if self.conflicts.rests_until > now:
+            return self.conflicts.rests_until
         if self.cache or self.added or self.scanner is None:
             return 0.0
         return self.scanner.share.ready_at(self.scanner.in_progress, now)

@@ -150,6 +150,8 @@ class ReceiverSet:
             result.claimed = True
             self._on_sent(result, await self.births.hand_out())
             return
+        if known.conflicts.rests_until > self._clock.monotonic():
+            return
         if known.added:
             room = receivers.room()
             fits = room >= len(known.added) and receivers.one_ack_wait
@@ -297,7 +299,8 @@ class ReceiverSet:
 
     def _is_drained(self, subscription: Subscription) -> bool:
         known, split = self.messages, self.receivers.split()
-        paused = known.queue.options.paused or self._leases.pause.active
+        rests = known.conflicts.rests_until > self._clock.monotonic()
+        paused = known.queue.options.paused or self._leases.pause.active or rests
         if paused or subscription.window_full or subscription in split.reserved:
             return True
         waits = known.cache.together > 0 or subscription in split.alone

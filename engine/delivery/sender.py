@@ -428,9 +428,7 @@ class Sender:
         self._conflicts.remove(claim.rejected)
         if len(claimed) < len(ids):
             answered = claimed.union(claim.rejected, deferred)
-            for id_ in ids:
-                if id_ not in answered:
-                    self._conflicts.add(id_, now)
+            self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)
         self._observe_sizes(claim.messages)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)

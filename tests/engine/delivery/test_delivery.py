@@ -9,6 +9,7 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
+from engine.delivery.conflicts import RETRIES_PER_SECOND
 from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueName
@@ -448,6 +449,46 @@ async def test_rows_locked_at_the_head_do_not_starve_the_rest():
         receiver = await w.receive()
         await pass_time(3)
         assert sorted(receiver.ids) == list(range(51, 101))
+
+
+@pytest.mark.parametrize("commits", [False, True], ids=["at rest", "with commits"])
+@in_virtual_time
+async def test_many_locked_rows_are_tried_at_a_bounded_rate_and_what_is_behind_them_comes(commits):
+    async with world(make_spec(batch_size=5)) as w:
+        w.store.fill(range(1, 1001))
+        w.store.locked = set(range(1, 1001))
+        receiver = await w.receive()
+        await pass_time(10)
+        w.store.calls.clear()
+        await w.commit(Row(2000))
+        await pass_time(1)
+        assert receiver.ids == [2000]
+        for id_ in range(2001, 2091):
+            if commits:
+                await w.commit(Row(id_))
+            await pass_time(0.1)
+        assert receiver.ids == list(range(2000, 2091 if commits else 2001))
+        assert w.store.calls["claim"] < 25 * RETRIES_PER_SECOND and w.store.calls["poll"] < 150
+        w.store.locked = set()
+        await pass_time(4)
+        assert set(receiver.ids) >= set(range(1, 901))
+
+
+@in_virtual_time
+async def test_more_locked_rows_than_are_known_make_no_hot_loop(monkeypatch):
+    monkeypatch.setattr("engine.delivery.conflicts.CONFLICTS_MAX", 100)
+    async with world(make_spec(batch_size=10, cache_size=200)) as w:
+        w.store.fill(range(1, 1001))
+        w.store.locked = set(range(1, 1001))
+        receiver = await w.receive()
+        await pass_time(10)
+        w.store.calls.clear()
+        await pass_time(10)
+        assert w.store.calls["claim"] < 500 and w.store.calls["poll"] < 100
+        assert (await w.fetch(limit=1)).ids == []
+        w.store.locked = set()
+        await pass_time(5)
+        assert len(receiver.ids) > 0
 
 
 @in_virtual_time

@@ -28,7 +28,7 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     clock, conflicts, queue = VirtualClock(), Conflicts(), make_spec(cache_size=1)
     cache = MessageCache(1)
     poller = Poller(queue_context(MemoryStore(clock), clock, work=1), cache, conflicts)
-    conflicts.add(1, clock.monotonic())
+    conflicts.add([1], clock.monotonic())
     poller.start(queue, 5)
     looked = poller.finish(PollResult(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
     assert not looked.complete

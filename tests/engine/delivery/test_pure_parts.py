@@ -16,7 +16,13 @@ from memory_store import make_spec
 
 from engine.clock import system_jitter
 from engine.delivery.cache import MessageCache, delivery_order
-from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
+from engine.delivery.conflicts import (
+    CONFLICTS_MAX,
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    RETRIES_PER_SECOND,
+    Conflicts,
+)
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
 from engine.model.backoff import (
@@ -300,7 +306,7 @@ def test_a_conflict_pauses_longer_each_time_and_is_forgotten_when_no_longer_offe
     conflicts, now = Conflicts(), 0.0
     pauses = []
     for _ in range(8):
-        conflicts.add(1, now)
+        conflicts.add([1], now)
         assert conflicts.blocks(1, now)
         pauses.append(round(conflicts.next_retry() - now, 3))
         now = conflicts.next_retry()
@@ -313,20 +319,53 @@ def test_a_conflict_pauses_longer_each_time_and_is_forgotten_when_no_longer_offe
 
 def test_a_commit_ends_the_pauses_but_not_their_doubling():
     conflicts = Conflicts()
-    conflicts.add(1, 0.0)
-    conflicts.end_pauses()
+    conflicts.add([1], 0.0)
+    conflicts.end_pauses(0.0)
     assert not conflicts.blocks(1, 0.0)
-    conflicts.add(1, 0.0)
+    conflicts.add([1], 0.0)
     assert conflicts.next_retry() == 0.04
     conflicts.remove([1])
     assert len(conflicts) == 0
 
 
-def test_conflicts_are_bounded():
+def test_many_conflicts_are_tried_again_as_fast_as_claims_can_be_made():
     conflicts = Conflicts()
-    for id_ in range(CONFLICTS_MAX + 50):
-        conflicts.add(id_, 0.0)
-    assert len(conflicts) == CONFLICTS_MAX and not conflicts.blocks(0, 0.0)
+    for _ in range(2):
+        for first in range(0, 5000, 50):
+            conflicts.add(range(first, first + 50), 0.0)
+    spread = 5000 / 50 / RETRIES_PER_SECOND
+    assert conflicts.next_retry() == pytest.approx(spread * 1.25, rel=0.05)
+    conflicts.end_pauses(0.5)
+    assert not conflicts.blocks(1, 0.5) and conflicts.next_retry() is None
+    conflicts.add(range(50), 0.5)
+    conflicts.end_pauses(0.6)
+    assert conflicts.blocks(1, 0.6), "commits come without end, and others wait behind these"
+    conflicts.end_pauses(0.5 + spread)
+    assert not conflicts.blocks(1, 0.6)
+
+
+def test_the_first_retry_is_known_whatever_is_removed():
+    conflicts = Conflicts()
+    conflicts.add([1], 0.0)
+    conflicts.add([2], 1.0)
+    assert conflicts.next_retry() == FIRST_PAUSE_SECONDS
+    conflicts.remove([1])
+    assert conflicts.next_retry() == 1.0 + FIRST_PAUSE_SECONDS
+    conflicts.add([2], 2.0)
+    assert conflicts.next_retry() == 2.0 + 2 * FIRST_PAUSE_SECONDS
+    conflicts.remove([2])
+    assert conflicts.next_retry() is None
+
+
+def test_conflicts_are_bounded():
+    """Those that are stored keep their pauses; the rest is not tried at once."""
+    conflicts = Conflicts()
+    conflicts.add(range(CONFLICTS_MAX), 0.0)
+    assert not conflicts.rests_until
+    conflicts.add(range(CONFLICTS_MAX, CONFLICTS_MAX + 50), 0.0)
+    assert len(conflicts) == CONFLICTS_MAX and conflicts.blocks(0, 0.0) and conflicts.rests_until == MAX_PAUSE_SECONDS
+    conflicts.clear()
+    assert not conflicts.rests_until
 
 
 # --- shares
