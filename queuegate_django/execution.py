@@ -30,18 +30,16 @@ from queuegate_django.tasks_api import (
     task_started,
 )
 from queuegate_worker import LeaseLost, Message, Reject
-from queuegate_worker.errors import reason_of
+from queuegate_worker.errors import BACKEND_LOST, CONNECTION_LOST, SESSION_ENDED, reason_of
 
 logger = logging.getLogger(LOGGER)
 
+_UNKNOWN, _TOO_LARGE = 1105, 1153
 _PASSING = frozenset(
-    (
-        *(0, 1020, 1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1836, 1927),
-        *(2002, 2003, 2006, 2013, 2014, 2055, 3100, 3101, 4031),
-    )
-)
-"""MySQL's numbers for a lost connection, a lock that was not had, and a server that ends or may not be written to. Any
-other error of the database would come again with the same result."""
+    (1020, 1160, 1161, 1205, 1213, 1290, 1637, 1836, 2002, 3100, 3101, *CONNECTION_LOST, *SESSION_ENDED)
+) - {_UNKNOWN, _TOO_LARGE}
+"""MySQL's numbers for a connection that is lost or cannot be had, a lock that was not had, and a server that ends or
+may not be written to. Any other error of the database would come again with the same result."""
 
 
 class TaskHandler:
@@ -183,5 +181,10 @@ class _Run:
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Whether it is a fault of the database that passes."""
-    return isinstance(error, InterfaceError) or (isinstance(error, Error) and number_of(error) in _PASSING)
+    """Whether it is a fault of the database that passes. Django's errors have no SQLSTATE, by which 08S01 of 1105 would
+    be known."""
+    if not isinstance(error, Error):
+        return False
+    if number_of(error) == _UNKNOWN:
+        return str(error.args[-1]).startswith(BACKEND_LOST)
+    return isinstance(error, InterfaceError) or number_of(error) in _PASSING

@@ -52,11 +52,14 @@ class WorkerError(Exception):
 _DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
 _DELAY_RANGE = "a delay is 0 to 315360000 seconds (ten years)"
 
-_CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
+CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
 """PyMySQL's own numbers for a connection that could not be opened or was lost; 0: closed by this side."""
 
-_SESSION_ENDED = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
+SESSION_ENDED = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
 """The server's numbers after which a new connection is needed, or could not be had for now: docs/protocol.md."""
+
+BACKEND_LOST = "backend connection lost: "
+"""So begins the text of 1105 where the proxy has lost its connection to the database. Other errors have 1105 too."""
 
 PERMANENT = {
     1044: "the account may not use that database",
@@ -91,7 +94,7 @@ def connection_lost(error: BaseException) -> bool:
         return True
     if isinstance(error, pymysql.err.InterfaceError):
         return True
-    return error_number(error) in _CONNECTION_LOST or error_number(error) in _SESSION_ENDED
+    return error_number(error) in CONNECTION_LOST or error_number(error) in SESSION_ENDED
 
 
 def permanent(error: BaseException, place: Any) -> WorkerError | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pymysql
 import pytest
 
+from proxy.errors import BackendLost
 from queuegate_worker import Message, Reject, Retry, Worker, WorkerError
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.command import import_object, main
-from queuegate_worker.errors import connection_lost, permanent, reason_of
+from queuegate_worker.errors import BACKEND_LOST, connection_lost, permanent, reason_of
 from queuegate_worker.handlers import handler_of
 from queuegate_worker.receiver import columns_to_select
 from queuegate_worker.statements import Statements, ack_wait_of, quoted
@@ -156,6 +157,7 @@ def test_which_errors_end_what():
     assert connection_lost(pymysql.err.OperationalError(2006, "x")) and connection_lost(OSError())
     assert connection_lost(pymysql.err.InterfaceError(0, ""))
     assert not connection_lost(pymysql.err.OperationalError(1213, "deadlock")) and not connection_lost(ValueError())
+    assert BackendLost("reset").message == f"{BACKEND_LOST}reset"
 
 
 def test_a_message_is_a_frozen_value():

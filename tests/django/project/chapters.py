@@ -282,14 +282,14 @@ def results_not_stored():
         real(options, alias, record)
 
     with mock.patch.object(results, "store", store):
-        for number in (1153, 3140):
-            raised.append((number, "refused"))
+        for number, text in ((1153, "refused"), (3140, "refused"), (1105, "any error of Vitess")):
+            raised.append((number, text))
             refused = tasks.book.enqueue("refused")
             work()
             (error,) = refreshed(refused).errors
             assert error.exception_class is django.db.OperationalError and customers() == []
-        for number in (1205, 1213, 2006):
-            raised.append((number, "passes"))
+        for number in (1205, 1213, 2006, 1105, 1218, 1203, 1129, 1637):
+            raised.append((number, "backend connection lost: the server closed it"))
             passing = tasks.add.enqueue(number, 1)
             until(lambda passing=passing: [work(), refreshed(passing).is_finished][1])
             assert refreshed(passing).return_value == number + 1
