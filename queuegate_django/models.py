@@ -6,6 +6,7 @@ the row says `READY` and has the errors so far.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from django.db import models
@@ -20,11 +21,24 @@ class StoredResults(models.QuerySet):
     """Rows of the table."""
 
     def delete_before(self, time: datetime) -> int:
-        """Delete what was last written before a time, in pieces; how many there were."""
-        old, deleted = self.filter(written_at__lt=time).order_by(), 0
+        """Delete the results that were written before a time, in pieces; how many there were."""
+        old, deleted = self.filter(written_at__lt=time).exclude(status=TaskResultStatus.READY).order_by(), 0
         while ids := [*old.values_list("pk", flat=True)[:_DELETED_AT_ONCE]]:
-            deleted += int(old.filter(pk__in=ids).delete()[0])
+            deleted += old.delete_those(ids)
         return deleted
+
+    def unfinished_before(self, time: datetime) -> Iterator[tuple[str, list[str]]]:
+        """Queues, and tasks of them to come again whose errors were written before a time, in pieces."""
+        old = self.filter(written_at__lt=time, status=TaskResultStatus.READY)
+        for queue in [*old.order_by().values_list("queue", flat=True).distinct()]:
+            last, of_queue = "", old.filter(queue=queue).order_by("pk")
+            while ids := [*of_queue.filter(pk__gt=last).values_list("pk", flat=True)[:_DELETED_AT_ONCE]]:
+                yield queue, ids
+                last = ids[-1]
+
+    def delete_those(self, ids: list[str]) -> int:
+        """Delete those of these rows that are still as the query wants them; how many there were."""
+        return int(self.filter(pk__in=ids).delete()[0])
 
 
 class StoredResult(models.Model):

@@ -138,6 +138,19 @@ def _row(options: Options, table: str, columns: Sequence[str], state: str, task_
     return None if row is None else dict(zip((*columns, "state"), row, strict=True))
 
 
+def unacked(options: Options, queue_name: str, task_ids: Sequence[str]) -> set[str]:
+    """Those of these tasks whose message is in the queue, and not acked."""
+    of_tasks = f"task_id IN ({', '.join(['%s'] * len(task_ids))}) AND time_acked IS NULL"
+    with connections[options.database].cursor() as cursor:
+        try:
+            cursor.execute(f"SELECT task_id FROM {quoted(options.table(queue_name))} WHERE {of_tasks}", [*task_ids])
+        except (DatabaseError, ValueError) as error:  # ValueError: no queue of this prefix has that name
+            if isinstance(error, ValueError) or number_of(error) == _NO_SUCH_TABLE:
+                return set()
+            raise
+        return {str(row[0]) for row in cursor.fetchall()}
+
+
 def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> list[str]:
     """Put those of these tasks that are dead letters back into their queue; their ids. Called in a transaction."""
     dead, several = quoted(options.table(queue_name) + DEAD), ", ".join(["%s"] * len(task_ids))

@@ -248,6 +248,12 @@ def store(options: Options, backend_alias: str, record: Record) -> None:
     rows.bulk_create([rows.model(id=record.id, **values)], update_conflicts=True, update_fields=[*values])
 
 
-def purge(options: Options) -> int:
-    """Delete results that are older than `keep_results`; how many there were."""
-    return int(_stored_results(options).delete_before(_of_settings(now() - options.keep_results)))
+def purge(options: Options, backend_alias: str) -> int:
+    """Delete results of the backend that are older than `keep_results`; how many there were. The errors of a task that
+    is to come again stay as long as its message does."""
+    rows, time = _stored_results(options).filter(backend=backend_alias), _of_settings(now() - options.keep_results)
+    deleted = int(rows.delete_before(time))
+    for queue_name, task_ids in rows.unfinished_before(time):
+        gone = [*{*task_ids} - queues.unacked(options, queue_name, task_ids)]
+        deleted += int(rows.filter(status=_READY).delete_those(gone))
+    return deleted

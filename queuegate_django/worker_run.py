@@ -102,12 +102,12 @@ def run(backend: QueuegateBackend, settings: Settings) -> None:
         )
         for queue_name in settings.queue_names
     ]
-    with purging(backend.settings):
+    with purging(backend.settings, backend.alias):
         run_together(*pairs, drain=settings.drain)
 
 
 @contextmanager
-def purging(options: Options) -> Iterator[None]:
+def purging(options: Options, backend_alias: str) -> Iterator[None]:
     """Delete old results in a thread meanwhile. Several workers may do that at a time."""
     ended = threading.Event()
     pause = min(_PURGES_EACH_SECONDS, options.keep_results.total_seconds() / 10)
@@ -116,7 +116,7 @@ def purging(options: Options) -> Iterator[None]:
         while not ended.wait(pause):
             try:
                 close_old_connections()
-                results.purge(options)
+                results.purge(options, backend_alias)
             except Error as error:
                 logger.warning("old results could not be deleted, and are deleted later: %s", error)
             finally:

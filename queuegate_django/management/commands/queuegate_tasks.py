@@ -30,7 +30,7 @@ class Command(BaseCommand):
             try:
                 self._show(backend, create=options["create"])
                 if options["purge"]:
-                    self.stdout.write(f"{results.purge(backend.settings)} results are deleted")
+                    self.stdout.write(f"{results.purge(backend.settings, backend.alias)} results are deleted")
             except (queues.NoQueuegate, queues.NotAQueue) as error:
                 raise CommandError(str(error)) from None
 

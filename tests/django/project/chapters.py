@@ -371,14 +371,25 @@ def bulk():
 
 
 def purging():
-    """Results that are older than keep_results are deleted, by a worker too."""
+    """Results that are older than keep_results are deleted, by a worker too; errors of a task that is to come again
+    and results of another backend are not."""
+    aged = {"written_at": results.now() - timedelta(days=2)}
+    with options(max_attempts=2, queue_options={"min_backoff": "1h"}):
+        fresh()
+        ids = [tasks.book_and_fail.enqueue(name).id.rpartition(":")[2] for name in ("waits", "gone")]
+        work()
+    others = tasks.add.enqueue(5, 6)
+    work()
+    StoredResult.objects.filter(status=TaskResultStatus.SUCCESSFUL).update(backend="other")
     old, new = tasks.add.enqueue(1, 2), tasks.add.enqueue(3, 4)
     work()
-    StoredResult.objects.filter(pk=old.id.rpartition(":")[2]).update(written_at=results.now() - timedelta(days=2))
-    output = io.StringIO()
-    call_command("queuegate_tasks", purge=True, stdout=output)
-    assert output.getvalue().endswith("1 results are deleted\n")
-    assert [refreshed(new).return_value, StoredResult.objects.count()] == [7, 1]
+    StoredResult.objects.exclude(pk=new.id.rpartition(":")[2]).update(**aged)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ACK {QUEUE} WHERE task_id = %s", [ids[1]])
+    assert shown("queuegate_tasks", purge=True).endswith("2 results are deleted\n")
+    assert [refreshed(new).return_value, refreshed(others).return_value, StoredResult.objects.count()] == [7, 11, 3]
+    assert StoredResult.objects.get(status=TaskResultStatus.READY).pk == ids[0]
+    StoredResult.objects.exclude(pk=new.id.rpartition(":")[2]).delete()
     with pytest.raises(TaskResultDoesNotExist):
         refreshed(old)
     with options(keep_results=timedelta(seconds=1)):
