@@ -108,12 +108,13 @@ def run(backend: QueuegateBackend, settings: Settings) -> None:
 
 @contextmanager
 def purging(options: Options, backend_alias: str) -> Iterator[None]:
-    """Delete old results in a thread meanwhile. Several workers may do that at a time."""
+    """Delete old results in a thread meanwhile, the first time at once: a worker may end before the next time. Several
+    workers may do that at a time."""
     ended = threading.Event()
     pause = min(_PURGES_EACH_SECONDS, options.keep_results.total_seconds() / 10)
 
     def purge() -> None:
-        while not ended.wait(pause):
+        while True:
             try:
                 close_old_connections()
                 results.purge(options, backend_alias)
@@ -121,6 +122,8 @@ def purging(options: Options, backend_alias: str) -> Iterator[None]:
                 logger.warning("old results could not be deleted, and are deleted later: %s", error)
             finally:
                 close_old_connections()
+            if ended.wait(pause):
+                break
         connections[options.database].close()
 
     thread = threading.Thread(target=purge, name="queuegate-purge", daemon=True)

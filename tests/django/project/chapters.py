@@ -392,7 +392,12 @@ def purging():
     StoredResult.objects.exclude(pk=new.id.rpartition(":")[2]).delete()
     with pytest.raises(TaskResultDoesNotExist):
         refreshed(old)
+    StoredResult.objects.update(**aged)
+    work()
+    assert StoredResult.objects.count() == 0
     with options(keep_results=timedelta(seconds=1)):
+        tasks.add.enqueue(1, 2)
+        work()
         folder = os.environ["QG_FOLDER"]
         tasks.wait_for.enqueue(folder, "purges", writes_first=False)
         worker = threading.Thread(target=work)
