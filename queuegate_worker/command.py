@@ -30,7 +30,7 @@ from queuegate_worker.processes.supervisor import Supervisor, Wanted, watched
 from queuegate_worker.statements import KEYS, SHARED_KEYS
 from queuegate_worker.tasks.task import tasks_in
 from queuegate_worker.tasks.work import TaskWork, create, queues_of
-from queuegate_worker.worker import Worker
+from queuegate_worker.worker import Worker, leave_process
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     # As in the mysql client: `-p` without an attached value prompts; the next word is not the password.
     options = parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in words])
-    options.words = words
+    options.words, options.own_process = words, arguments is None
     return run(options)
 
 
@@ -278,7 +278,7 @@ def _work(options: argparse.Namespace, parent: Parent | None) -> int:
         if options.batch is not None:
             raise WorkerError("a task takes one message: leave out --batch")
         work = TaskWork(target, tasks, queues_of(options.queue, tasks), new_worker, parent)
-        return _left(parent, _ended(lambda: work.run(drain=options.drain), "; --create makes it"))
+        return _left(options, _ended(lambda: work.run(drain=options.drain), "; --create makes it"))
     if options.create:
         raise WorkerError("--create makes the queues of tasks: give the module of the tasks, such as app.tasks")
     if not options.queue or "," in options.queue:
@@ -286,17 +286,13 @@ def _work(options: argparse.Namespace, parent: Parent | None) -> int:
     worker, handle = new_worker(options.queue), import_object(options.handler)
     if parent is not None:
         parent.on_gone(worker.stop)
-    return _left(parent, _ended(lambda: worker.run(handle, drain=options.drain)))
+    return _left(options, _ended(lambda: worker.run(handle, drain=options.drain)))
 
 
-def _left(parent: Parent | None, code: int) -> int:
-    """The exit code. A child with handlers that do not end is left here: at its exit the interpreter would wait for the
-    threads that they have started."""
-    if parent is not None and code != 0:
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def _left(options: argparse.Namespace, code: int) -> int:
+    """The exit code. A process of the command's own in which handlers may still run ends here."""
+    if options.own_process and code != 0:
+        leave_process(code)
     return code
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.connection import connection_factory
@@ -199,6 +201,15 @@ def _run_to_the_end(runs: Sequence[Run], *, drain: bool) -> None:
                 run.stop()
     for run in runs:
         run.join()
+
+
+def leave_process(code: int) -> NoReturn:
+    """End the process although handlers have not ended: at its exit the interpreter would wait for the threads that
+    they have started, also within libraries such as asgiref, while their messages are handled elsewhere."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager

@@ -139,6 +139,15 @@ def test_sigterm_lets_the_running_task_end(project):
     assert "state=SUCCESSFUL" in worker.log.read_text()
 
 
+def test_a_worker_ends_after_its_grace_time(project):
+    project.run(f"import json; print(json.dumps(tasks.wait_in_coroutine.enqueue({str(project.folder)!r}, 'long').id))")
+    worker = project.worker("--grace", "0.5")
+    project.runs("long", worker.pid)
+    worker.terminate()
+    assert worker.wait(scaled(40)) == 1
+    assert "the grace time is over" in worker.log.read_text()
+
+
 def test_several_workers_run_each_task_once(project):
     started = [project.worker("--queue", "default", "--concurrency", "8") for _ in range(2)]
     program = """

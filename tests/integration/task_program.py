@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from queuegate_worker import Retry, TaskContext, task
+from queuegate_worker import Message, Retry, TaskContext, task
 
 if (pipe := Path("imports")).is_fifo():  # a test has this module take its time, until it closes its end
     pipe.read_bytes()
@@ -47,6 +47,13 @@ def waits_in_a_pool(context: TaskContext, word: str) -> None:
         with ThreadPoolExecutor() as pool:
             pool.submit(threading.Event().wait, 600).result()
     _ran(context, word)
+
+
+def handles_in_a_pool(message: Message) -> None:
+    """Its thread does not end, and the interpreter would wait for it."""
+    Path("started").write_text("")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(threading.Event().wait, 600).result()
 
 
 @task(timeout=1, takes_context=True)

@@ -316,6 +316,14 @@ def test_mistakes_end_the_command_with_a_reason(work, gate, options, code, probl
     assert ended.returncode == code and problem in ended.stderr, ended.stderr
 
 
+def test_a_handler_outlives_the_grace_time_in_no_process(work, sql):
+    sql("CREATE QUEUE plain_queue (n INT)")
+    sql("INSERT INTO plain_queue (n) VALUES (1)")
+    work.start("--queue", "plain_queue", "--grace", "0.2", command=[*WORK[:-1], "task_program:handles_in_a_pool"])
+    wait_until((work.folder / "started").exists, 60, "the handler")
+    assert "the grace time is over" in work.end() and work.process.returncode == 1
+
+
 def test_a_drained_worker_ends(work, sql, db):
     tasks.plain.using(connection=db).send("drained")
     ended = work.run("--drain", "--queue", "mails,tasks", "--processes", "2")

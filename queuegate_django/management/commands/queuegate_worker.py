@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
@@ -17,6 +18,7 @@ from queuegate_django.tasks_api import LOGGER, task_backends
 from queuegate_django.worker_run import WORKER_ID_CHARACTERS, Settings, run
 from queuegate_worker import Hooks, WorkerError
 from queuegate_worker.errors import reason_of
+from queuegate_worker.worker import leave_process
 
 _LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG, logging.DEBUG)
 """By the verbosity."""
@@ -29,6 +31,18 @@ class Command(BaseCommand):
     """See the module."""
 
     help = "Runs the tasks of queuegate's queues until SIGTERM or SIGINT."
+    _began = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """As the command of a process, unlike `call_command`, it ends the process also where tasks have not ended."""
+        try:
+            super().run_from_argv(argv)
+        except (SystemExit, CommandError, KeyboardInterrupt) as error:
+            if not self._began:
+                raise
+            if not isinstance(error, SystemExit):
+                traceback.print_exc()
+            leave_process(130 if isinstance(error, KeyboardInterrupt) else 1)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Its options."""
@@ -60,6 +74,7 @@ class Command(BaseCommand):
             drain=options["drain"],
             hooks=hooks,
         )
+        self._began = True
         try:
             run(backend, of_worker)
         except (WorkerError, ValueError) as error:

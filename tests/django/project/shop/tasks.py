@@ -163,6 +163,12 @@ def wait_for(folder, name, writes_first=True):
     return name
 
 
+@task
+async def wait_in_coroutine(folder, name):
+    """Ends when it may, in a thread that the interpreter waits for."""
+    wait_for.func(folder, name, writes_first=False)
+
+
 class Traced(Hooks):
     """Notes the traceparent of each message."""
 
