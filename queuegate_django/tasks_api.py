@@ -12,6 +12,8 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from queuegate_worker.sending.rows import exact
+
 if find_spec("django.tasks") is not None:
     from django.tasks import DEFAULT_TASK_QUEUE_NAME, task_backends
     from django.tasks.backends.base import BaseTaskBackend
@@ -58,8 +60,8 @@ _TRACEBACK_CHARACTERS = 100_000  # the end of it names the error; a recursion wi
 
 
 def json_text(value: Any) -> str:
-    """A normalized value as JSON. Raises ValueError for numbers that JSON does not have."""
-    return json.dumps(value, allow_nan=False)
+    """A normalized value as JSON. Raises ValueError for numbers that JSON does not have, or not exactly."""
+    return exact(json.dumps(value, allow_nan=False))
 
 
 def task_error(error: BaseException) -> Any:

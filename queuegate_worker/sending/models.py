@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from queuegate_worker.errors import Reject, WorkerError
-from queuegate_worker.sending.rows import refuse_unlike
+from queuegate_worker.sending.rows import exact, refuse_unlike
 
 M = TypeVar("M")
 
@@ -112,7 +112,7 @@ class _Field:
             return None
         if self.structured:
             refuse_unlike(self.json.dump_python(value))
-            return self.json.dump_json(value).decode()
+            return exact(self.json.dump_json(value).decode())
         if callable(secret := getattr(value, "get_secret_value", None)):
             value = secret()
         if isinstance(value, datetime) and value.tzinfo is not None and not self._fits(value.replace(tzinfo=None)):

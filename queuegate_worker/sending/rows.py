@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import json
 import math
+import re
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ _DELAY_SECONDS_MAX = 315_360_000  # ten years, the server's own bound
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = (2000, 2199)  # what nanoseconds in a BIGINT hold, and what the queue's own check allows
 _BITS_MAX = 1024  # of an integer: a DOUBLE holds no larger one, and a DECIMAL less
+_LONG_NUMBER = re.compile(r"\d{19}")
+_DIGITS_MAX = 20  # of the largest and the smallest whole number that JSON of every database holds exactly
 _PLAIN = (str, bytes, int, float, Decimal, datetime, date, time, timedelta)
 
 
@@ -144,7 +147,7 @@ def as_value(name: str, value: Any) -> Any:
         return bytes(value)
     if isinstance(value, uuid.UUID):
         return str(value)
-    return as_json(name, value)
+    return as_exact_json(name, value)
 
 
 def _storable(name: str, value: Any) -> Any:
@@ -186,6 +189,28 @@ def as_json(name: str, value: Any) -> str:
         return text
     except (TypeError, ValueError, RecursionError) as error:
         raise WorkerError(f"{name!r} cannot be written as JSON: {error}") from error
+
+
+def as_exact_json(name: str, value: Any) -> str:
+    """The same for a column of JSON. Raises WorkerError also for what that would hold as another value."""
+    try:
+        return exact(as_json(name, value))
+    except ValueError as error:
+        raise WorkerError(f"{name!r} cannot be stored as JSON: {error}") from error
+
+
+def exact(text: str) -> str:
+    """A text of JSON, as it is. Raises ValueError for whole numbers that MySQL's JSON would make floats."""
+    if _LONG_NUMBER.search(text):
+        json.loads(text, parse_int=_refuse_inexact)
+    return text
+
+
+def _refuse_inexact(digits: str) -> None:
+    if len(digits) > _DIGITS_MAX or not -(1 << 63) <= int(digits) < 1 << 64:
+        raise ValueError(
+            f"a whole number in JSON is from -2^63 to 2^64-1, and one has {len(digits)} characters: send it as text"
+        )
 
 
 def _json_default(value: Any) -> Any:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from queuegate_worker.errors import Reject, WorkerError
-from queuegate_worker.sending.rows import as_json
+from queuegate_worker.sending.rows import as_exact_json, as_json
 
 Loader = Callable[[str], Any]
 
@@ -125,7 +125,7 @@ def _loader(hint: Any) -> Loader | None:
 
 def as_text(call: Call) -> str:
     """A call as the value of the column `args`. Raises WorkerError."""
-    return as_json("the task's arguments", {"args": [*call.args], "kwargs": {**call.kwargs}})
+    return as_exact_json("the task's arguments", {"args": [*call.args], "kwargs": {**call.kwargs}})
 
 
 def from_text(text: Any) -> Call:

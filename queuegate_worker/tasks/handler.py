@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from queuegate_worker.errors import LeaseLost, Reject, Release, reason_of
 from queuegate_worker.handlers import completed
 from queuegate_worker.message import Message
-from queuegate_worker.sending.rows import as_json
+from queuegate_worker.sending.rows import as_exact_json
 from queuegate_worker.tasks.arguments import Call, from_text
 from queuegate_worker.tasks.layout import store_result
 from queuegate_worker.tasks.task import AnyTask, TaskContext
@@ -76,7 +76,7 @@ class TaskHandler:
         return completed(_within_limit(task, value) if inspect.isawaitable(value) else value)
 
     def _store(self, task: AnyTask, message: Message, transaction: Transaction, value: Any) -> None:
-        transaction.execute(*store_result(task, message.queue, message.id, as_json("the task's result", value)))
+        transaction.execute(*store_result(task, message.queue, message.id, as_exact_json("the task's result", value)))
 
 
 def _is_coroutine(task: AnyTask) -> bool:

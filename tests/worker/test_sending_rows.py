@@ -102,6 +102,7 @@ def test_times_that_are_none(delay, at, problem):
     [
         (None, None), (True, True), (7, 7), ("x", "x"), (b"x", b"x"), (bytearray(b"x"), b"x"), (Colour.RED, "red"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"), (Decimal("1.10"), Decimal("1.10")),
+        ([2**64 - 1, -(2**63), 1e30, str(2**64)], f'[{2**64 - 1},{-(2**63)},1e+30,"{2**64}"]'),
         ({"b": [1, "ä", None]}, '{"b":[1,"ä",null]}'), ([], "[]"), ((1, 2), "[1,2]"), ({3, 1}, "[1,3]"),
         ({"at": date(2026, 1, 2), "n": Decimal("1.5")}, '{"at":"2026-01-02","n":"1.5"}'),
         (Line("pen", Decimal(2)), '{"product":"pen","price":"2"}'),
@@ -117,6 +118,7 @@ def test_values_as_drivers_take_them(value, sent):
     "value",
     [
         float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), {"a": float("nan")}, object(), {"a": {1j}},
+        {"a": [2**64]}, [-(2**63) - 1], {"a": 10**400},
         10**400, "\udc80", {"a": "\ud800"}, datetime(2026, 7, 1, tzinfo=UTC), time(9, tzinfo=UTC),
     ],
 )  # fmt: skip
@@ -283,7 +285,7 @@ class Weight:
         (list[Weight], [Weight(float("inf"))], "no number inf"),
         (list[bytes], [b"\xff"], "utf-8"), (list[SecretStr], [SecretStr("s3")], "asterisks"),
         (AwareDatetime, datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))), "out of range"),
-        (list[str], ["\ud800"], "surrogates"),
+        (list[str], ["\ud800"], "surrogates"), (list[int], [2**64], "send it as text"),
     ],
 )  # fmt: skip
 def test_typed_values_that_would_be_changed_are_refused(annotation, value, problem):

@@ -127,6 +127,7 @@ def failure():
     """What the task has written is gone, the error is stored, and the message is a dead letter with its reason."""
     result = tasks.book_and_fail.enqueue("bob")
     broken = [each.enqueue() for each in (tasks.return_object, tasks.return_nan, tasks.leave, tasks.break_transaction)]
+    broken.append(tasks.add.enqueue(2**63, 2**63))
     work()
     assert customers() == []
     result.refresh()
@@ -137,8 +138,8 @@ def failure():
     with pytest.raises(ValueError, match="Task failed"):
         _ = result.return_value
     kinds = [refreshed(each).errors[0].exception_class.__name__ for each in broken]
-    assert kinds == ["TypeError", "ValueError", "SystemExit", "TransactionManagementError"]
-    until(lambda: rows(f"SHOW TABLES LIKE '{QUEUE}_dead'") and rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(5,)])
+    assert kinds == ["TypeError", "ValueError", "SystemExit", "TransactionManagementError", "ValueError"]
+    until(lambda: rows(f"SHOW TABLES LIKE '{QUEUE}_dead'") and rows(f"SELECT COUNT(*) FROM {QUEUE}_dead") == [(6,)])
     reason = rows(f"SELECT attempts, last_error FROM {QUEUE}_dead WHERE task = 'shop.tasks.book_and_fail'")
     assert reason == [(1, "ValueError: no bob ☃")]
     StoredResult.objects.all().delete()  # as after keep_results
@@ -365,6 +366,8 @@ def bulk():
     wrong = [(tasks.add, [1, 1], {}), (tasks.add.using(run_after=timezone.now()), [object()], {})]
     with pytest.raises(TypeError):
         backend.enqueue_all(wrong)
+    with pytest.raises(ValueError, match="send it as text"):
+        tasks.add.enqueue(2**64, 1)
     assert backend.enqueue_all([]) == []
     assert rows(f"SELECT COUNT(*) FROM {QUEUE}") == [(1200,)]
     assert rows("SELECT priority FROM tasks_mails") == [(-10,)]
