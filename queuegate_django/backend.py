@@ -146,6 +146,25 @@ class QueuegateBackend(BaseTaskBackend):
                 "Leave AUTOCOMMIT out: without it a worker's ack and the deletion of old results are not committed.",
                 id="queuegate_django.E003",
             )
+        for other in backends():
+            if other.alias == self.alias:
+                break  # of two that share a queue the later one says so
+            if self._shares_with(other):
+                yield checks.Error(
+                    f"The task backends {other.alias!r} and {self.alias!r} have the same queue: the workers of either"
+                    " would run the tasks of both, with their own OPTIONS.",
+                    "Give one of them another `prefix`, `database` or QUEUES.",
+                    id="queuegate_django.E004",
+                )
+
+    def _shares_with(self, other: QueuegateBackend) -> bool:
+        """Whether a queue of the two is one table. Without QUEUES any name is one."""
+        mine, others = self.settings, other.settings
+        if mine.database != others.database:
+            return False
+        if mine.prefix == others.prefix and not (self.queues and other.queues):
+            return True
+        return not {*map(mine.table, self.queue_names)}.isdisjoint(map(others.table, other.queue_names))
 
 
 def _text(value: datetime) -> str:

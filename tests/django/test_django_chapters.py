@@ -148,6 +148,10 @@ def test_where_a_worker_connects(chapter):
     chapter("addresses")
 
 
+def test_backends_that_share_a_queue(chapter):
+    chapter("shared_queues")
+
+
 def test_no_chapter_is_left_out():
     text = (PROJECT / "chapters.py").read_text()
     names = set(re.findall(r"\w+", re.search(r"^CHAPTERS = \((.*?)^\)", text, re.MULTILINE | re.DOTALL)[1]))

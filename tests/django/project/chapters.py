@@ -566,6 +566,20 @@ def creation():
         assert dict(row[:2] for row in rows("SHOW QUEUE `jobs-default` OPTIONS"))["max_attempts"] == "3"
 
 
+def shared_queues():
+    """Two backends with one queue are refused."""
+    own = settings.TASKS["default"]
+
+    def checked(**changes):
+        with override_settings(TASKS={"default": own, "second": {**own, **changes}}):
+            return [(each.id, each.msg) for name in ("default", "second") for each in task_backends[name].check()]
+
+    ((number, text),) = checked(QUEUES=["other", "mails"])
+    assert number == "queuegate_django.E004" and "'default' and 'second' have the same queue" in text
+    assert [number for number, _ in checked(QUEUES=[])] == ["queuegate_django.E004"]
+    assert checked(QUEUES=["other"]) == checked(OPTIONS={"prefix": "second_"}) == []
+
+
 def shown(*command, **changes):
     output = io.StringIO()
     call_command(*command, stdout=output, no_color=True, **changes)
@@ -645,7 +659,7 @@ def fresh():
 CHAPTERS = (
     *(transactions, success, failure, retries, not_atomic, order, coroutines, signals, running, lost_lease),
     *(missing_results, bulk, purging, connections_between_tasks, naive_times, not_a_task, traces, admin, creation),
-    *(any_queue, after_the_commit, results_not_stored, autocommit_left, addresses),
+    *(any_queue, after_the_commit, results_not_stored, autocommit_left, addresses, shared_queues),
 )
 
 
