@@ -8,9 +8,10 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.core import checks
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models.signals import post_migrate
 
-from queuegate_django import backend, queues
+from queuegate_django import backend, queues, results
 
 
 class QueuegateConfig(AppConfig):
@@ -47,15 +48,24 @@ def create_missing(*, using: str, verbosity: int = 1, **kwargs: Any) -> None:
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> Iterable[checks.CheckMessage]:
-    """With `check --database` and `migrate`: whether queuegate answers at the database of each backend."""
+    """With `check --database` and `migrate`: whether queuegate answers at the database of each backend, and has results
+    there."""
     for each in backend.backends():
         if each.settings.database in (databases or ()) and not list(each.check()):
             try:
                 queues.check_proxy(each.settings.database)
+                if each.settings.database != DEFAULT_DB_ALIAS:  # of that one Django itself says what is not migrated
+                    results.check_table(each.settings)
             except queues.NoQueuegate as error:
                 yield checks.Warning(
                     f"The task backend {each.alias!r}: {error}.",
                     "Without a proxy no queue is created and no task is received. Tasks that are inserted around it are"
                     " found within half a minute.",
                     id="queuegate_django.W003",
+                )
+            except results.NoResults as error:
+                yield checks.Warning(
+                    f"The task backend {each.alias!r}: {error}.",
+                    "Routers of DATABASE_ROUTERS have to allow it there. Without the table no task can end.",
+                    id="queuegate_django.W004",
                 )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from django.db import DatabaseError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 
 from queuegate_django.options import DEAD, Options
 from queuegate_worker import Queue
@@ -41,9 +41,15 @@ _STATE = (
 )
 """The state of a message, by docs/message_lifecycle.md: of a lease, `time_next` ends in 001 or 003."""
 
-_NO_SUCH_COLUMN, _SYNTAX, _NO_SUCH_TABLE, _NO_QUEUE = 1054, 1064, 1146, 1347
-MISSING = "run `manage.py migrate`, or `manage.py queuegate_tasks --create`"
-"""What to do if a queue is not there."""
+NO_SUCH_TABLE = 1146
+_NO_SUCH_COLUMN, _SYNTAX, _NO_QUEUE = 1054, 1064, 1347
+
+
+def missing(database: str) -> str:
+    """What to do if a queue is not there. `migrate` alone makes nothing in another database than the default one."""
+    if database == DEFAULT_DB_ALIAS:
+        return "run `manage.py migrate`, or `manage.py queuegate_tasks --create`"
+    return f"run `manage.py migrate --database {database}`"
 
 
 class NoQueuegate(Exception):
@@ -88,7 +94,7 @@ def create_if_missing(options: Options, queue_name: str) -> bool:
         try:
             cursor.execute(f"SHOW CREATE QUEUE {quoted(options.table(queue_name))}")
         except DatabaseError as error:
-            if number_of(error) != _NO_SUCH_TABLE:
+            if number_of(error) != NO_SUCH_TABLE:
                 raise _translated(error, options.database) from error
         else:
             return False
@@ -110,8 +116,8 @@ def insert(options: Options, queue_name: str, rows: Sequence[Mapping[str, Any]])
     try:
         queue.send_many(rows, connection=connections[options.database])
     except DatabaseError as error:
-        if number_of(error) == _NO_SUCH_TABLE:
-            error.add_note(f"There is no queue of that name: {MISSING}.")
+        if number_of(error) == NO_SUCH_TABLE:
+            error.add_note(f"There is no queue of that name: {missing(options.database)}.")
         raise
 
 
@@ -131,7 +137,7 @@ def _row(options: Options, table: str, columns: Sequence[str], state: str, task_
         try:
             cursor.execute(query, [task_id])
         except DatabaseError as error:
-            if number_of(error) in (_NO_SUCH_TABLE, _NO_SUCH_COLUMN):
+            if number_of(error) in (NO_SUCH_TABLE, _NO_SUCH_COLUMN):
                 return None
             raise
         row = cursor.fetchone()
@@ -145,7 +151,7 @@ def unacked(options: Options, queue_name: str, task_ids: Sequence[str]) -> set[s
         try:
             cursor.execute(f"SELECT task_id FROM {quoted(options.table(queue_name))} WHERE {of_tasks}", [*task_ids])
         except (DatabaseError, ValueError) as error:  # ValueError: no queue of this prefix has that name
-            if isinstance(error, ValueError) or number_of(error) == _NO_SUCH_TABLE:
+            if isinstance(error, ValueError) or number_of(error) == NO_SUCH_TABLE:
                 return set()
             raise
         return {str(row[0]) for row in cursor.fetchall()}
@@ -160,7 +166,7 @@ def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> list[
             of_tasks = f"task_id IN ({several}) AND time_acked IS NULL"
             cursor.execute(f"SELECT task_id FROM {dead} WHERE {of_tasks} FOR UPDATE", [*task_ids])
         except DatabaseError as error:
-            if number_of(error) == _NO_SUCH_TABLE:
+            if number_of(error) == NO_SUCH_TABLE:
                 return []
             raise
         dead_ids = [str(row[0]) for row in cursor.fetchall()]

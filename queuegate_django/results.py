@@ -16,6 +16,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
+from django.db import DatabaseError, connections
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -27,6 +28,10 @@ UNKNOWN_WORKER = "unknown"
 """Stands for a worker whose name the row does not have: that of a running attempt, or one that was killed."""
 
 _FAILED, _READY, _RUNNING = TaskResultStatus.FAILED, TaskResultStatus.READY, TaskResultStatus.RUNNING
+
+
+class NoResults(Exception):
+    """The database lacks the table of results; the text says what to do."""
 
 
 class TaskRejected(Exception):
@@ -200,6 +205,24 @@ def _lost(queue_name: str, task_id: str, row: Mapping[str, Any], stored: Record 
 def _stored_results(options: Options) -> Any:
     """The rows of the table. The model may be imported only when all applications are there."""
     return apps.get_model("queuegate_django", "StoredResult").objects.using(options.database)
+
+
+def check_table(options: Options) -> None:
+    """Raises NoResults, and errors of the database. Leaves no connection open that was not."""
+    connection = connections[options.database]
+    was_open = connection.connection is not None
+    try:
+        _stored_results(options).order_by().values_list("pk").first()
+    except DatabaseError as error:
+        if queues.number_of(error) != queues.NO_SUCH_TABLE:
+            raise
+        raise NoResults(
+            f"the database {options.database!r} has no table of results: run `manage.py migrate --database"
+            f" {options.database}`"
+        ) from error
+    finally:
+        if not was_open:
+            connection.close()
 
 
 def stored_record(options: Options, queue_name: str, task_id: str) -> Record | None:

@@ -102,6 +102,12 @@ def run(backend: QueuegateBackend, settings: Settings) -> None:
         )
         for queue_name in settings.queue_names
     ]
+    try:
+        results.check_table(backend.settings)
+    except results.NoResults as error:
+        raise WorkerError(str(error)) from None
+    except Error as error:
+        logger.info("the table of results could not be looked for: %s", error)
     with purging(backend.settings, backend.alias):
         run_together(*pairs, drain=settings.drain)
 

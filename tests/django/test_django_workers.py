@@ -200,5 +200,20 @@ def test_a_database_without_a_proxy(mariadb, tmp_path):
     assert "is not queuegate" in direct.manage("queuegate_worker", status=1)
 
 
+def test_a_database_of_the_tasks_own(new_gate, tmp_path):
+    """`migrate` alone makes neither queues nor the table of results there, and the hints say what does."""
+    two = Project(new_gate().start(), tmp_path, QG_SITE=str(tmp_path / "site.db"), QG_OPTIONS='{"database": "queue"}')
+    two.manage("migrate")
+    hint = "run `manage.py migrate --database queue`"
+    for command in (["queuegate_tasks", "--create"], ["queuegate_worker", "--drain"]):
+        assert f"has no table of results: {hint}" in two.manage(*command, status=1)
+    assert "queuegate_django.W004" in two.manage("check", "--database", "queue")
+    two.manage("migrate", "--database", "queue")
+    assert "no issues" in two.manage("check", "--database", "queue")
+    result = two.run("import json; print(json.dumps(tasks.add.enqueue(1, 2).id))")
+    two.manage("queuegate_worker", "--drain")
+    assert two.result(result)[0] == "SUCCESSFUL"
+
+
 def test_nothing_is_missing_in_the_migrations(project):
     assert "No changes detected" in project.manage("makemigrations", "queuegate_django", "--check", "--dry-run")

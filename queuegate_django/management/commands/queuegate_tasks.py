@@ -29,9 +29,10 @@ class Command(BaseCommand):
         for backend in all_of_them:
             try:
                 self._show(backend, create=options["create"])
+                results.check_table(backend.settings)
                 if options["purge"]:
                     self.stdout.write(f"{results.purge(backend.settings, backend.alias)} results are deleted")
-            except (queues.NoQueuegate, queues.NotAQueue) as error:
+            except (queues.NoQueuegate, queues.NotAQueue, results.NoResults) as error:
                 raise CommandError(str(error)) from None
 
     def _show(self, backend: QueuegateBackend, *, create: bool) -> None:
@@ -41,6 +42,6 @@ class Command(BaseCommand):
                 self.stdout.write(f"created {table}")
             counts = queues.counts(backend.settings, queue_name)
             if counts is None:
-                self.stdout.write(f"{table}: missing; {queues.MISSING}")
+                self.stdout.write(f"{table}: missing; {queues.missing(backend.settings.database)}")
             else:
                 self.stdout.write(f"{table}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))

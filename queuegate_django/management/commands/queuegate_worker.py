@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
 from queuegate_django.backend import QueuegateBackend
-from queuegate_django.queues import MISSING, NoQueuegate, check_proxy
+from queuegate_django.queues import NoQueuegate, check_proxy, missing
 from queuegate_django.tasks_api import LOGGER, task_backends
 from queuegate_django.worker_run import WORKER_ID_CHARACTERS, Settings, run
 from queuegate_worker import Hooks, WorkerError
@@ -117,7 +117,7 @@ def _hint(backend: QueuegateBackend, error: str) -> str:
         check_proxy(backend.settings.database)
     except NoQueuegate as reason:
         return f"; {reason}"
-    return f"; {MISSING}"
+    return f"; {missing(backend.settings.database)}"
 
 
 def backend_of(alias: str) -> QueuegateBackend:

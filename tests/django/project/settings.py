@@ -55,6 +55,9 @@ DATABASES = {
         "OPTIONS": {"charset": "utf8mb4"},
     },
 }
+if second := os.environ.get("QG_SITE"):
+    site = {"ENGINE": "django.db.backends.sqlite3", "NAME": second}
+    DATABASES = {"default": site, "queue": DATABASES["default"]}
 OPTIONS = json.loads(os.environ.get("QG_OPTIONS", "{}"))
 if "keep_results" in OPTIONS:
     OPTIONS["keep_results"] = timedelta(seconds=OPTIONS["keep_results"])
