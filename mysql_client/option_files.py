@@ -40,7 +40,7 @@ def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, FileOption]]:
     """The options of [client], and those of [queuegate]. Raises OptionFileError."""
     groups: dict[str, dict[str, FileOption]] = {SHARED: {}, OWN: {}}
     if must_exist or path.exists():
-        for option in _options(path):
+        for option in every_option(path):
             if option.group == OWN and option.key not in OPTIONS:
                 known = ", ".join(OPTIONS)
                 raise OptionFileError(f"{option.location}: unknown option '{option.key}'; known are {known}")
@@ -58,7 +58,8 @@ def is_world_writable(path: Path) -> bool:
     return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
 
 
-def _options(path: Path, depth: int = 0) -> Iterator[FileOption]:
+def every_option(path: Path, depth: int = 0) -> Iterator[FileOption]:
+    """The options of all groups, of included files too. Raises OptionFileError, OSError."""
     if depth > _INCLUDES_MAX:
         raise OptionFileError(f"{path}: more than {_INCLUDES_MAX} files include one another")
     try:
@@ -72,7 +73,7 @@ def _options(path: Path, depth: int = 0) -> Iterator[FileOption]:
             continue
         if line.startswith("!"):
             for included in _included(line, path, location):
-                yield from _options(included, depth + 1)
+                yield from every_option(included, depth + 1)
         elif line.startswith("["):
             match = re.fullmatch(r"\[([^]]*)\]\s*(?:#.*)?", line)
             if match is None:

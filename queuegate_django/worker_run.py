@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import logging
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +19,8 @@ from queuegate_django.backend import QueuegateBackend
 from queuegate_django.execution import TaskHandler
 from queuegate_django.options import Options
 from queuegate_worker import Hooks, Worker, WorkerError, run_together
+from queuegate_worker.mysql_client.option_files import OptionFileError, every_option, is_world_writable
+from queuegate_worker.option_files import SSL_MODES, encryption
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -28,7 +28,7 @@ _PURGES_EACH_SECONDS = 600.0  # or a tenth of the age, if that is shorter
 _PURGE_ENDS_SECONDS = 10.0  # for a purge that runs when the worker ends; the rest is deleted by the next one
 WORKER_ID_CHARACTERS = 64
 """The longest name of a worker."""
-_QUOTES = re.compile(r"""\A(['"])(.*)\1\Z""")
+_SSL_FILES = ("ca", "capath", "cert", "key")
 _SETTINGS = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD", "database": "NAME"}
 _OTHER_NAMES = {"passwd": "password", "db": "database"}  # of mysqlclient
 _FROM_OPTIONS = (
@@ -55,33 +55,56 @@ def address_of(database: str) -> dict[str, Any]:
     database, and these its option file. Raises WorkerError."""
     settings: Mapping[str, Any] = connections[database].settings_dict
     options = {_OTHER_NAMES.get(name, name): value for name, value in (settings.get("OPTIONS") or {}).items()}
+    in_file = _of_option_file(options)
     explicit = {name: settings[key] for name, key in _SETTINGS.items() if settings.get(key)}
     if explicit.get("host", "").startswith("/"):
         explicit["unix_socket"] = explicit.pop("host")
     explicit |= {name: options[name] for name in _FROM_OPTIONS if name in options}
-    address = {"host": "127.0.0.1", "port": 3306, **_of_option_file(options), **explicit}
-    if "host" in explicit and "unix_socket" not in explicit:
-        address.pop("unix_socket", None)  # of the file
+    address: dict[str, Any] = {"host": "127.0.0.1", "port": 3306}
+    address |= {name: in_file[name] for name in _SETTINGS if name in in_file}
+    if "socket" in in_file and not ("host" in explicit and "unix_socket" not in explicit):
+        address["unix_socket"] = in_file["socket"]
+    address |= {**explicit, **_encryption(options, in_file)}
     return {**address, "port": int(address["port"])}
 
 
-def _of_option_file(options: Mapping[str, Any]) -> dict[str, Any]:
+def _of_option_file(options: Mapping[str, Any]) -> dict[str, str]:
     """What a file such as /etc/mysql/my.cnf says, in [client] and in the group that OPTIONS name."""
-    if (path := options.get("read_default_file")) is None:
+    if (name := options.get("read_default_file")) is None:
         return {}
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    path = Path(name).expanduser()
+    if is_world_writable(path):
+        logger.warning("%s: anybody may write this file: it is ignored, as by MySQL", path)
+        return {}
     try:
-        parser.read(Path(path).expanduser(), "utf-8")
-        groups = [name for name in ("client", options.get("read_default_group")) if name and parser.has_section(name)]
-        lines = {name: value for group in groups for name, value in parser.items(group) if value}
-    except (configparser.Error, UnicodeDecodeError) as error:
-        raise WorkerError(f"{path}: {error}") from error
-    values = {name.replace("_", "-"): _QUOTES.sub(r"\2", value) for name, value in lines.items()}
-    address = {name: values[name] for name in _SETTINGS if values.get(name)}
-    if values.get("socket"):
-        address["unix_socket"] = values["socket"]
-    ssl = {name: values[f"ssl-{name}"] for name in ("ca", "capath", "cert", "key") if values.get(f"ssl-{name}")}
-    return {**address, "ssl": ssl} if ssl else address
+        listed = [*every_option(path)] if path.exists() else []
+    except OptionFileError as error:
+        raise WorkerError(str(error)) from None
+    except OSError as error:
+        raise WorkerError(f"{error.filename}: {error.strerror}") from error
+    groups = ("client", options.get("read_default_group"))
+    return {each.key: each.value for group in groups for each in listed if each.group == group and each.value}
+
+
+def _encryption(options: Mapping[str, Any], in_file: Mapping[str, str]) -> dict[str, Any]:
+    """How the driver of a worker is to encrypt, where Django's has an ssl_mode or a file says so."""
+    mode, files = options.get("ssl_mode") or in_file.get("ssl-mode"), options.get("ssl") or {}
+    if mode is None:
+        of_file = {name: in_file[f"ssl-{name}"] for name in _SSL_FILES if f"ssl-{name}" in in_file}
+        return {"ssl": of_file} if of_file and "ssl" not in options else {}
+    if str(mode).lower() not in SSL_MODES:
+        raise WorkerError(f"ssl_mode is {mode!r}; known are {', '.join(SSL_MODES)}")
+    others = {*files, *(name for name in options if name.startswith("ssl_"))} - {"ca", "cert", "key", "ssl_mode"}
+    if others or "ssl-capath" in in_file:
+        raise WorkerError(
+            f"with ssl_mode a worker takes ssl's ca, cert and key alone, not {', '.join(sorted(others)) or 'capath'}"
+        )
+    try:
+        return encryption(
+            {**in_file, **{f"ssl-{name}": file for name, file in files.items()}, "ssl-mode": mode.lower()}
+        )
+    except OSError as error:
+        raise WorkerError(f"{error.filename}: {error.strerror}") from error
 
 
 def run(backend: QueuegateBackend, settings: Settings) -> None:

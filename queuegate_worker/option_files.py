@@ -49,7 +49,7 @@ def address_of_options(options: argparse.Namespace, environment: Mapping[str, st
     password = _prompt_password() if values["password"] is None else values["password"]
     fields = {key: values[key] for key in ("host", "port", "user", "database") if key in values}
     socket = {"unix_socket": values["socket"]} if values.get("socket") else {}
-    return Address(**fields, password=password, options={**socket, **_encryption(values)})
+    return Address(**fields, password=password, options={**socket, **encryption(values)})
 
 
 def has_connection_options(options: argparse.Namespace) -> bool:
@@ -93,8 +93,9 @@ def _prompt_password() -> str:
         raise WorkerError("there is no terminal to ask for the password at, and none was given") from None
 
 
-def _encryption(values: Mapping[str, Any]) -> dict[str, Any]:
-    """How PyMySQL is to encrypt: the modes of the mysql client."""
+def encryption(values: Mapping[str, Any]) -> dict[str, Any]:
+    """How PyMySQL is to encrypt: the modes of the mysql client. Raises WorkerError; OSError for a file that cannot be
+    read."""
     authority, certificate, key = (values.get(f"ssl-{name}") for name in ("ca", "cert", "key"))
     by_default = "verify_identity" if authority else "required" if certificate or key else "preferred"
     mode = values.get("ssl-mode") or by_default

@@ -47,6 +47,7 @@ from queuegate_django.tasks_api import (
     task_finished,
     task_started,
 )
+from queuegate_worker import WorkerError
 
 QUEUE = "tasks_default"
 
@@ -613,6 +614,20 @@ def addresses():
     assert "unix_socket" not in address(own, HOST="gate")
     assert address({"read_default_file": None, "host": "gate"}, HOST="/run/a.sock")["unix_socket"] == "/run/a.sock"
     assert address({"read_default_file": None}) == {"host": "127.0.0.1", "port": 3306}
+    with open(path, "w") as file:
+        file.write("[client]\nuser=shop\n  password='a#b' # of the shop\n!include more.cnf\n")
+    with open(os.path.join(os.path.dirname(path), "more.cnf"), "w") as file:
+        file.write(f"[client]\nport = {port}\nssl-mode=VERIFY_IDENTITY\n")
+    secret = address({})
+    assert (secret["password"], secret["port"], secret["ssl"].check_hostname) == ("a#b", int(port), True)
+    assert address({"ssl_mode": "DISABLED"})["ssl_disabled"] is True
+    assert address({"ssl_mode": "REQUIRED"})["ssl"].verify_mode == 0
+    for ssl, text in (({"ssl": {"cipher": "x"}}, "not cipher"), ({"ssl_mode": "MAYBE"}, "known are disabled"),
+                      ({"ssl": {"ca": "/no/such.pem"}}, "/no/such.pem")):  # fmt: skip
+        with pytest.raises(WorkerError, match=text):
+            address(ssl)
+    with open(path, "w") as file:
+        file.write(f"[client]\nhost = 127.0.0.1\nport = {port}\nuser = 'root'\n")
     result = tasks.add.enqueue(1, 2)
     place = {**none, "NAME": os.environ["QG_DATABASE"], "OPTIONS": {"read_default_file": path}}
     with mock.patch.dict(connections["default"].settings_dict, place):
