@@ -36,10 +36,12 @@ TASK_CHARACTERS = 255
 _READ = ("task", "args", "priority", "run_after", "enqueued_at", "failed_attempts", "last_error")
 _STATE = (
     "CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN time_next = 9223372036854775806 THEN 'rejected'"
-    " WHEN time_next %% 1000 IN (1, 3) AND time_next > UNIX_TIMESTAMP(NOW(6)) * 1000000000 THEN 'in flight'"
+    " WHEN time_next %% 1000 IN (1, 3)"
+    " AND time_next > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000 THEN 'in flight'"
     " ELSE 'waiting' END"
 )
-"""The state of a message, by docs/message_lifecycle.md: of a lease, `time_next` ends in 001 or 003."""
+"""The state of a message, by docs/message_lifecycle.md: of a lease, `time_next` ends in 001 or 003.
+UNIX_TIMESTAMP(NOW()) would be an hour off in autumn, in a time zone whose clocks go back."""
 
 NO_SUCH_TABLE = 1146
 _NO_SUCH_COLUMN, _SYNTAX, _NO_QUEUE = 1054, 1064, 1347
