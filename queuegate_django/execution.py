@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import Error, InterfaceError, close_old_connections, connections, transaction
 
-from queuegate_django import results
+from queuegate_django import queues, results
 from queuegate_django.queues import number_of
 from queuegate_django.results import Record
 from queuegate_django.tasks_api import (
@@ -158,10 +158,13 @@ class _Run:
         )
         close_old_connections()  # the task's error may be that its connection is lost
         with self._atomic():
-            results.store(self._backend.settings, self._backend.alias, self._record)
             with connections[self._database].cursor() as cursor:
                 settle = self._message.reject if last else self._message.nack
                 settle(cursor, reason_of(error))
+            if not last and self._is_rejected():
+                last = True
+                self._end(status=TaskResultStatus.FAILED, finished_at=results.now())
+            results.store(self._backend.settings, self._backend.alias, self._record)
         if self._result is None:
             logger.exception("Task id=%s path=%s cannot be imported", self._record.id, self._record.task)
         elif last:
@@ -170,6 +173,11 @@ class _Run:
             logger.warning(
                 "Task id=%s path=%s failed, attempt=%d", self._result.id, self._record.task, attempt, exc_info=error
             )
+
+    def _is_rejected(self) -> bool:
+        """Whether this was the last delivery of the queue, which counts those that have ended a worker, too."""
+        row = queues.message_row(self._backend.settings, self._record.queue_name, self._record.id)
+        return row is None or row["state"] == "rejected"
 
     def _end(self, **changes: Any) -> None:
         self._record = self._record.with_ending(**changes)

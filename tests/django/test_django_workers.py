@@ -128,6 +128,19 @@ def test_a_killed_worker_uses_no_attempt_of_the_task(project):
     assert (len(workers), errors) == (3, ["builtins.ValueError"] * 2)
 
 
+def test_the_queues_own_max_attempts_ends_a_task(project):
+    project.environment["QG_OPTIONS"] = '{"max_attempts": 3}'
+    project.manage("shell", "-c", "from django.db import connection\nconnection.cursor().execute("
+                   "\"ALTER QUEUE tasks_default SET (max_attempts = 1)\")")  # fmt: skip
+    result = project.run("import json; print(json.dumps(tasks.book_and_fail.enqueue('Ann').id))")
+    assert "state=FAILED" in project.manage("queuegate_worker", "--drain")
+    stored = (
+        "import json; from queuegate_django.models import StoredResult as S; print(json.dumps(S.objects.get().status))"
+    )
+    assert project.run(stored) == "FAILED"
+    assert project.result(result)[2] == ["builtins.ValueError"]
+
+
 def test_sigterm_lets_the_running_task_end(project):
     result = enqueue_waiting(project, "last")
     worker = project.worker()
