@@ -76,7 +76,7 @@ def test_a_queue_without_a_trouble_is_no_line(person, queue, sql, stream):
     row = page.get_by_role("region", name="Queues").get_by_role("row").filter(has_text=q)
     row.get_by_text("ok", exact=True).wait_for()
     assert page.get_by_role("list", name="What needs attention").count() == 0
-    page.get_by_text("Nothing needs attention.").wait_for()
+    page.get_by_text("Nothing that matches the filter needs attention.").wait_for()
 
 
 def test_times_are_shown_in_the_zone_in_which_they_are_typed(gate, person, queue, sql):
