@@ -19,7 +19,7 @@ shares with the other clients.
 """
 
 from queuegate_worker.address import Address
-from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, WorkerError
+from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, TransactionEnded, WorkerError
 from queuegate_worker.hooks import Hooks
 from queuegate_worker.message import Message
 from queuegate_worker.sending.queue import Queue
@@ -40,6 +40,7 @@ __all__ = [
     "Task",
     "TaskContext",
     "Transaction",
+    "TransactionEnded",
     "Worker",
     "WorkerError",
     "run_together",

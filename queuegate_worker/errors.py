@@ -37,12 +37,11 @@ class LeaseLost(Exception):
 
 
 class TransactionEnded(Exception):
-    """The handler ended its transaction itself, by COMMIT, ROLLBACK or a statement such as CREATE TABLE."""
+    """The handler's transaction ended before the ack: by a deadlock, a lost connection, or SQL of the handler's such as
+    COMMIT or CREATE TABLE."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the handler ended the worker's transaction (COMMIT, ROLLBACK or DDL), so the ack is not in it"
-        )
+        super().__init__("the worker's transaction has ended (a deadlock, a lost connection, COMMIT, ROLLBACK or DDL)")
 
 
 class WorkerError(Exception):

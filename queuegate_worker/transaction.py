@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +16,14 @@ from queuegate_worker.statements import Statement, Statements
 
 T = TypeVar("T")
 
+_SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|(?:\#|--(?=\s))[^\n]*+)"  # or a comment
+_ENDS = re.compile(
+    rf"{_SPACE}*+(?:BEGIN\b(?!\s+NOT\b)|START{_SPACE}+TRANSACTION\b|COMMIT\b"
+    rf"|ROLLBACK\b(?!{_SPACE}+(?:WORK{_SPACE}+)?TO\b)|SET\b.*?(?<![^@]@)\bautocommit\b[`\s]*:?=)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements that end the transaction, or begin another one. One to a savepoint does not."""
+
 
 class CannotContinue(Exception):
     """The transaction could not be begun, or its message not be settled, whatever the handler does; the cause has the
@@ -25,7 +34,8 @@ class Transaction:
     """Begins with the handler's first statement. The worker commits it with the ack, or rolls it back if the handler
     raises.
 
-    Values are bound with `%s`. SQL that ends the transaction makes the delivery fail.
+    Values are bound with `%s`. Once it has ended, by a deadlock, a lost connection or SQL of the handler's, each method
+    raises TransactionEnded, and the delivery fails: whatever followed would be committed alone.
     """
 
     def __init__(self, connection: Connection, statements: Statements, begin: Callable[[], object]) -> None:
@@ -33,6 +43,8 @@ class Transaction:
         self._begun = False
         self._settled: dict[int, Outcome] = {}
         self._may_have_ended = False  # a failed statement may have ended it; an error packet has no status flags
+        self._handed_out = False  # its connection: what happens there is not seen
+        self._ended = False
 
     @property
     def used(self) -> bool:
@@ -40,29 +52,30 @@ class Transaction:
         return self._begun or self._may_have_ended
 
     def _open(self) -> None:
-        if not self._begun:
+        """Begin, or check that it has not ended since. Raises TransactionEnded."""
+        if self._begun:
+            self._check()
+        else:
             try:
                 self._begin()
             except BaseException as error:
                 self._may_have_ended = True  # also where the handler goes on
                 raise CannotContinue from error
-            self._begun = True
+            self._begun, self._may_have_ended = True, False
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement; the number of rows that it changed."""
-        self._open()
-        return self._watch_errors(lambda: self._connection.execute(sql, values))
+        """Run a statement; the number of rows that it changed. Raises TransactionEnded."""
+        return self._run(sql, lambda: self._connection.execute(sql, values))
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Run a query; its rows, by their columns' names."""
-        self._open()
-        return self._watch_errors(lambda: self._connection.rows(sql, values))
+        """Run a query; its rows, by their columns' names. Raises TransactionEnded."""
+        return self._run(sql, lambda: self._connection.rows(sql, values))
 
     @property
     def connection(self) -> pymysql.Connection[Any]:
-        """PyMySQL's connection, for libraries that need one. Do not commit or close it."""
+        """PyMySQL's connection, for libraries that need one. Do not commit or close it. Raises TransactionEnded."""
         self._open()
-        self._may_have_ended = True
+        self._handed_out = True
         return self._connection.driver_connection
 
     @property
@@ -94,28 +107,46 @@ class Transaction:
 
     def _settle(self, message: Message, statements: Iterator[Statement], outcome: Outcome) -> None:
         self._open()
-        self._check()
         message.lease.settling = True
         self._change(statements, 1)
         self._settled[id(message)] = outcome
 
     def _check(self) -> None:
-        """Outside a transaction the ack would be committed alone, without the work."""
-        if self._may_have_ended and self._connection.open:
-            self._connection.execute("DO 0")
-        if not self._connection.in_transaction:
+        """Raise TransactionEnded outside a transaction. A lost connection is not replaced."""
+        if not self._ended and self._connection.open and (self._may_have_ended or self._handed_out):
+            try:
+                self._connection.execute("DO 0")
+            except (pymysql.MySQLError, OSError) as error:
+                self._ended = True
+                raise TransactionEnded from error
+            self._may_have_ended = False
+        self._check_flag()
+
+    def _check_flag(self) -> None:
+        self._ended = self._ended or not self._connection.in_transaction
+        if self._ended:
             raise TransactionEnded
 
-    def _watch_errors(self, do: Callable[[], T]) -> T:
+    def _run(self, sql: str, do: Callable[[], T]) -> T:
+        self._open()
+        if _ENDS.match(sql):
+            self._ended = True
+            raise TransactionEnded
+        return self._watched(do)
+
+    def _watched(self, do: Callable[[], T]) -> T:
+        """Its result, if the transaction has not ended by it."""
         try:
-            return do()
+            result = do()
         except (pymysql.MySQLError, OSError):
             self._may_have_ended = True
             raise
+        self._check_flag()
+        return result
 
     def _change(self, statements: Iterator[Statement], expected: int) -> None:
         try:
-            changed = sum(self._connection.execute(*statement) for statement in statements)
+            changed = self._watched(lambda: sum(self._connection.execute(*statement) for statement in statements))
         except pymysql.MySQLError as error:
             if (end := permanent(error, self._statements.queue)) is not None:
                 raise CannotContinue from end

@@ -12,7 +12,17 @@ import pytest
 from servers import wait_until
 from slowness import scaled
 
-from queuegate_worker import Hooks, LeaseLost, Reject, Release, Retry, Worker, WorkerError, run_together
+from queuegate_worker import (
+    Hooks,
+    LeaseLost,
+    Reject,
+    Release,
+    Retry,
+    TransactionEnded,
+    Worker,
+    WorkerError,
+    run_together,
+)
 
 
 class Told(Hooks):
@@ -397,17 +407,63 @@ def test_it_holds_no_more_than_its_slots_can_begin_with(sql, filled, worker):
         gone.set()
 
 
-def test_a_handler_that_ends_the_transaction_is_told_so(sql, filled, worker, ledger, told):
-    q = filled(2, max_attempts=1)
+def test_a_handler_that_ends_the_transaction_is_told_so(sql, filled, worker, ledger, told, name):
+    endings = ["COMMIT", "ROLLBACK", "START TRANSACTION", f"CREATE TABLE {name}_2 (n INT)"]
+    q, ended = filled(len(endings), max_attempts=1), []
 
     def handle(message, transaction):
-        transaction.execute("COMMIT" if message.n == 1 else "ROLLBACK")
+        if message.n < len(endings):
+            transaction.execute(f"INSERT INTO {ledger} VALUES (%s, %s)", (message.n, message.epoch))
+        for sql in (endings[message.n - 1], f"INSERT INTO {ledger} VALUES (9, 9)"):
+            try:
+                transaction.execute(sql)
+            except TransactionEnded:
+                ended.append(message.n)
 
     worker(q).run(handle, drain=True)
-    assert sorted(event[:2] for event in told.said if event[0] == "failed") == [("failed", 1), ("failed", 2)]
-    wait_until(lambda: sql.rows(f"SHOW TABLES LIKE '{q}_dead'") and len(sql.rows(f"SELECT n FROM {q}_dead")) == 2)
+    sql(f"DROP TABLE IF EXISTS {name}_2")
+    assert sorted(ended) == [1, 1, 2, 2, 3, 3, 4, 4] and sql.rows(f"SELECT n FROM {ledger}") == []
+    assert sorted(event[:2] for event in told.said if event[0] == "failed") == [("failed", n) for n in range(1, 5)]
+    wait_until(lambda: sql.rows(f"SHOW TABLES LIKE '{q}_dead'") and len(sql.rows(f"SELECT n FROM {q}_dead")) == 4)
     assert sql.value(f"SELECT last_error FROM {q}_dead WHERE n = 1").startswith("TransactionEnded: ")
     sql(f"DROP QUEUE {q}_dead")
+
+
+def test_after_its_connection_is_lost_a_handler_writes_nothing_alone(sql, filled, worker, ledger):
+    q, seen = filled(1), []
+
+    def handle(message, transaction):
+        for row in range(3):
+            try:
+                transaction.execute(f"INSERT INTO {ledger} VALUES (%s, %s)", (row, message.epoch))
+            except (pymysql.MySQLError, TransactionEnded) as error:
+                seen.append(type(error))
+            if row == 0 and message.epoch == 1:
+                sql(f"KILL {transaction.connection_id}")
+
+    wait_until(lambda: worker(q).run(handle, drain=True) or unacked(sql, q) == 0)
+    assert seen == [pymysql.err.OperationalError, TransactionEnded]
+    assert sorted(sql.rows(f"SELECT n, attempt FROM {ledger}")) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_what_ends_no_transaction_is_not_taken_for_it(sql, filled, worker, ledger, told):
+    q = filled(1, max_attempts=1)
+
+    def handle(message, transaction):
+        transaction.execute(f"INSERT INTO {ledger} VALUES (1, 1)")
+        with pytest.raises(pymysql.err.ProgrammingError):
+            transaction.execute("INSERT INTO no_such_table VALUES (1)")
+        for each in (
+            "SAVEPOINT s", f"DELETE FROM {ledger}", "ROLLBACK TO SAVEPOINT s", "SET @a = 1", "SHOW QUEUES", "SELECT 1",
+            f"INSERT INTO {q} (n) VALUES (2)", f"SELECT n FROM {ledger}", "SET SESSION sql_mode = ''", "SHOW TABLES",
+            "SELECT @@autocommit", "DO 0",
+        ):  # fmt: skip
+            transaction.execute(each)
+            assert transaction.rows(f"SELECT n FROM {ledger}") == ([] if each.startswith("DELETE") else [{"n": 1}])
+        transaction.execute(f"DELETE FROM {q} WHERE n = 2")
+
+    worker(q).run(handle, drain=True)
+    assert told.said == [("received", 1), ("succeeded", 1)] and unacked(sql, q) == 0
 
 
 def test_an_ack_in_a_transaction_of_ones_own(sql, filled, worker, connect, told):

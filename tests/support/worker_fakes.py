@@ -8,6 +8,7 @@ import pymysql
 from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
 
 GONE = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
 
 
 class FakeProxy:
@@ -49,6 +50,7 @@ class FakeConnection:
 
     def __init__(self, proxy: FakeProxy) -> None:
         self.proxy, self.server_status, self.open = proxy, 0, True
+        self.rolled_back = False  # by a deadlock: the flag of the next answer says it
 
     def cursor(self, _kind: Any = None) -> FakeCursor:
         return FakeCursor(self)
@@ -75,10 +77,14 @@ class FakeCursor:
     def execute(self, sql: str, values: Any) -> int:
         proxy = self._connection.proxy
         proxy.sent.append(sql % tuple(map(repr, values)))
-        answer = proxy.said(proxy.sent[-1])
+        try:
+            answer = proxy.said(proxy.sent[-1])
+        except pymysql.MySQLError as error:
+            self._connection.rolled_back |= error.args[0] == DEADLOCK.args[0]
+            raise
         if sql == "BEGIN":
             self._connection.server_status = SERVER_STATUS_IN_TRANS
-        elif sql in ("COMMIT", "ROLLBACK"):
+        elif sql in ("COMMIT", "ROLLBACK") or sql.startswith("CREATE TABLE") or self._connection.rolled_back:
             self._connection.server_status = 0
         if isinstance(answer, list):
             self._rows = [tuple(row.values()) for row in answer]

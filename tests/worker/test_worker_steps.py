@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pymysql
 import pytest
-from worker_fakes import GONE, FakeProxy
+from worker_fakes import DEADLOCK, GONE, FakeProxy
 
 from queuegate_worker import Hooks, Message, Retry, WorkerError
 from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import reason_of
+from queuegate_worker.errors import TransactionEnded, reason_of
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat, InFlight
@@ -22,7 +22,6 @@ from queuegate_worker.shared import Shared
 from queuegate_worker.slot import Slot
 from queuegate_worker.statements import Statements
 
-DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
 KEEPALIVE = "SHOW SESSION VARIABLES LIKE 'wait_timeout'"
 STATEMENTS = Statements("q", "me", 1000, "connection", 30.0)
 
@@ -190,22 +189,97 @@ def test_a_deadlock_that_the_handler_swallows_does_not_ack_by_itself():
         with pytest.raises(pymysql.err.OperationalError):
             transaction.execute("UPDATE t SET n = 1")
 
-    proxy = FakeProxy(UPDATE=DEADLOCK)
-    said = proxy.said
-    connection = []
-    proxy.connect_before = proxy.connect
-    proxy.connect = lambda seconds: connection.append(proxy.connect_before(seconds)) or connection[-1]
-
-    def answer(sql):
-        if sql == "DO 0":
-            connection[-1].server_status = 0
-        return said(sql)
-
-    proxy.said = answer
-    bench = Bench(proxy, handle)
+    bench = Bench(FakeProxy(UPDATE=DEADLOCK), handle)
     sent = bench.work()
     assert "DO 0" in sent and not any(sql.startswith("ACK") for sql in sent)
     assert bench.told.said == [("failed", 7)]
+
+
+@pytest.mark.parametrize("error", [DEADLOCK, GONE])
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda message, transaction: transaction.execute("INSERT INTO t VALUES (2)"),
+        lambda message, transaction: transaction.rows("SELECT 2"),
+        lambda message, transaction: transaction.connection,
+        lambda message, transaction: transaction.nack(message, "no"),
+        lambda message, transaction: transaction.reject(message, "no"),
+    ],
+)
+def test_after_a_transaction_has_ended_nothing_is_done_in_its_place(error, go_on):
+    """It would be committed alone: on this connection, or on a new one."""
+    ended = []
+
+    def handle(message, transaction):
+        with pytest.raises(pymysql.err.OperationalError):
+            transaction.execute("UPDATE t SET n = 1")
+        for _ in range(2):
+            with pytest.raises(TransactionEnded):
+                go_on(message, transaction)
+            ended.append(True)
+
+    bench = Bench(FakeProxy(UPDATE=error), handle)
+    sent = bench.work()
+    middle = [] if error is GONE else ["DO 0", "ROLLBACK"]
+    assert sent[:-1] == ["BEGIN", "UPDATE t SET n = 1", *middle] and ' REASON "TransactionEnded: ' in sent[-1]
+    assert len(ended) == 2 and bench.told.said == [("failed", 7)]
+
+
+def test_after_an_error_that_ends_no_transaction_the_handler_goes_on():
+    def handle(message, transaction):
+        with pytest.raises(pymysql.err.IntegrityError):
+            transaction.execute("UPDATE t SET n = 1")
+        for _ in range(2):
+            transaction.execute("INSERT INTO t VALUES (1)")
+
+    bench = Bench(FakeProxy(UPDATE=pymysql.err.IntegrityError(1062, "Duplicate entry")), handle)
+    assert bench.work()[2:-2] == ["DO 0", *["INSERT INTO t VALUES (1)"] * 2] and bench.told.said == [("succeeded", 7)]
+
+
+ENDINGS = [
+    "COMMIT", "commit work", " /* a ** */-- b\n#c\nCOMMIT", "--\nROLLBACK", "ROLLBACK AND CHAIN", "BEGIN",
+    "START /* a */ TRANSACTION READ ONLY", "SET autocommit=0", "SET @a = 1, @@session.autocommit := 1",
+    "SET `autocommit` = ON", "CREATE TABLE x (n INT)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", ENDINGS)
+def test_a_statement_that_ends_the_transaction_is_told_at_once(sql):
+    def handle(message, transaction):
+        transaction.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(TransactionEnded):
+            transaction.execute(sql)
+        with pytest.raises(TransactionEnded):
+            transaction.execute("INSERT INTO t VALUES (2)")
+
+    bench = Bench(FakeProxy(), handle)
+    sent = bench.work()
+    assert ["CREATE" in each or "INSERT" in each for each in sent].count(True) == 1 + sql.startswith("CREATE")
+    assert sent[-2] == "ROLLBACK" and ' REASON "TransactionEnded: ' in sent[-1] and bench.told.said == [("failed", 7)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ROLLBACK TO s", "rollback work /* */ to savepoint s", "SAVEPOINT s", "RELEASE SAVEPOINT s",
+        "SET @autocommit = 1", "INSERT INTO t VALUES ('COMMIT')", "-- COMMIT\nSELECT 1",
+        "BEGIN NOT ATOMIC SELECT 1; END", "START GROUP_REPLICATION",
+        "/* */" * 50 + "SELECT 1",
+    ],
+)  # fmt: skip
+def test_other_statements_do_not_end_it(sql):
+    bench = Bench(FakeProxy(), lambda message, transaction: transaction.execute(sql))
+    assert bench.work()[1] == sql and bench.told.said == [("succeeded", 7)]
+
+
+def test_what_ends_the_transaction_on_its_bare_connection_is_noticed_at_its_next_use():
+    def handle(message, transaction):
+        transaction.connection.cursor().execute("COMMIT", ())
+        with pytest.raises(TransactionEnded):
+            transaction.execute("INSERT INTO t VALUES (2)")
+
+    bench = Bench(FakeProxy(), handle)
+    assert bench.work()[:-1] == ["BEGIN", "COMMIT", "DO 0", "ROLLBACK"] and bench.told.said == [("failed", 7)]
 
 
 def test_a_batch_is_one_transaction_with_one_ack_for_each_epoch():
