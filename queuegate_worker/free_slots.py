@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+
+from queuegate_worker.message import Message
 
 
 class FreeSlots:
@@ -10,7 +13,8 @@ class FreeSlots:
     slots have handled and left to be acked."""
 
     def __init__(self, slots: int) -> None:
-        self._slots = self._free = slots
+        self._slots = slots
+        self._busy: dict[int, Sequence[Message]] = {}  # what slots handle; one that is left takes its slot with it
         self._deferred = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -18,8 +22,8 @@ class FreeSlots:
     def wait(self, seconds: float | None = None) -> int:
         """The free slots, as soon as there is one; 0 after `close`, and if there is none in so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._free > 0, seconds)
-            return 0 if self._closed else self._free
+            self._changed.wait_for(lambda: self._closed or self._free() > 0, seconds)
+            return 0 if self._closed else self._free()
 
     @property
     def idle(self) -> bool:
@@ -27,8 +31,11 @@ class FreeSlots:
         with self._changed:
             return self._is_idle()
 
+    def _free(self) -> int:
+        return self._slots - len(self._busy)
+
     def _is_idle(self) -> bool:
-        return self._free >= self._slots and not self._deferred
+        return not self._busy and not self._deferred
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until all slots are free, and all is acked; whether that happened in time."""
@@ -38,7 +45,7 @@ class FreeSlots:
     def wait_progress(self, free: int, seconds: float) -> bool:
         """Wait until more slots than that are free, or `idle`, or `close`; whether that happened in so many seconds."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._closed or self._free > free or self._is_idle(), seconds)
+            return self._changed.wait_for(lambda: self._closed or self._free() > free or self._is_idle(), seconds)
 
     def defer(self) -> None:
         """A slot's work is done but for its ack."""
@@ -51,21 +58,24 @@ class FreeSlots:
             self._deferred -= count
             self._changed.notify_all()
 
-    def acquire(self) -> None:
-        """A slot becomes busy."""
+    def acquire(self, batch: Sequence[Message]) -> None:
+        """A slot becomes busy with these messages."""
         with self._changed:
-            self._free -= 1
+            self._busy[id(batch)] = batch
 
-    def release(self) -> None:
-        """A slot becomes free."""
+    def release(self, batch: Sequence[Message]) -> None:
+        """Its slot becomes free, if it was not abandoned."""
         with self._changed:
-            self._free += 1
+            self._busy.pop(id(batch), None)
             self._changed.notify_all()
 
-    def abandon(self) -> None:
-        """Do not wait for a busy slot any more."""
+    def abandon(self, message: Message) -> None:
+        """Do not wait for the slot of this message any more, if it is still busy."""
         with self._changed:
-            self._slots -= 1
+            for number, batch in [*self._busy.items()]:
+                if any(each is message for each in batch):
+                    del self._busy[number]
+                    self._slots -= 1
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -179,8 +179,9 @@ class Receiver:
             if not self._shared.free_slots.wait(max(until - self._shared.clock(), 0.0)):
                 self._release(messages[start:])
                 return
-            self._shared.free_slots.acquire()
-            self._dispatch(messages[start : start + self._batch])
+            batch = messages[start : start + self._batch]
+            self._shared.free_slots.acquire(batch)
+            self._dispatch(batch)
 
     def _release(self, messages: Sequence[Message]) -> None:
         """Give back messages that no slot takes: the worker stops, or its handlers are long."""

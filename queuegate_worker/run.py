@@ -88,7 +88,7 @@ class Run:
     def abandon(self, message: Message) -> None:
         """Neither renew this message's lease nor wait for its handler at the end. Thread-safe."""
         self._in_flight.remove([message])
-        self._free_slots.abandon()
+        self._free_slots.abandon(message)
 
     def on_end(self, callback: Callable[[], object]) -> None:
         """Have `callback` called in the control thread when the run has ended. To be registered before `start`."""
@@ -253,7 +253,7 @@ class Run:
                 self._guarded(lambda batch=batch: slot.work(batch))  # type: ignore[misc]
             finally:
                 self._pace.handled(self._plan.clock() - began)
-                self._free_slots.release()
+                self._free_slots.release(batch)
         slot.close()
 
     def _receive(self, receiver: Receiver, connection: Connection) -> None:

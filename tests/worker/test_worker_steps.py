@@ -407,7 +407,7 @@ class Receiving:
 
     def begin(self, batch):
         self.batches.append([message.id for message in batch])
-        self.free_slots.release()
+        self.free_slots.release(batch)
 
 
 def rows(*ids):
@@ -532,6 +532,18 @@ def test_draining_waits_for_the_acks():
     slots.settled(1)
     waited.join(20)
     assert not waited.is_alive() and slots.idle
+
+
+@pytest.mark.parametrize("ends_before", [True, False])
+def test_an_abandoned_handler_does_not_stand_for_another_that_runs(ends_before):
+    slots, over, other = FreeSlots(2), [Message("q", 1, 1)], [Message("q", 1, 1)]
+    slots.acquire(over)
+    slots.acquire(other)
+    for step in (slots.release, lambda batch: slots.abandon(batch[0]))[:: 1 if ends_before else -1]:
+        step(over)
+    assert not slots.idle and not slots.wait_idle(0)
+    slots.release(other)
+    assert slots.idle
 
 
 def test_acks_that_wait_go_together():
