@@ -95,14 +95,14 @@ class OnLoop:
 
     def __init__(self, handler: Handler, hooks: Hooks, loop: asyncio.AbstractEventLoop) -> None:
         self._handler, self._hooks, self._loop = handler, hooks, loop
-        self._tasks: set[asyncio.Task[None]] = set()  # used only on the loop
+        self._tasks: set[asyncio.Task[SystemExit | None]] = set()  # used only on the loop
         self._cancelled = False
 
     def __call__(self, messages: Sequence[Message], transaction: Transaction | None) -> None:
         """Raises what the handler raises; LeaseLost or Release where it was cancelled by the worker."""
         calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         ended: Future[None] = Future()
-        started: list[asyncio.Task[None]] = []
+        started: list[asyncio.Task[SystemExit | None]] = []
 
         def start() -> None:
             task = self._loop.create_task(self._run(messages, transaction, calls))
@@ -110,11 +110,11 @@ class OnLoop:
             self._tasks.add(task)
             task.add_done_callback(end)
 
-        def end(task: asyncio.Task[None]) -> None:
+        def end(task: asyncio.Task[SystemExit | None]) -> None:
             self._tasks.discard(task)
             if task.cancelled():
                 ended.set_exception(asyncio.CancelledError())
-            elif (error := task.exception()) is not None:
+            elif (error := task.exception() or task.result()) is not None:
                 ended.set_exception(error)
             else:
                 ended.set_result(None)
@@ -145,15 +145,23 @@ class OnLoop:
         self._cancelled = True
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
 
-    async def _run(self, messages: Sequence[Message], transaction: Transaction | None, calls: SimpleQueue[Any]) -> None:
+    async def _run(
+        self, messages: Sequence[Message], transaction: Transaction | None, calls: SimpleQueue[Any]
+    ) -> SystemExit | None:
+        """Returns a SystemExit of the handler: if it was raised, the loop would end, which may be the program's."""
+
         def run_in_slot_thread(function: Callable[[], T]) -> Awaitable[T]:
             future: asyncio.Future[T] = self._loop.create_future()
             calls.put(lambda: self._run_call(function, future))
             return future
 
         async_transaction = None if transaction is None else AsyncTransaction(transaction, run_in_slot_thread)
-        with _handling(self._hooks, messages):
-            await self._handler.function(*_arguments(self._handler, messages, async_transaction))
+        try:
+            with _handling(self._hooks, messages):
+                await self._handler.function(*_arguments(self._handler, messages, async_transaction))
+        except SystemExit as error:
+            return error
+        return None
 
     def _run_call(self, function: Callable[[], T], future: asyncio.Future[T]) -> None:
         """Run in the slot's thread."""

@@ -210,7 +210,7 @@ class Run:
         if plan.loop is not None:
             return OnLoop(plan.handler, plan.hooks, plan.loop)
         loop = asyncio.new_event_loop()
-        thread = self._thread(loop.run_forever, "loop")
+        thread = self._thread(lambda: _run_loop(loop), "loop")
         self._own_loop = loop, thread
         thread.start()
         return OnLoop(plan.handler, plan.hooks, loop)
@@ -302,6 +302,16 @@ class Run:
         self._closing.set()
         for _ in range(self._plan.concurrency):
             self._work.put(None)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run it until `_stop_loop`. What leaves it besides, such as `sys.exit` in a task, is the task's outcome too."""
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except (SystemExit, KeyboardInterrupt) as error:
+            logger.warning("%s in a coroutine: the event loop goes on", type(error).__name__)
 
 
 async def _stop_loop() -> None:

@@ -305,6 +305,41 @@ def test_coroutines_with_a_transaction_run_at_the_same_time(sql, filled, worker,
     assert sorted(sql.column(f"SELECT n FROM {ledger}")) == list(range(1, 21))
 
 
+async def _exit(error):
+    raise error
+
+
+async def _exit_below(error):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_exit(error))
+
+
+@pytest.mark.parametrize("leave", [_exit, _exit_below])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_exit_in_a_coroutine_fails_its_message_and_ends_no_loop(sql, filled, worker, told, leave, error):
+    q = filled(5, min_backoff="'1h'", max_backoff="'2h'")
+
+    async def handle(message):
+        if message.n == 2:
+            await leave(error)
+
+    worker(q, concurrency=2).run(handle, drain=True)
+    assert sql.column(f"SELECT n FROM {q} WHERE time_acked IS NULL") == [2]
+    assert [each[:2] for each in told.said if each[0] == "failed"] == [("failed", 2)]
+
+
+def test_an_exit_in_a_coroutine_does_not_end_the_programs_loop(sql, filled, worker, told):
+    q = filled(3, min_backoff="'1h'", max_backoff="'2h'")
+
+    async def handle(message):
+        if message.n == 2:
+            raise SystemExit(3)
+
+    asyncio.run(worker(q).serve(handle, drain=True))
+    assert sql.column(f"SELECT n FROM {q} WHERE time_acked IS NULL") == [2]
+    assert [each[:2] for each in told.said if each[0] == "failed"] == [("failed", 2)]
+
+
 def test_workers_of_key_ranges_have_their_own_messages(sql, queue, worker):
     q = queue("n INT NOT NULL", sharding_key="'n'")
     sql(f"INSERT INTO {q} (n) VALUES (10), (11), (12), (13)")  # slots d3d9, 6512, c20a and c51c
