@@ -14,22 +14,35 @@ class Reject(Exception):
 class Retry(Exception):
     """Raised by a handler: it failed, and comes again after `delay` seconds; None: after the queue's backoff."""
 
+    delay: float | None = None  # also of a subclass whose constructor does not call this one
+
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
-        if delay is not None and not 0 <= delay <= _DELAY_SECONDS_MAX:
-            raise ValueError(_DELAY_RANGE)
         super().__init__(reason)
         self.delay = delay
+        check_delay(self)
 
 
 class Release(Exception):
     """Raised by a handler: nothing was done. The message is given back, due at once or after `delay` seconds; the
     delivery does not count."""
 
+    delay: float = 0.0
+
     def __init__(self, reason: str = "", *, delay: float = 0.0) -> None:
-        if not 0 <= delay <= _DELAY_SECONDS_MAX:
-            raise ValueError(_DELAY_RANGE)
         super().__init__(reason)
         self.delay = delay
+        check_delay(self)
+
+
+def check_delay(error: Retry | Release) -> None:
+    """Raises ValueError for a delay that the server does not take."""
+    delay: Any = error.delay
+    try:
+        possible = (isinstance(error, Retry) and delay is None) or 0 <= delay <= _DELAY_SECONDS_MAX
+    except TypeError:  # it is no number
+        possible = False
+    if not possible:
+        raise ValueError(f"the delay of {type(error).__name__} is {delay!r}; it is 0 to 315360000 seconds (ten years)")
 
 
 class LeaseLost(Exception):
@@ -49,7 +62,6 @@ class WorkerError(Exception):
 
 
 _DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
-_DELAY_RANGE = "a delay is 0 to 315360000 seconds (ten years)"
 
 CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
 """PyMySQL's own numbers for a connection that could not be opened or was lost; 0: closed by this side."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, reason_of
+from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, check_delay, reason_of
 from queuegate_worker.message import Settled
 
 
@@ -44,7 +44,13 @@ Outcome = Succeeded | Failed | Rejected | Released | Lost
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """The outcome for the messages of a handler that raised this exception."""
+    """The outcome for the messages of a handler that raised this exception. With a delay that cannot be it is a failure
+    like any other, with that as its reason."""
+    if isinstance(error, Retry | Release):
+        try:
+            check_delay(error)
+        except Exception as impossible:  # a subclass may make it when it is read
+            return Failed(impossible)
     match error:
         case Reject():
             return Rejected(reason_of(error))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import timedelta
 
 import pymysql
 import pytest
 from worker_fakes import DEADLOCK, GONE, FakeProxy
 
-from queuegate_worker import Hooks, Message, Retry, WorkerError
+from queuegate_worker import Hooks, Message, Release, Retry, WorkerError
 from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
 from queuegate_worker.errors import TransactionEnded, reason_of
@@ -316,6 +317,42 @@ def test_a_retry_with_a_delay():
         raise Retry("later", delay=0)
 
     assert Bench(FakeProxy(), handle).work() == ["NACK `q` WHERE id = 7 AND epoch = 1 DELAY '0ms' REASON 'later'"]
+
+
+class OfStatus(Retry):
+    def __init__(self, status):
+        self.status = status
+
+
+class OddlyTimed(Retry):
+    def __init__(self, delay):
+        super().__init__("again")
+        self.delay = delay
+
+
+class OddlyReleased(Release):
+    def __init__(self):
+        self.delay = None
+
+
+@pytest.mark.parametrize(
+    ("error", "sent"),
+    [
+        (OfStatus(429), "REASON '429'"),
+        (OddlyTimed("soon"), "REASON \"ValueError: the delay of OddlyTimed is 'soon'; it is 0 to "),
+        (OddlyTimed(-1), "REASON 'ValueError: the delay of OddlyTimed is -1; "),
+        (OddlyTimed(timedelta(seconds=3)), "REASON 'ValueError: the delay of OddlyTimed is datetime.timedelta(sec"),
+        (OddlyTimed(float("nan")), "REASON 'ValueError: the delay of OddlyTimed is nan; "),
+        (OddlyReleased(), "REASON 'ValueError: the delay of OddlyReleased is None; "),
+    ],
+)  # fmt: skip
+def test_a_delay_that_cannot_be_fails_the_message_and_not_the_worker(error, sent):
+    def handle(message):
+        raise error
+
+    bench = Bench(FakeProxy(), handle)
+    assert bench.work()[0].startswith("NACK `q` WHERE id = 7 AND epoch = 1 " + sent)
+    assert bench.told.said == [("failed", 7)] and bench.ended == []
 
 
 def test_a_hook_that_fails_changes_nothing():
