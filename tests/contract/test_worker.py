@@ -314,28 +314,20 @@ async def _exit_below(error):
         group.create_task(_exit(error))
 
 
-@pytest.mark.parametrize("leave", [_exit, _exit_below])
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_an_exit_in_a_coroutine_fails_its_message_and_ends_no_loop(sql, filled, worker, told, leave, error):
+@pytest.mark.parametrize(
+    ("leave", "error", "serve"),
+    [*((leave, error, False) for leave in (_exit, _exit_below) for error in (SystemExit(3), KeyboardInterrupt())),
+     (_exit, SystemExit(3), True)],
+)  # fmt: skip
+def test_an_exit_in_a_coroutine_fails_its_message_and_ends_no_loop(sql, filled, worker, told, leave, error, serve):
     q = filled(5, min_backoff="'1h'", max_backoff="'2h'")
 
     async def handle(message):
         if message.n == 2:
             await leave(error)
 
-    worker(q, concurrency=2).run(handle, drain=True)
-    assert sql.column(f"SELECT n FROM {q} WHERE time_acked IS NULL") == [2]
-    assert [each[:2] for each in told.said if each[0] == "failed"] == [("failed", 2)]
-
-
-def test_an_exit_in_a_coroutine_does_not_end_the_programs_loop(sql, filled, worker, told):
-    q = filled(3, min_backoff="'1h'", max_backoff="'2h'")
-
-    async def handle(message):
-        if message.n == 2:
-            raise SystemExit(3)
-
-    asyncio.run(worker(q).serve(handle, drain=True))
+    made = worker(q, concurrency=2)
+    asyncio.run(made.serve(handle, drain=True)) if serve else made.run(handle, drain=True)
     assert sql.column(f"SELECT n FROM {q} WHERE time_acked IS NULL") == [2]
     assert [each[:2] for each in told.said if each[0] == "failed"] == [("failed", 2)]
 
