@@ -172,5 +172,5 @@ def _converted(encoding: str | None, converter: Callable[[Any], Any] | None, val
     try:
         text = value if encoding is None else value.decode(encoding)
         return text if converter is None else converter(text)
-    except (ValueError, ArithmeticError, TypeError) as error:  # UnicodeDecodeError and decimal's are among them
+    except Exception as error:  # a `conv` is the program's own code
         return Unreadable(f"{type(error).__name__}: {error}")

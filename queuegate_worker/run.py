@@ -159,7 +159,7 @@ class Run:
             dispatch=self._work.put,
             on_reconnect=heartbeat.at_once,
         )
-        self._thread(heartbeat.run, "heartbeat").start()
+        self._thread(lambda: self._guarded(heartbeat.run), "heartbeat").start()
         acker = self._acker(shared)
         self._thread(lambda: self._guarded(acker.run), "acker").start()
         for number in range(self._plan.concurrency):

@@ -632,7 +632,7 @@ def test_a_group_of_a_topic_by_the_name_of_its_queue(sql, topic, worker, told):
 
 def _no_negative(text):
     if text.startswith("-"):
-        raise ValueError(f"a negative price: {text}")
+        raise LookupError(f"a negative price: {text}")
     return float(text)
 
 
@@ -655,7 +655,7 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_the_others_are_handled(worke
     wait_until(lambda: sql.rows(f"SHOW TABLES LIKE '{q}_dead'"), what="the dead-letter queue")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}_dead") == len(bad), what="the dead letters")
     reasons = sql.rows(f"SELECT n, last_error FROM {q}_dead ORDER BY n")
-    assert reasons == [(n, f"column price cannot be read: ValueError: a negative price: -{n}.00") for n in bad]
+    assert reasons == [(n, f"column price cannot be read: LookupError: a negative price: -{n}.00") for n in bad]
     sql(f"DROP QUEUE {q}_dead")
 
 
