@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from queuegate_worker.errors import LeaseLost, Reject, Release, WorkerError
-from queuegate_worker.hooks import Hooks, logger
+from queuegate_worker.hooks import Hooks, notify
 from queuegate_worker.message import Message
 from queuegate_worker.transaction import AsyncTransaction, Transaction
 
@@ -186,14 +186,18 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         future.set_result(result)
 
 
-def _handling(hooks: Hooks, messages: Sequence[Message]) -> ExitStack:
-    """The context of the hooks; if the hook fails, that is logged, and the handler runs without it."""
+@contextmanager
+def _handling(hooks: Hooks, messages: Sequence[Message]) -> Iterator[None]:
+    """The context of the hooks; if it fails, that is logged, and what becomes of the message stays as it is."""
     stack = ExitStack()
+    notify(lambda: stack.enter_context(hooks.handling(messages)))
     try:
-        stack.enter_context(hooks.handling(messages))
-    except Exception:
-        logger.exception("a hook failed")
-    return stack
+        yield
+    except BaseException as error:
+        raised = error
+        notify(lambda: stack.__exit__(type(raised), raised, raised.__traceback__))
+        raise
+    notify(stack.close)
 
 
 def _arguments(handler: Handler, messages: Sequence[Message], transaction: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,6 +19,7 @@ from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat, InFlight
 from queuegate_worker.receiver import Receiver
+from queuegate_worker.run import Plan, Run
 from queuegate_worker.settler import Settler
 from queuegate_worker.shared import Shared
 from queuegate_worker.slot import Slot
@@ -371,6 +373,43 @@ def test_a_hook_that_fails_changes_nothing():
     assert bench.work()[-1] == "COMMIT"
 
 
+class RaisesAtItsEnd(Hooks):
+    @contextmanager
+    def handling(self, messages):
+        yield
+        raise RuntimeError("the exporter is away")
+
+
+class RaisesAnother(Hooks):
+    @contextmanager
+    def handling(self, messages):
+        try:
+            yield
+        finally:
+            raise RuntimeError("the exporter is away")
+
+
+class Swallows(Hooks):
+    @contextmanager
+    def handling(self, messages):
+        with suppress(Exception):
+            yield
+
+
+@pytest.mark.parametrize("hooks", [RaisesAtItsEnd, RaisesAnother, Swallows])
+def test_the_end_of_a_hooks_context_changes_nothing(hooks):
+    def handle(message, transaction):
+        transaction.execute("INSERT INTO t VALUES (1)")
+        if message.id == 8:
+            raise ValueError("no")
+
+    bench = Bench(FakeProxy(), handle)
+    bench.slot._call = InThread(handler_of(handle, batches=False), hooks())
+    bench.slot.work([Message("q", 8, 1)])
+    assert bench.work()[-1] == "COMMIT" and bench.told.said == [("failed", 8), ("succeeded", 7)]
+    assert "NACK `q` WHERE id = 8 AND epoch = 1 REASON 'ValueError: no'" in bench.proxy.sent
+
+
 class Beating:
     """A heartbeat with a clock of the test's own; leases of 30 s."""
 
@@ -425,6 +464,26 @@ def test_a_failed_renewal_is_tried_at_the_next_beat():
     assert len(beating.at(11)) == 1
     assert len(beating.at(16)) == 1
     assert beating.at(17) == []
+
+
+def test_a_heartbeat_that_cannot_go_on_ends_the_worker():
+    """The leases of what is being handled would run out unseen."""
+    proxy, ended = FakeProxy(), threading.Event()
+    proxy.answer("SELECT *", [{"id": 1, "n": 1}])
+    proxy.answer("SELECT lease_token", pymysql.err.OperationalError(1054, "Unknown column"))
+    proxy.answer("SELECT `id`", rows(1), [])
+
+    def connect(_seconds):
+        if threading.current_thread().name == "queuegate-heartbeat":
+            raise RuntimeError("'cryptography' package is required")
+        return proxy.connect()
+
+    handler = handler_of(lambda message: ended.wait(60), batches=False)
+    run = Run(Plan("here", connect, replace(STATEMENTS, ack_wait=0.1), handler, Hooks(), 1, 1, 0.0))
+    run.start()
+    with pytest.raises(WorkerError, match="a defect of the worker: .*cryptography"):
+        run.join()
+    ended.set()
 
 
 class Receiving:
