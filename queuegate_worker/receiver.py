@@ -84,13 +84,21 @@ class Receiver:
 
     def _free_slots(self) -> int:
         """The free slots, as soon as there is one; 0 after `stop`."""
-        while not (free := self._shared.free_slots.wait(self.awake_seconds)) and not self._stopping:
+        while not (free := self._shared.free_slots.wait(self._silent_seconds)) and not self._stopping:
             self.keep_awake()
         return free
 
+    @property
+    def _silent_seconds(self) -> float:
+        """How long to wait for a slot: after a failure no longer than its pause."""
+        return 0.0 if self._failing else self.awake_seconds
+
     def keep_awake(self) -> None:
-        """Say something on the connection, if it is open, and learn how long it may be silent: `awake_seconds`."""
+        """Say something on the connection, and learn how long it may be silent: `awake_seconds`. One that is lost is
+        replaced: handlers may be long, and their leases are to be looked at."""
         try:
+            if self._failing and not self._stopping:
+                self._recover()
             if self._connection.open and (rows := self._connection.rows(_KEEPALIVE)):
                 self.awake_seconds = min(float(rows[0]["Value"]) / 3, _AWAKE_SECONDS)
         except (pymysql.MySQLError, OSError) as error:
@@ -110,9 +118,7 @@ class Receiver:
             if self._stopping:
                 return None
             if self._failing:
-                # A poll is answered only when something is due, so this tells whether it would be.
-                self._connection.columns(*self._shared.statements.columns)
-                self._recovered()
+                self._recover()
             rows, error = self._connection.read(*self._shared.statements.poll(self._columns, limit, wait))
         except (pymysql.MySQLError, OSError) as failure:
             rows, error = [], failure
@@ -142,7 +148,9 @@ class Receiver:
         notify(lambda: self._shared.hooks.reconnecting(error, seconds))
         self._shared.pause_receiving(seconds)
 
-    def _recovered(self) -> None:
+    def _recover(self) -> None:
+        """A poll is answered only when something is due, so a statement before it tells whether it would be."""
+        self._connection.columns(*self._shared.statements.columns)
         self._failing = False
         logger.info("receiving again")
         notify(self._shared.hooks.receiving)

@@ -7,6 +7,10 @@ from typing import Any
 import pymysql
 from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
 
+from queuegate_worker import Hooks, Message
+from queuegate_worker.statements import Statements
+
+STATEMENTS = Statements("q", "me", 1000, "connection", 30.0)
 GONE = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
 DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
 
@@ -100,3 +104,22 @@ class FakeCursor:
 
     def close(self) -> None:
         pass
+
+
+class Told(Hooks):
+    """Keeps what the worker says."""
+
+    def __init__(self):
+        self.said = []
+
+    def __getattribute__(self, name):
+        if name in ("succeeded", "failed", "rejected", "released", "lost", "reconnecting"):
+            return lambda subject, *rest: object.__getattribute__(self, "said").append(
+                (name, subject.id if isinstance(subject, Message) else type(subject).__name__)
+            )
+        return object.__getattribute__(self, name)
+
+
+def rows(*ids: int) -> list[dict[str, int]]:
+    """Of messages whose column n is their id."""
+    return [{"id": n, "n": n, "epoch": 1} for n in ids]
