@@ -3,10 +3,13 @@ shown."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pymysql
 
 from queuegate_worker.errors import WorkerError
 
@@ -18,7 +21,8 @@ _SET_BY_THE_WORKER = ("autocommit", "charset", "cursorclass", "program_name", "c
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A proxy and an account of it. `options`: further arguments of `pymysql.connect`, such as `ssl_ca`."""
+    """A proxy and an account of it. `options`: further arguments of `pymysql.connect`, such as `ssl_ca`. Raises
+    WorkerError for what cannot be one."""
 
     host: str = _HOST
     port: int = _PORT
@@ -26,6 +30,20 @@ class Address:
     password: str = field(default="", repr=False)
     database: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("host", "user", "password", "database"):
+            if not isinstance(getattr(self, name), str) and (name != "database" or self.database is not None):
+                raise WorkerError(f"{name} of the address is a {type(getattr(self, name)).__name__}; it is a text")
+        if not isinstance(self.port, int) or isinstance(self.port, bool) or not 0 < self.port < 65536:
+            raise WorkerError(f"port of the address is {self.port!r}; it is a whole number from 1 to 65535")
+        try:
+            self.host.encode("idna")
+        except UnicodeError:
+            raise WorkerError("host of the address is no name: a part of it is empty or too long") from None
+        unknown = {*map(str, self.options)} - {*inspect.signature(pymysql.Connection).parameters}
+        if unknown:
+            raise WorkerError(f"pymysql.connect has no arguments {', '.join(sorted(unknown))}")
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -39,7 +57,7 @@ class Address:
             "host": self.host,
             "port": self.port,
             "user": self.user,
-            "password": self.password.encode(),  # as text it would be sent in latin1
+            "password": self.password.encode("utf-8", "surrogateescape"),  # as text it would be sent in latin1
             "database": self.database,
             **secure,
             **self.options,
@@ -87,5 +105,8 @@ def _from_arguments(arguments: dict[str, Any]) -> Address:
     reserved = sorted(set(arguments) & set(_SET_BY_THE_WORKER))
     if reserved:
         raise WorkerError(f"the worker sets these arguments of the connection itself: {', '.join(reserved)}")
-    fields = {key: arguments.pop(key) for key in ("host", "port", "user", "password", "database") if key in arguments}
+    fields = {key: arguments.pop(key, None) for key in ("host", "port", "user", "password", "database")}
+    fields = {key: value for key, value in fields.items() if value is not None}
+    if isinstance(fields.get("password"), bytes):
+        fields["password"] = fields["password"].decode("utf-8", "surrogateescape")
     return Address(**fields, options=arguments)

@@ -48,6 +48,27 @@ def test_unknown_options_are_refused():
     assert address_of({"host": "h", "read_timeout": 3}, {}).arguments()["read_timeout"] == 3
 
 
+def test_arguments_that_cannot_be_those_of_a_connection_are_refused():
+    for change, problem in (
+        ({"port": "3307"}, "port of the address is '3307'"), ({"port": 65536}, "port"), ({"port": True}, "port"),
+        ({"hots": 1, "pasword": "s3cret"}, "pymysql.connect has no arguments hots, pasword"),
+        ({"host": "a..b"}, "host of the address"), ({"host": "a" * 64}, "host of the address"), ({"host": 1}, "host"),
+        ({"user": b"root"}, "user of the address is a bytes"), ({"password": 7}, "password of the address is a int"),
+        ({"database": 7}, "database"),
+    ):  # fmt: skip
+        with pytest.raises(WorkerError, match=problem):
+            Worker({"host": "h", **change}, "q")
+    with pytest.raises(WorkerError, match="host of the address"):
+        Worker("mysql://app:s3cret@a..b/x", "q")
+
+
+def test_arguments_that_are_none_are_not_given():
+    nothing = dict.fromkeys(("host", "port", "user", "password", "database"))
+    assert address_of(nothing, {}) == Address()
+    for password in (b"", b"p\xc3\xa4ss", b"\xff"):
+        assert address_of({"password": password}, {}).arguments()["password"] == password
+
+
 @pytest.mark.parametrize(
     ("name", "sql"),
     [("q", "`q`"), ("shop.q", "`shop`.`q`"), ("`a.b`", "`a.b`"), ("x.`a``b`", "`x`.`a``b`"), ("50%", "`50%%`")],
