@@ -19,7 +19,7 @@ from queuegate_worker.connection import Connection
 from queuegate_worker.errors import connection_lost
 from queuegate_worker.handlers import Caller
 from queuegate_worker.message import Message
-from queuegate_worker.outcomes import Outcome, Succeeded
+from queuegate_worker.outcomes import Outcome, Succeeded, outcome_by_handler
 from queuegate_worker.settler import Settler, or_left_to_leases
 from queuegate_worker.shared import Shared
 from queuegate_worker.transaction import CannotContinue, Transaction
@@ -81,7 +81,7 @@ class Slot:
             if connection_lost(error):
                 return [self._settler.settle_after_unknown_commit(message, error) for message in messages]
             return self._settler.settle_after_error(messages, error)
-        return [transaction.settled(message) or Succeeded() for message in messages]
+        return [_outcome(transaction, message) for message in messages]
 
     def _without_transaction(self, messages: Sequence[Message]) -> list[Outcome]:
         """As `_in_transaction`."""
@@ -90,3 +90,9 @@ class Slot:
         except BaseException as error:
             return self._settler.settle_after_error(messages, error)
         return []
+
+
+def _outcome(transaction: Transaction, message: Message) -> Outcome:
+    """What became of it in a transaction that is committed."""
+    by_cursor = message.lease.settled_by_handler
+    return outcome_by_handler(by_cursor) if by_cursor else transaction.settled(message) or Succeeded()

@@ -185,7 +185,9 @@ class Supervisor:
         child.link.close()
         child.process, child.link, child.states = None, None, {}
         if self._stopping:
-            self._exit_code = self._exit_code or (code if code > 0 and code != EXIT_REPLACE else 0)
+            # One that had just begun may end by the SIGTERM; one that is killed has left its messages to others.
+            ended = code in (0, EXIT_REPLACE, -signal.SIGTERM)
+            self._exit_code = self._exit_code or (0 if ended else max(code, 1))
             child.done = True
         elif code == 0 and self._wanted.drain:
             child.done = True

@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,10 +20,11 @@ from uuid import UUID
 
 import pydantic
 import pytest
-from servers import ROOT
+from servers import ROOT, wait_until
 
 from queuegate_worker import Message, Reject, Release, Retry, TaskContext, WorkerError, task
 from queuegate_worker.outcomes import Released, outcome_of
+from queuegate_worker.processes.supervisor import Supervisor, Wanted
 from queuegate_worker.tasks import task as task_module
 from queuegate_worker.tasks.arguments import Call, as_text, from_text
 from queuegate_worker.tasks.handler import TaskHandler, TimeLimitExceeded, UnknownTask
@@ -446,3 +448,27 @@ def test_time_limits_end_what_is_over_and_nothing_else():
             assert ended.wait(30)
         assert over == [3] and published[-1] == 150.0
     assert published[-1] is None
+
+
+IGNORES_SIGTERM = """\
+import pathlib, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).touch()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("program", "exit_code"), [(IGNORES_SIGTERM, 1), (IGNORES_SIGTERM.replace("IGN", "DFL"), 0)])
+def test_a_process_that_has_to_be_killed_at_the_end_is_an_exit_code(tmp_path, program, exit_code):
+    """Its messages go to others, as those of a single process whose handlers do not end."""
+    begun, now = tmp_path / "begun", [0.0]
+    command = [sys.executable, "-c", program, str(begun)]
+
+    def pause(_seconds):
+        wait_until(begun.exists, what="the process")
+        if not supervisor._signals:
+            supervisor._on_signal(signal.SIGTERM, None)
+        now[0] += 10.0
+
+    supervisor = Supervisor(Wanted(command, os.environ, 1, grace=0.0), clock=lambda: now[0], pause=pause)
+    assert supervisor.run() == exit_code

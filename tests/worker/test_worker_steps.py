@@ -106,6 +106,14 @@ def test_what_the_handler_settles_itself_is_reported_and_not_sent_again(settle, 
     assert bench.work() == []
     assert bench.told.said == [(outcome, 7)]
 
+    def handle(message, transaction):
+        assert transaction.connection
+        settle(message, CursorOfTheHandler())
+
+    bench = Bench(FakeProxy(), handle)
+    assert bench.work() == ["BEGIN", "DO 0", "COMMIT"]
+    assert bench.told.said == [(outcome, 7)]
+
 
 def test_a_failure_is_rolled_back_and_nacked():
     bench = Bench(FakeProxy(INSERT=ValueError("no")), insert)
