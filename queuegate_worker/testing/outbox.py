@@ -17,9 +17,10 @@ from zoneinfo import ZoneInfo
 
 import pymysql
 
-from queuegate_worker.errors import Reject, Release, Retry, WorkerError, reason_of
-from queuegate_worker.handlers import Handler, handler_of
+from queuegate_worker.errors import Release, WorkerError, reason_of
+from queuegate_worker.handlers import Handler, completed, handler_of
 from queuegate_worker.message import Message
+from queuegate_worker.outcomes import Failed, Rejected, Released, outcome_of
 from queuegate_worker.sending import transport
 from queuegate_worker.sending.connections import check
 from queuegate_worker.sending.queue import Queue
@@ -230,7 +231,8 @@ class Outbox:
             if handler is None:
                 _without_loop(lambda: TaskHandler(tasks(), _NoLimits())(message, transaction))
             else:
-                handler.function(*([message, transaction] if handler.transactional else [message]))
+                value = handler.function(*([message, transaction] if handler.transactional else [message]))
+                _without_loop(lambda: completed(value))
             sent.state = "acked"
         except Exception as error:
             self._failed(sent, error)
@@ -239,13 +241,14 @@ class Outbox:
 
     def _failed(self, sent: Sent, error: Exception) -> None:
         sent.error = reason_of(error)
-        match error:
-            case Reject():
+        match outcome_of(error):
+            case Rejected():
                 sent.state = "dead"
-            case Release():
+            case Released(delay=delay):
                 sent.attempts -= 1
-            case Retry(delay=float() | int() as delay):
-                sent.due = self.now + timedelta(seconds=delay)
+                sent.due = self.now + timedelta(seconds=float(delay))
+            case Failed(delay=delay) if delay is not None:
+                sent.due = self.now + timedelta(seconds=float(delay))
             case _:
                 backoff = min(_BACKOFF_SECONDS * 2 ** min(sent.attempts - 1, _DOUBLINGS_MAX), _BACKOFF_MAX_SECONDS)
                 sent.due = self.now + timedelta(seconds=backoff)
@@ -291,7 +294,7 @@ def _priority(sent: Sent) -> int:
     return priority if isinstance(priority, int) else _PRIORITY
 
 
-def _without_loop(call: Callable[[], None]) -> None:
+def _without_loop(call: Callable[[], object]) -> None:
     """Calls it where no event loop runs, in a thread if need be: a task that is a coroutine has a loop of its own."""
     try:
         asyncio.get_running_loop()

@@ -159,6 +159,27 @@ def test_a_coroutine_is_no_handler_of_a_queue_here(outbox):
         outbox.drain({"orders": book}, raises=False)
 
 
+async def test_a_coroutine_below_an_ordinary_decorator_runs(outbox):
+    ran = []
+
+    async def book(message):
+        ran.append(message.id)
+
+    ORDERS.send(customer=7)
+    assert outbox.drain({"orders": lambda message: book(message)}) == 1 and ran == [1]
+
+
+def test_a_message_that_is_released_for_later_is_due_then(outbox):
+    def book(message):
+        raise Release("busy", delay=60)
+
+    ORDERS.send(customer=7)
+    for attempts in (1, 0):
+        assert outbox.drain({"orders": book}, raises=False) == attempts
+    outbox.advance(60)
+    assert outbox.drain({"orders": book}, raises=False) == 1 and outbox.messages[0].attempts == 0
+
+
 def test_handlers_of_queues_get_messages_and_a_transaction(outbox):
     def book(message, transaction):
         if message.customer == 8:
