@@ -16,10 +16,10 @@ from queuegate_worker.statements import Statement, Statements
 
 T = TypeVar("T")
 
-_SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|(?:\#|--(?=\s))[^\n]*+)"  # or a comment
+_SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|(?:\#|--(?=\s))[^\n]*)"  # or a comment
 _ENDS = re.compile(
-    rf"{_SPACE}*+(?:BEGIN\b(?!\s+NOT\b)|START{_SPACE}+TRANSACTION\b|COMMIT\b"
-    rf"|ROLLBACK\b(?!{_SPACE}+(?:WORK{_SPACE}+)?TO\b)|SET\b.*?(?<![^@]@)\bautocommit\b[`\s]*:?=)",
+    rf"(?>{_SPACE}*)(?:BEGIN\b(?!\s+NOT\b)|START(?>{_SPACE}+)TRANSACTION\b|COMMIT\b"
+    rf"|ROLLBACK\b(?!(?>{_SPACE}+)(?:WORK(?>{_SPACE}+))?TO\b)|SET\b.*?(?<![^@]@)\bautocommit\b[`\s]*:?=)",
     re.IGNORECASE | re.DOTALL,
 )
 """Statements that end the transaction, or begin another one. One to a savepoint does not."""
