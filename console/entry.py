@@ -101,7 +101,8 @@ class Entry:
         if "authorization" not in request.headers:
             return self.sessions.find(request.cookies.get(self.cookie, ""), use=False) is not None
         try:
-            return self.sessions.find_api(*_credentials(request.headers["authorization"]), use=False) is not None
+            account, word = _credentials(request.headers["authorization"])
+            return self.sessions.find_api(address_of(request), account, word, use=False) is not None
         except Unauthorized:
             return False
 
@@ -117,11 +118,11 @@ class Entry:
         if "authorization" not in request.headers:
             return self.session_of(request)
         account, word = _credentials(request.headers["authorization"])
-        session = self.sessions.find_api(account, word)
+        key = (address_of(request), account, word)
+        session = None if self.limits.is_blocked(key[0]) else self.sessions.find_api(*key)
         if session is not None:
             return session
         # Requests at the same time are one login: as many as a program likes, none of which has failed.
-        key = (address_of(request), account, word)
         login = self.logins.get(key)
         if login is None:
             login = self.logins[key] = asyncio.create_task(self._log_in_program(*key))
@@ -131,7 +132,7 @@ class Entry:
     async def _log_in_program(self, address: str, account: str, password: bytes) -> Session:
         connections = await self._logged_in(address, account, password)
         try:
-            return self.sessions.begin_api(password, account, connections)
+            return self.sessions.begin_api(address, password, account, connections)
         except TooManySessions:
             connections.close()
             raise LoginRefused("too many sessions are open; try again later", 503) from None
@@ -164,6 +165,6 @@ def _credentials(authorization: str) -> tuple[str, bytes]:
     return account, word
 
 
-def address_of(request: Request) -> str:
+def address_of(request: HTTPConnection) -> str:
     """From where a request comes."""
     return request.client.host if request.client is not None else ""

@@ -69,6 +69,10 @@ class LoginLimits:
             self._in_all.add(_ALL)
         return wait
 
+    def is_blocked(self, address: str) -> bool:
+        """Whether too many from there have failed."""
+        return self._of_address.blocked_for(source_of(address)) > 0
+
     def succeeded(self, address: str) -> None:
         """The attempt is not counted."""
         self._of_address.refund(source_of(address))

@@ -83,9 +83,9 @@ class Sessions:
         """A session of who has just logged in. Raises TooManySessions."""
         return self._begin(secrets.token_urlsafe(_BYTES), account, database, IDLE_SECONDS)
 
-    def begin_api(self, password: bytes, account: str, database: AccountConnections) -> Session:
+    def begin_api(self, address: str, password: bytes, account: str, database: AccountConnections) -> Session:
         """The session of a program, which gives its password each time. Raises TooManySessions."""
-        return self._begin(self._key_of(account, password), account, database, API_IDLE_SECONDS)
+        return self._begin(self._key_of(address, account, password), account, database, API_IDLE_SECONDS)
 
     def _begin(self, key: str, account: str, database: AccountConnections, idle_seconds: float) -> Session:
         self.end_old()
@@ -113,9 +113,10 @@ class Sessions:
             session.used = self._clock()
         return session
 
-    def find_api(self, account: str, password: bytes, *, use: bool = True) -> Session | None:
-        """The session of a program that has given this password before."""
-        return self.find(self._key_of(account, password), use=use)
+    def find_api(self, address: str, account: str, password: bytes, *, use: bool = True) -> Session | None:
+        """The session of a program that has given this password before, at the same address: who guesses at another one
+        is a new login, and counted."""
+        return self.find(self._key_of(address, account, password), use=use)
 
     def end(self, session: Session) -> None:
         """Forget it. A second time is nothing."""
@@ -130,7 +131,8 @@ class Sessions:
             if session.over(now):
                 self.end(session)
 
-    def _key_of(self, account: str, password: bytes) -> str:
+    def _key_of(self, address: str, account: str, password: bytes) -> str:
         """Nobody can make it without the secret, so it is no id that a cookie could have."""
-        name = account.encode("utf-8", "replace")
-        return hmac.new(self._secret, len(name).to_bytes(4, "big") + name + password, hashlib.sha256).hexdigest()
+        names = (each.encode("utf-8", "replace") for each in (address, account))
+        before = b"".join(len(name).to_bytes(4, "big") + name for name in names)
+        return hmac.new(self._secret, before + password, hashlib.sha256).hexdigest()

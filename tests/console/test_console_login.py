@@ -81,6 +81,14 @@ def test_who_guesses_is_stopped_here_and_not_by_the_proxy(new_console, browser):
     assert login_errno(gate, user="root", password="secret") == 0, "applications on this machine are not locked out"
 
 
+def test_who_guesses_learns_nothing_from_a_session_that_a_program_has_open(new_console, browser):
+    gate = new_console(auth="proxy", users=USERS, limits={"login_failures": 12})
+    program = browser(gate)
+    assert program.api("/queues", "root", "secret").status == 200
+    assert {program.api("/queues", "root", f"guess {n}").status for n in range(8)} == {401, 429}
+    assert program.api("/queues", "root", "secret").status == 429, "at this address even the right one"
+
+
 def test_a_login_that_works_takes_no_attempts(new_console, browser):
     gate = new_console(auth="proxy", users=USERS, limits={"login_failures": 12})
     for _ in range(6):

@@ -463,9 +463,10 @@ def test_ids_and_tokens():
 
 def test_a_program_is_known_by_its_password_and_by_nothing_that_a_cookie_could_have():
     sessions = Sessions(Time())
-    session = sessions.begin_api(b"pw", "ann", Connections())
-    assert sessions.find_api("ann", b"pw") is session
-    assert sessions.find_api("ann", b"p") is None and sessions.find_api("annp", b"w") is None
+    session = sessions.begin_api("10.0.0.1", b"pw", "ann", Connections())
+    assert sessions.find_api("10.0.0.1", "ann", b"pw") is session
+    assert sessions.find_api("10.0.0.1", "ann", b"p") is None and sessions.find_api("10.0.0.1", "annp", b"w") is None
+    assert sessions.find_api("10.0.0.2", "ann", b"pw") is None, "a guess from there is a login, and counted"
 
 
 def test_logins_are_limited_for_an_address_and_in_all():
