@@ -10,8 +10,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
 from queuegate_worker.address import Address, address_of
@@ -24,6 +24,7 @@ from queuegate_worker.run import Plan, Run
 from queuegate_worker.statements import KEYS, SHARED_KEYS, Statements, quoted
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_WAIT_SECONDS = 1.0  # within a second of it, a signal is heeded
 _CONCURRENCY_MAX = 1000  # each is a thread and a connection
 _BATCH_MAX = 10_000
 _PREFETCH_MAX = 1_000_000  # the server's bound of `prefetch`
@@ -195,12 +196,20 @@ def _run_to_the_end(runs: Sequence[Run], *, drain: bool) -> None:
     for run in runs:
         run.start()
     for number in range(len(runs)):
-        ended.get()
+        _wait_for_one(ended)
         if number == 0 and not drain:
             for run in runs:
                 run.stop()
     for run in runs:
         run.join()
+
+
+def _wait_for_one(ended: SimpleQueue[None]) -> None:
+    """Not without a timeout: a signal that comes in the moment in which the wait begins interrupts nothing, and its
+    handler runs when the wait is over."""
+    while True:
+        with suppress(Empty):
+            return ended.get(timeout=_WAIT_SECONDS)
 
 
 def leave_process(code: int) -> NoReturn:
