@@ -42,9 +42,14 @@ Gate.launch = staticmethod(Preloaded().start)
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+_HERE = Path(__file__).resolve().parent
 _numbers = itertools.count(10_001)  # of five digits: tests may sort names by them
 ONLY_WHERE_NAMED = tuple(Path(__file__).parent / folder for folder in ("spark", "galera"))
 """They need a JVM and the extra `spark`, or three servers at a time: `make test-spark`, `make test-galera`."""
+_LONG_IN = {"console": ("mariadb",), "integration": ("embedded",), "spark_connector": ("embedded", "mariadb")}
+"""Where tests of a suite are `long`: what is between them and the database is the same on both, and the contract has
+that on both."""
+_SHORT_ON_BOTH = ("test_console_login.py", "test_pages.py", "test_readme_worker.py", "test_row_blocks.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,6 +72,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` picks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if SERVER == "mariadb" else ():
+        suite = item.path.relative_to(_HERE).parts[0]
+        place = getattr(getattr(item, "callspec", None), "params", {}).get("place")
+        if place in _LONG_IN.get(suite, ()) and item.path.name not in _SHORT_ON_BOTH:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
