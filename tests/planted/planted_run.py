@@ -48,7 +48,7 @@ def copied() -> Iterator[Path]:
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
         for name in filter(None, listed.stdout.decode().split("\0")):
-            if (ROOT / name).is_file():
+            if (ROOT / name).is_file() or (ROOT / name).is_symlink():
                 target = Path(folder) / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, target, follow_symlinks=False)
