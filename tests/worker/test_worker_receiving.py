@@ -131,37 +131,33 @@ def test_what_no_slot_takes_in_time_is_given_back():
     assert len(receiving.receiver._shared.in_flight) == 2
 
 
-@pytest.mark.parametrize(("wait_timeout", "seconds"), [("6", 2), ("28800", 20)])
-def test_while_no_slot_is_free_the_connection_says_something(wait_timeout, seconds):
-    """It owns the leases of what is being handled, and a server closes one that is silent for too long."""
-    receiving = Receiving(FakeProxy(SHOW=[{"Variable_name": "wait_timeout", "Value": wait_timeout}]), drain=False)
+def waits_without_a_slot(receiving, count):
+    """For how long it waits for a slot each time, while its connection is open and none is free."""
     waits = []
 
     def wait(seconds=None):
         waits.append(seconds)
-        if len(waits) > 2:
+        if len(waits) >= count:
             receiving.receiver.stop()
         return 0
 
     receiving.receiver._connection.columns("SELECT 1")  # it is open
     receiving.free_slots.wait = wait
     receiving.receiver.run()
+    return waits
+
+
+@pytest.mark.parametrize(("wait_timeout", "seconds"), [("6", 2), ("28800", 20)])
+def test_while_no_slot_is_free_the_connection_says_something(wait_timeout, seconds):
+    """It owns the leases of what is being handled, and a server closes one that is silent for too long."""
+    receiving = Receiving(FakeProxy(SHOW=[{"Variable_name": "wait_timeout", "Value": wait_timeout}]), drain=False)
+    waits = waits_without_a_slot(receiving, 3)
     assert waits == [0.5, seconds, seconds] and receiving.proxy.sent[1:] == [KEEPALIVE] * 2
 
 
 def test_while_no_slot_is_free_a_lost_connection_is_replaced():
     answers = {"SHOW": (GONE, [{"Variable_name": "wait_timeout", "Value": "6"}]), "SELECT": ([], GONE, [])}
     receiving = Receiving(FakeProxy(**answers), drain=False)
-    waits = []
-
-    def wait(seconds=None):
-        waits.append(seconds)
-        if len(waits) > 3:
-            receiving.receiver.stop()
-        return 0
-
-    receiving.receiver._connection.columns("SELECT 1")  # it is open
-    receiving.free_slots.wait = wait
-    receiving.receiver.run()
+    waits = waits_without_a_slot(receiving, 4)
     assert waits == [0.5, 0, 0, 2] and len(receiving.pauses) == 2 and receiving.proxy.connected == 3
     assert receiving.away == [1] and receiving.told.said == [("reconnecting", "OperationalError")] * 2
