@@ -33,13 +33,19 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks; `monotonic` is the running loop's, so it agrees with `call_at`."""
+    """The machine's clocks; `monotonic` is that of the loop in which it is first asked for, so it agrees with
+    `call_at`. For one loop: to ask which loop runs costs more than its time."""
+
+    def __init__(self) -> None:
+        self._loop_time: Callable[[], float] | None = None
 
     def now_ns(self) -> int:
         return time.time_ns()
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._loop_time is None:
+            self._loop_time = asyncio.get_running_loop().time
+        return self._loop_time()
 
     def boottime(self) -> float:
         return boottime_seconds()
