@@ -118,6 +118,11 @@ class MessageCache:
         assert len(self._ids) == len(self) and len(self._keys) <= max(self.limit, 1), "more keys than the cache holds"
         return fits
 
+    def fill(self, keys: Sequence[MessageKey]) -> None:
+        """Add keys in delivery order to the cache, which is empty. They had room, and none of them goes out alone."""
+        assert not self._ids, "there are others"
+        self._keys, self._ids = deque(keys), {key.id for key in keys}
+
     def _beyond(self, fresh: list[MessageKey]) -> list[MessageKey]:
         last = delivery_order(fresh[-1])
         ids = {key.id for key in fresh}

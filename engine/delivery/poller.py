@@ -84,9 +84,9 @@ class Poller:
         return self._polled_at if self._clock.monotonic() < self._polled_at + CONFIRM_SECONDS else None
 
     def resume(self, keys: Sequence[MessageKey], polled_at: float) -> None:
-        """A receiver came a moment after the last one left, and gets these of the keys that were polled then. Polls for
-        such receivers return more keys from now on."""
-        self._cache.merge(keys, more=True)
+        """A receiver came a moment after the last one left, and gets these of the keys that were polled then, in
+        delivery order. Polls for such receivers return more keys from now on."""
+        self._cache.fill(keys)
         self._polled_at, self.backlog, self._brief_limit = polled_at, True, POLL_LIMIT_MIN
 
     def reset(self) -> None:

@@ -136,7 +136,8 @@ def project(
         if name.lower() not in positions:
             raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
         chosen.append(positions[name.lower()])
-        columns.append(replace(source.columns[chosen[-1]], name=name))
+        column = source.columns[chosen[-1]]
+        columns.append(column if column.name == name else replace(column, name=name))
     if len(chosen) == 1:
         (only,) = chosen
         return lambda row: (row[only],), tuple(columns)

@@ -161,7 +161,7 @@ class Claims:
         return PollAndClaim(poll if fed is None else feed.with_feed(fed, poll), requested, claim)
 
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
-        assert ids and queue.takes_added
+        assert ids
         prepared = self._prepared.of(queue)
         time_us = self._times.next((foreseen.earliest_ns + foreseen.latest_ns) // 2)
         at_once = bool(self._pool.without_waiting) and len(ids) <= WITHOUT_THREAD_MAX and not self._pool.replicates

@@ -64,6 +64,7 @@ class StreamStatement:
         """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
         identity, traits, began = self._session.identity, self._traits, asyncio.get_running_loop().time()
         request = _bound(plan, values)
+        by_connection = request.by_connection
         request = replace(
             request,
             connection_id=identity.connection_id,
@@ -71,6 +72,7 @@ class StreamStatement:
             host=identity.host,
             consumer=request.consumer or identity.program,
             pid=identity.pid,
+            by_connection=await self._leased_by_connection() if by_connection is None else by_connection,
         )
         check_right(self._session, request.queue, Right.RECEIVE)
         if self._session.rights is not None:
@@ -92,8 +94,6 @@ class StreamStatement:
                     await self._check_own_table(request.queue, ("", *plan.filter.parts))
             key_range = None if request.condition is None else request.condition.key_range
             request = replace(request, condition=condition if key_range is None else condition.within(key_range))
-        if request.by_connection is None:
-            request = replace(request, by_connection=await self._leased_by_connection())
         waited = asyncio.get_running_loop().time() - began
         if request.wait_mode is WaitMode.WAIT and waited >= _LOCK_NOTICED_SECONDS:
             request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))

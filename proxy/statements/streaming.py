@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
@@ -40,21 +40,29 @@ class ClientDisconnected(EngineError):
     """The client disconnected in mid-stream; the error has no reader."""
 
 
-@contextlib.asynccontextmanager
-async def watching_client(client: ClientSocket, subscription: OpenStream) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def watching_client(client: ClientSocket, subscription: OpenStream) -> Iterator[None]:
     """End the subscription as soon as its client has disconnected."""
+    over, aborts = asyncio.Event(), list[asyncio.Task[None]]()
 
-    async def watch() -> None:
-        await client.wait_disconnected()
-        subscription.end(ClientDisconnected("client gone"))
+    async def abort() -> None:
         await client.wait_stuck()  # a batch of the same moment is still to be written
         client.abort()  # it will not read the rest, and others wait for its messages
 
-    watcher = asyncio.create_task(watch())
+    def end(_: asyncio.Future[None]) -> None:
+        if not over.is_set():
+            subscription.end(ClientDisconnected("client gone"))
+            aborts.append(asyncio.create_task(abort()))
+
+    disconnected = client.disconnected()
+    disconnected.add_done_callback(end)  # most results are over without: a task for each would cost more than it does
     try:
         yield
     finally:
-        watcher.cancel()
+        over.set()
+        disconnected.cancel()
+        for task in aborts:
+            task.cancel()
 
 
 async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowForm) -> None:
@@ -70,10 +78,10 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         writer.header(form.columns, encoding=form.encoding)
         if subscription.request.wait_mode is WaitMode.ENDLESS:
             await writer.flush()
-        with _pushed_soon(writer.client):
-            async with watching_client(writer.client, subscription), writer.client.unbuffered():
-                async for batch in subscription:
-                    await _send(batch, subscription, writer, form, unread)
+        client = writer.client
+        with _pushed_soon(client), watching_client(client, subscription), client.unbuffered():
+            async for batch in subscription:
+                await _send(batch, subscription, writer, form, unread)
         unread.forget()  # other bytes follow
         await writer.end_of_rows()
         release = False
@@ -208,7 +216,7 @@ class SubscriptionCursor:
         rows: list[bytes] = []
         while not rows:
             if not self._rest.rows and not self._ended:
-                async with watching_client(client, self.subscription):
+                with watching_client(client, self.subscription):
                     await self._next_batch()
             if not self._rest.rows:
                 break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol, cast
 
@@ -108,8 +108,8 @@ class ClientOutput(asyncio.Protocol):
         if self._state in ENDED or self.transport is None:
             raise StreamClosed("the connection is closed")
 
-    @contextlib.asynccontextmanager
-    async def unbuffered(self) -> AsyncIterator[None]:
+    @contextlib.contextmanager
+    def unbuffered(self) -> Iterator[None]:
         """Meanwhile `stuck` is true as soon as the socket has not taken all that was written. Without TLS it always
         is."""
         self._limit_buffer(1)  # TLS's own pauses where there is as much as this: with 0 it would not go on again

@@ -20,7 +20,7 @@ from mysql_wire.command_reader import CommandReader
 from mysql_wire.errors import FatalProtocolError
 from proxy.errors import StreamClosed
 from proxy.transport import tcp
-from proxy.transport.client_output import ENDED, ClientOutput, ConnectionState, wait_in, wake_all
+from proxy.transport.client_output import ENDED, ClientOutput, ConnectionState, wake_all
 from proxy.transport.client_timers import ClientTimers
 
 PENDING_BYTES_MAX = 256 * 1024
@@ -61,6 +61,11 @@ class ReaderWaiters:
         self.command: asyncio.Future[None] | None = None
         self.packet: asyncio.Future[None] | None = None
         self.ends: list[asyncio.Future[None]] = []
+
+    def expect_end(self, end: asyncio.Future[None]) -> None:
+        """It is done at the end; one that was cancelled is forgotten."""
+        self.ends = [other for other in self.ends if not other.done()]
+        self.ends.append(end)
 
     def wake(self, *, command: bool = True) -> None:
         """The reader shall see what has happened; the parked one only with `command`."""
@@ -245,11 +250,15 @@ class ClientSocket(ClientOutput):
             self._active_fast_path = self.fast_path
         self.flow.resume(self.transport)
 
-    async def wait_disconnected(self) -> None:
-        """Return once the client has hung up or sent COM_QUIT, or the connection is lost or closed. Bytes may still be
-        on their way to it."""
-        if not self.closed and not self.commands.quits:
-            await wait_in(self._reader.ends, self._loop)
+    def disconnected(self) -> asyncio.Future[None]:
+        """Done once the client has hung up or sent COM_QUIT, or the connection is lost or closed. Bytes may still be on
+        their way to it. Who does not wait for it any more cancels it."""
+        disconnected = self._loop.create_future()
+        if self.closed or self.commands.quits:
+            disconnected.set_result(None)
+        else:
+            self._reader.expect_end(disconnected)
+        return disconnected
 
     def _advance(self) -> None:
         """After bytes came, or the fast path ended: give them to the waiting reader."""

@@ -120,7 +120,7 @@ class EmbeddedUpstream:
         return Collected(columns, tuple(texts))
 
     def _watched(self) -> ClientWatch:
-        return ClientWatch(self._writer.client.wait_disconnected, self.session.interrupt)
+        return ClientWatch(self._writer.client.disconnected, self.session.interrupt)
 
     async def replace_session(self, session: EmbeddedSession) -> None:
         """COM_CHANGE_USER: nothing of the old session stays."""

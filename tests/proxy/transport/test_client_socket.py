@@ -227,17 +227,17 @@ async def test_an_idle_client_does_not_time_out(monkeypatch: pytest.MonkeyPatch)
 
 async def test_wait_gone_returns_at_end_of_file() -> None:
     stream, _ = connect()
-    waiter = asyncio.create_task(stream.wait_disconnected())
+    waiter = stream.disconnected()
     await settle()
     assert not waiter.done()
     stream.eof_received()
     await waiter
-    await stream.wait_disconnected()  # and at once ever after
+    await stream.disconnected()  # and at once ever after
 
 
 async def test_goodbye_in_mid_stream_is_seen() -> None:
     stream, _ = connect()
-    waiter = asyncio.create_task(stream.wait_disconnected())
+    waiter = stream.disconnected()
     await settle()
     stream.data_received(b"\x01\x00\x00\x00")
     assert not stream.commands.quits
@@ -313,7 +313,7 @@ async def test_close_sends_what_was_written_and_may_be_called_twice() -> None:
     stream.close()
     stream.close()
     assert packets_of(transport.take()) == [(0, b"bye")]
-    await stream.wait_disconnected()
+    await stream.disconnected()
     with pytest.raises(StreamClosed):
         await stream.read()
 
@@ -507,7 +507,7 @@ def test_real_socket_exchange_and_goodbye(loop: str) -> None:
         assert (first[3], second[3]) == (2, 3)
         assert first[4:] + second[4:] == payload
         writer.close()
-        await stream.wait_disconnected()
+        await stream.disconnected()
         stream.close()
         await stream.wait_lost()
 
