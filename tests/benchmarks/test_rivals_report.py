@@ -87,7 +87,7 @@ def test_a_drain_that_acks_more_than_there_was_fails() -> None:
 
 
 def test_a_drain_that_comes_to_no_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr(run, "QUIET_SECONDS", 0.05)
     with pytest.raises(AssertionError, match="waiting: 1 messages are left"):
         drained(10, 9)
 
