@@ -45,9 +45,6 @@ _NO_ROW_BINLOG = (
 _WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 """MariaDB's; MySQL waits for a second at least."""
 
-
-_WAITING, _WAITING_HINT = "SET STATEMENT lock_wait_timeout = ", "/*+ SET_VAR(lock_wait_timeout = "
-
 LOCK_SECONDS_MIN, LOCK_SECONDS_MAX = 1, 31536000
 """What every server accepts for lock_wait_timeout: a lock of a whole table, or of its definition."""
 
@@ -70,35 +67,21 @@ class StatementPins:
             return sql
         if self.mariadb:
             return self._prefixes[pins] + sql
-        verb, space, rest = sql.partition(" ")
-        return f"{verb}{space}{_HINTS[pins]}{rest}"
+        return self._hinted(sql, _HINTS[pins])
 
     def waiting(self, sql: str, seconds: int | None) -> str:
         """The statement with that lock wait timeout for tables; None: the session's."""
         if seconds is None or not (self.mariadb or self.hints):
             return sql
         if self.mariadb:
-            return f"{_WAITING}{seconds} FOR {sql}"
-        verb, space, rest = sql.partition(" ")
-        return f"{verb}{space}{_WAITING_HINT}{seconds}) */ {rest}"
+            return f"SET STATEMENT lock_wait_timeout = {seconds} FOR {sql}"
+        return self._hinted(sql, f"/*+ SET_VAR(lock_wait_timeout = {seconds}) */ ")
 
-    def unpinned(self, text: bytes) -> bytes:
-        """The statement without them, for another parse."""
-        if self.mariadb:
-            if text.startswith(_WAITING.encode()):
-                return text.partition(b" FOR ")[2]
-            for prefix in self._prefixes.values():
-                if prefix and text.startswith(prefix.encode()):
-                    return text[len(prefix) :]
-            return text
-        if self.hints:
-            verb, _, rest = text.partition(b" ")
-            if rest.startswith(_WAITING_HINT.encode()):
-                return verb + b" " + rest.partition(b" */ ")[2]
-            for hint in _HINTS.values():
-                if hint and text.partition(b" ")[2].startswith(hint.encode()):
-                    return text.replace(hint.encode(), b"", 1)
-        return text
+    @staticmethod
+    def _hinted(sql: str, hint: str) -> str:
+        """With a hint behind the verb and its space; what may be part of a comment or a string gets none."""
+        verb, space, rest = sql.partition(" ")
+        return f"{verb}{space}{hint}{rest}" if verb.isalpha() else sql
 
     @property
     def _prefixes(self) -> Mapping[Pins, str]:

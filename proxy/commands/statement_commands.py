@@ -61,8 +61,10 @@ class StatementCommands:
                 # At each execution: by then the database may decide differently.
                 upstream.last = await self._local.prepare(rebind(self._executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self._executor.session, plan):
-                encoded = reader.encode(self._executor.session.pinned(sql, plan.pins))
-                await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects, repeatable=True)
+                pinned, plain = (
+                    payload[:1] + reader.encode(form) for form in (self._executor.session.pinned(sql, plan.pins), sql)
+                )
+                await self._prepare_upstream(pinned, effects, repeatable=True, plain=plain)
             case UseDatabase(database):
                 if (number := await self._prepared(payload)) is not None:
                     upstream.add_use(number, database)
@@ -71,9 +73,9 @@ class StatementCommands:
             case plan:
                 upstream.last = await self._local.prepare(plan)
 
-    async def _prepared(self, payload: bytes) -> int | None:
+    async def _prepared(self, payload: bytes, plain: bytes | None = None) -> int | None:
         """Have the database prepare a statement; its number, or None where the client was sent an error."""
-        outcome = await self._executor.database.forward(payload)
+        outcome = await self._executor.database.forward(payload, plain=plain)
         return outcome.statement_id if outcome.ok else None
 
     def _insert(self, text: bytes, effects: Effects) -> PreparedInsert | None:
@@ -81,9 +83,15 @@ class StatementCommands:
         return None if effects.only_adds is None else PreparedInsert.of(text, session.database)
 
     async def _prepare_upstream(
-        self, payload: bytes, effects: Effects, *, repeatable: bool = False, insert: PreparedInsert | None = None
+        self,
+        payload: bytes,
+        effects: Effects,
+        *,
+        repeatable: bool = False,
+        insert: PreparedInsert | None = None,
+        plain: bytes | None = None,
     ) -> None:
-        if (number := await self._prepared(payload)) is not None:
+        if (number := await self._prepared(payload, plain)) is not None:
             self.upstream.add(number, effects, repeatable=repeatable, insert=insert)
 
     async def command(self, payload: bytes) -> None:

@@ -347,8 +347,8 @@ def _plain_value(reader: StrictReader, variable: str) -> Setting | None:
         value = reader.accept_string() if itself else None
         return Setting(variable, value, appended=True) if value is not None and reader.accept_symbol(b")") else None
     value = reader.accept_string()
-    if value is None:
-        value = reader.accept_number()
+    if value is None and (value := reader.accept_number()) is not None and not value.isdigit():
+        return None  # it is not what it is spelled as: x'31' is a string
     if value is not None:
         return Setting(variable, value)
     if reader.accept("NULL"):

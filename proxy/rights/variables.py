@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rewriter.text.tokens import word_set
 
 HARMLESS = word_set(
@@ -38,8 +36,14 @@ HIDDEN = frozenset(("init_connect",))
 """Of these, the ones an account that is limited to its queues may not see, because others wrote them: they are
 empty."""
 
-_PARSING_MODES = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
-_MODE = re.compile(r"\w+", re.ASCII)
+# Every other is taken for one by which a quote or a backslash may be something else.
+_PLAIN_MODES = word_set(
+    "REAL_AS_FLOAT PIPES_AS_CONCAT IGNORE_SPACE ONLY_FULL_GROUP_BY NO_UNSIGNED_SUBTRACTION NO_DIR_IN_CREATE "
+    "NO_KEY_OPTIONS NO_TABLE_OPTIONS NO_FIELD_OPTIONS MYSQL323 MYSQL40 NO_AUTO_VALUE_ON_ZERO STRICT_TRANS_TABLES "
+    "STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ALLOW_INVALID_DATES ERROR_FOR_DIVISION_BY_ZERO TRADITIONAL "
+    "NO_AUTO_CREATE_USER HIGH_NOT_PRECEDENCE NO_ENGINE_SUBSTITUTION PAD_CHAR_TO_FULL_LENGTH EMPTY_STRING_IS_NULL "
+    "SIMULTANEOUS_ASSIGNMENT TIME_ROUND_FRACTIONAL TIME_TRUNCATE_FRACTIONAL"
+)
 
 _SWITCHES = {"0": False, "1": True, "off": False, "on": True, "false": False, "true": True}
 
@@ -50,15 +54,17 @@ def switch_value(value: str | None) -> bool | None:
 
 
 def without_parsing_modes(modes: str) -> str:
-    """An sql_mode without those of its modes that change how SQL is parsed, and without anything that is no mode's
-    name.
+    """An sql_mode without those of its modes that change how SQL is parsed, and without any that is not known.
 
     It is put into one of our statements, so only names may get there, whatever a server returns.
     """
-    names = (mode.strip() for mode in modes.split(","))
-    return ",".join(name for name in names if _MODE.fullmatch(name) and name.upper() not in _PARSING_MODES)
+    return ",".join(name for name in _modes(modes) if name in _PLAIN_MODES)
 
 
 def changes_parsing(modes: str) -> bool:
-    """Whether an sql_mode changes how SQL is parsed: what a quote or a backslash is."""
-    return not set(modes.upper().replace(" ", "").split(",")).isdisjoint(_PARSING_MODES)
+    """Whether an sql_mode changes how SQL is parsed (what a quote or a backslash is), or may: one that is not known."""
+    return any(name and name not in _PLAIN_MODES for name in _modes(modes))
+
+
+def _modes(modes: str) -> list[str]:
+    return [mode.strip(" ").upper() for mode in modes.split(",")]

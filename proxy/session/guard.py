@@ -3,7 +3,8 @@
 Rules:
 - Everything that is not named here is refused: a command, a statement, a variable, a function.
 - It comes after the planner, so it reads what the database is sent, also where that is not what the client sent
-  (ACK). Statements of the proxy's own (`collect`) are not the client's, and pass.
+  (ACK). Statements of the proxy's own (`collect`) are not the client's, and pass. Settings of its own before a
+  statement come on the way beside the text without them (`plain`); in a text they are the client's.
 - The database is sent one statement at a time, without the capability of several in one text, and with an sql_mode in
   which quotes and backslashes mean what they mean here. Executable comments and hints are not read, so none passes.
 - Names are compared exactly: where a server distinguishes `Orders` and `orders`, so must the proxy.
@@ -82,6 +83,7 @@ from rewriter.plan import (
 )
 from rewriter.plans.explicit_ids import check_explicit_id, check_explicit_ids
 from rewriter.text.strict_reader import SAFE_CHARSETS
+from rewriter.text.tokens import word_set
 from rewriter.views import Access, View
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
@@ -98,7 +100,9 @@ _HARMLESS_COMMANDS = frozenset(
     )
 )
 _EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
-_CHARSET_VARIABLES = frozenset(("names", "character set", "character_set_client", "character_set_connection"))
+_CHARSET_VARIABLES = word_set(
+    "names character_set_client character_set_connection character_set_results collation_connection"
+) | {"character set"}
 _RIGHTS = {Act.ENQUEUE: Right.ENQUEUE, Act.SETTLE: Right.SETTLE, Act.READ: Right.RECEIVE}
 _MAY = (
     "this account is limited to its queues and topics: INSERT of values, SELECT ... FROM STREAM, ACK, NACK and the"
@@ -228,6 +232,16 @@ def limit(
         session.upstream = GuardedUpstream(upstream, session, rights, find, resets_modes=resets_modes)
 
 
+def _is_safe_charset(setting: Setting) -> bool:
+    """Whether a setting of a character set, or of a collation, is one in which SQL can be judged, and answers read."""
+    if setting.variable == "character_set_results" and setting.value is None:
+        return not setting.computed
+    name = (setting.value or "").lower()
+    if setting.variable == "collation_connection":
+        name = name.partition("_")[0]
+    return name in SAFE_CHARSETS and not setting.appended
+
+
 def _read(text: bytes) -> LimitedStatement | None:
     return read(text) or read_lookup(text)
 
@@ -291,7 +305,13 @@ class GuardedUpstream:
         return await self.command(await large.whole(), buffered=buffered)
 
     async def command(
-        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+        self,
+        payload: bytes,
+        *,
+        more: bool = False,
+        buffered: bool = False,
+        repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
         """See Upstream.
 
@@ -300,10 +320,10 @@ class GuardedUpstream:
         """
         command = payload[0]
         if command == Commands.COM_STMT_PREPARE:
-            return await self._prepare(payload, more=more, buffered=buffered)
+            return await self._prepare(payload, more=more, buffered=buffered, plain=plain)
         if command == Commands.COM_QUERY:
             capabilities = self._session.identity.capabilities
-            text = requests.query_text(payload[1:], capabilities)
+            text = requests.query_text((plain or payload)[1:], capabilities)
             judged = await self._judge(b"" if text is None else text)
             if judged.warnings:
                 return await self._redact_warnings(judged.text)
@@ -322,7 +342,7 @@ class GuardedUpstream:
                 again.parameters.forget()
         elif command not in _HARMLESS_COMMANDS:
             raise denied(self._session, f"Command {command:#04x}", _MAY)
-        outcome = await self._behind.command(payload, more=more, buffered=buffered, repeatable=repeatable)
+        outcome = await self._behind.command(payload, more=more, buffered=buffered, repeatable=repeatable, plain=plain)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
             self._prepared.clear()
             if self._resets_modes:
@@ -347,13 +367,16 @@ class GuardedUpstream:
 
     # --- prepared statements
 
-    async def _prepare(self, payload: bytes, *, more: bool, buffered: bool) -> Outcome:
+    async def _prepare(self, payload: bytes, *, more: bool, buffered: bool, plain: bytes | None) -> Outcome:
         if len(self._prepared) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
-        judged = await self._judge(payload[1:])
+        text = (plain or payload)[1:]
+        judged = await self._judge(text)
         if judged.warnings:
             raise ProxyError(1295, "SHOW WARNINGS and SHOW ERRORS are not prepared for this account; send the text")
-        outcome = await self._behind.command(payload[:1] + judged.text, more=more, buffered=buffered)
+        if judged.text is not text:
+            payload = payload[:1] + judged.text
+        outcome = await self._behind.command(payload, more=more, buffered=buffered, plain=plain)
         if outcome.ok:
             self._last_prepared = outcome.statement_id
             self._prepared[outcome.statement_id] = judged.again
@@ -395,15 +418,14 @@ class GuardedUpstream:
 
     async def _judge(self, text: bytes) -> _Judged:
         """What the database may have in place of a statement; raises where the account may not run it."""
-        plain = self._session.backend.pins().unpinned(text)
-        statement = _read(plain) if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, plain)
+        statement = _read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, text)
         self._check(statement)
         if isinstance(statement, QueueStatement):
             spec = await self._check_queue(statement)
             if statement.act is not Act.ENQUEUE or not isinstance(spec, QueueSpec):
                 return _Judged(text, _Again(statement))
-            checking = partial(check_explicit_ids, plain, spec, strict=True)
-            checked = checking() if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
+            checking = partial(check_explicit_ids, text, spec, strict=True)
+            checked = checking() if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
             parameters = (
                 PreparedParameters(checked.parameter_count, _LONG_IDS_MAX_BYTES) if checked.parameters else None
             )
@@ -449,11 +471,12 @@ class GuardedUpstream:
         for read_one in sorted(setting.reads - (READABLE - HIDDEN)):
             raise denied(self._session, f"SET by @@{read_one}", _MAY)
         if variable == "sql_mode" and (
-            setting.computed or setting.default or value is None or value[:1].isdigit() or changes_parsing(value)
+            # What is put after the modes that there are must not be the rest of a name.
+            setting.default or value is None or changes_parsing(value) or (setting.appended and value[:1] != ",")
         ):
             why = "modes are given by their names, and not such that change how SQL is read"
             raise denied(self._session, "SET of sql_mode", why)
-        if variable in _CHARSET_VARIABLES and value not in SAFE_CHARSETS:
+        if variable in _CHARSET_VARIABLES and not _is_safe_charset(setting):
             raise denied(self._session, "SET of that character set", "SQL in it cannot be judged; use utf8mb4")
 
     def _check_database(self, database: str) -> None:

@@ -65,13 +65,14 @@ class DatabaseCommands:
         *,
         more: bool = False,
         repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
-        """Have the database answer a command, and take note of what it did. `repeatable`: see Upstream."""
+        """Have the database answer a command, and take note of what it did. `repeatable`, `plain`: see Upstream."""
         if self.may_span_shards(effects):
             await self.in_one_shard()
         sent_at, before = self.session.sending(effects), self.engine.catalog
         answering = self.session.upstream.command(
-            payload, more=more, buffered=bool(effects.catalog), repeatable=repeatable
+            payload, more=more, buffered=bool(effects.catalog), repeatable=repeatable, plain=plain
         )
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)

@@ -43,13 +43,21 @@ class Upstream(Protocol):
         ...
 
     async def command(
-        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+        self,
+        payload: bytes,
+        *,
+        more: bool = False,
+        buffered: bool = False,
+        repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
         """Have a command (its packet payload) answered to the client.
 
         `more`: further results of the same client command follow, so the last packet must announce them. `buffered`:
         the answer waits until `deliver`, for statements after which the catalog must be read again first.
         `repeatable`: it is one statement, which may be sent again where the database has rolled it back (see repeats).
+        `plain`: the command without the settings that the proxy has put before its statement, where it has. What may be
+        run is judged by that one: no text of a client can show which part of it is the proxy's.
         """
         ...
 

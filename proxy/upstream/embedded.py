@@ -75,7 +75,13 @@ class EmbeddedUpstream:
         return await self.command(await large.whole(), buffered=buffered)
 
     async def command(
-        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+        self,
+        payload: bytes,
+        *,
+        more: bool = False,
+        buffered: bool = False,
+        repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
         """See Upstream."""
         handler = self._handlers.get(payload[0])

@@ -16,6 +16,8 @@ What is open, and since when, is `LazyConnection`'s.
 
 from __future__ import annotations
 
+import re
+
 from mysql_mimic.types import Commands
 
 from mysql_wire import requests
@@ -37,6 +39,12 @@ from proxy.upstream.session_memory import SessionMemory, Unknown
 
 READ_MAX_BYTES = 8 * 1024  # of a statement, to see whether it can be repeated: settings and acks are far shorter
 
+_SETTING = rb"\w+ = \w+"
+_PINS = re.compile(
+    rb"\ASET STATEMENT " + _SETTING + rb"(?:, " + _SETTING + rb")* FOR "
+    rb"|\A(\w+ )/\*\+ (?:SET_VAR\(" + _SETTING + rb"\) )+\*/ "
+)
+"""What StatementPins puts before a statement, exactly; for texts of the proxy's own alone."""
 _STATEMENT_ID_AT = HEADER_BYTES + 1  # in the answer to COM_STMT_PREPARE
 _LEAVING_NOTHING = frozenset((Commands.COM_PING, Commands.COM_INIT_DB, Commands.COM_RESET_CONNECTION))
 
@@ -89,7 +97,13 @@ class LazyUpstream:
     # --- commands
 
     async def command(
-        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+        self,
+        payload: bytes,
+        *,
+        more: bool = False,
+        buffered: bool = False,
+        repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
         """See Upstream.
 
@@ -97,7 +111,7 @@ class LazyUpstream:
             ProxyError: what LazyConnection.open or the relay raises.
         """
         command, connection = payload[0], self._connection
-        text = self._text(payload)
+        text = self._text(plain or payload)
         statement = self._read(text)
         if command == Commands.COM_RESET_CONNECTION and connection.opener.owner.limited:
             # A reset one would have the server's sql_mode, which may be unsuitable for the guard.
@@ -157,7 +171,7 @@ class LazyUpstream:
         if isinstance(result, Outcome) and not opened.upstream.alive:
             # Not every caller would report a missing answer to the client.
             raise BackendLost(result.message.removeprefix(LOST))
-        plain = connection.opener.unpinned(sql.encode("utf-8", "surrogateescape"))
+        plain = _PINS.sub(rb"\1", sql.encode("utf-8", "surrogateescape"))
         reads_only = plain.split(maxsplit=1)[0].upper() in (b"SELECT", b"SHOW")
         leaves_nothing = reads_only or isinstance(read(plain), QueueStatement)
         connection.after(opened, pins=not leaves_nothing)
@@ -176,8 +190,7 @@ class LazyUpstream:
         """The text of a statement short enough to be parsed."""
         if payload[0] != Commands.COM_QUERY or len(payload) > READ_MAX_BYTES:
             return None
-        text = requests.query_text(payload[1:], self._writer.capabilities)
-        return None if text is None else self._connection.opener.unpinned(text)
+        return requests.query_text(payload[1:], self._writer.capabilities)
 
     def _read(self, text: bytes | None) -> LimitedStatement | None:
         """What a statement is; not of one on a pinned connection unless it sets something, for then nothing depends on

@@ -183,10 +183,6 @@ class UpstreamOpener:
     def database(self) -> str | None:
         return self._database()
 
-    def unpinned(self, text: bytes) -> bytes:
-        """A statement without what the proxy put before it."""
-        return self._server.pins().unpinned(text)
-
     async def open(self, client: ClientSocket, memory: SessionMemory) -> OpenUpstream:
         """A connection on which everything is as the session has it.
 

@@ -100,7 +100,13 @@ class RelayUpstream:
     # --- commands
 
     async def command(
-        self, payload: bytes, *, more: bool = False, buffered: bool = False, repeatable: bool = False
+        self,
+        payload: bytes,
+        *,
+        more: bool = False,
+        buffered: bool = False,
+        repeatable: bool = False,
+        plain: bytes | None = None,
     ) -> Outcome:
         """See Upstream.
 

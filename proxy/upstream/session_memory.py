@@ -132,7 +132,8 @@ class SessionMemory:
             on = switch_value(setting.value)
             self.status = self.status | AUTOCOMMIT if on or setting.default else self.status & ~AUTOCOMMIT
         elif setting.variable in _CHARSETS:
-            self.results_charset = Unknown.UNKNOWN if setting.default else setting.value
+            known = setting.value is None or self._profile.supports(setting.value)  # a number is none
+            self.results_charset = setting.value if known and not setting.default else Unknown.UNKNOWN
 
 
 def _can_be_repeated(setting: Setting) -> bool:

@@ -24,7 +24,7 @@ async def pinned(relay: Relay) -> LazyUpstream:
         return opened
 
     owner = SimpleNamespace(limited=False)
-    opener: Any = SimpleNamespace(open=open_, owner=owner, database="app", unpinned=lambda text: text)
+    opener: Any = SimpleNamespace(open=open_, owner=owner, database="app")
     memory: Any = SimpleNamespace(status=2, was=lambda status: None, deferred=lambda *args: False)
     writer: Any = SimpleNamespace(capabilities=0, status=2)
     lazy = LazyUpstream(relay.stream, writer, opener, memory)
