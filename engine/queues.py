@@ -21,7 +21,7 @@ from engine.delivery.context import Changes, QueueContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.model.commit_report import CommitReport
-from engine.model.errors import QueueNotFound
+from engine.model.errors import EngineError, QueueNotFound
 from engine.model.filter_limits import FilterLimits
 from engine.model.groups import group_key
 from engine.model.queue import (
@@ -151,6 +151,12 @@ class Queues:
         self._offered.discard(birth)
         if self._closing and not self._offered:
             self._offers_ended.set()
+
+    async def move_rejected(self, name: QueueName) -> None:
+        """Move a queue's rejected messages to its dead letters now, as far as that is possible."""
+        if (services := self.by_name.get(name)) is not None:
+            with contextlib.suppress(EngineError):  # which the mover's own next pass logs
+                await services.mover.run_once()
 
     @property
     def managers(self) -> list[MessageManager]:

@@ -114,6 +114,7 @@ class TopicStatements:
         await self._do(self._session.pinned(probe, Pins.VERB))
         if self._session.rights is None:
             await check_own_table(self._session.upstream, plan.group)
+        await self._engine.queues.move_rejected(plan.group)  # what stays in the group's queue does not come again
         sought = await self._engine.topics.seek(spec, start)
         concerned = frozenset((plan.group,))
         self._engine.committed(CommitReport(touched=concerned, uncertain=concerned))

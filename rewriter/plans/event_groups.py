@@ -27,12 +27,8 @@ def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -
     """ACK by ids or by condition."""
     assert isinstance(plan, Execute)
     condition = ack_condition(statement, spec)
-    groups_sql = _groups_sql(
-        group,
-        f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids or plan.effects.settled))}",
-        condition,
-        "",
-    )
+    hint = key_hint(condition, spec, by_id=bool(statement.ids or plan.effects.settled))
+    groups_sql = _groups_sql(group, f"{spec.name.sql}{hint}", condition, "")
     return EndInGroup(plan.sql, plan.effects, group, groups_sql, plan.pins)
 
 

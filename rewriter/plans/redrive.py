@@ -41,23 +41,30 @@ def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, no
     limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
     marked = f"FROM {table} WHERE time_acked IS NULL AND time_next"
     values = _values(dead, source, now_sql)
-    # After a seek a group may have the message in its queue: then that one is the message.
+    # After a seek a group may have the message in its queue: then that one is the message. One of the same id that was
+    # written at another time is of another topic of that name, and the dead letter stays.
     partly = source.options.topic is not None
-    there = f"id {'NOT ' if partly else ''}IN (SELECT there.id FROM {source.name.sql} AS there)"
+    there = _there(source, "id")
+    same = _there(source, "id", "time_created") if dead.column("time_created") else there
+    condition += f" AND (NOT {there} OR {same})" if partly else ""
     renumbers = not partly and numbers_itself(source)
     renumbered = {name: value for name, value in values.items() if name.lower() != "id"} if renumbers else {}
+    renumber = f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
     return Redrive(
         f"UPDATE {table} SET time_next = {_mark(dead, renumbers)} WHERE {condition} ORDER BY time_next, id{limit}",
-        _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND {there}' if partly else ''}"),
+        _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND NOT {same}' if partly else ''}"),
         f"DELETE {marked} {f'IN ({REDRIVEN_NS}, {RENUMBERED_NS})' if renumbers else f'= {REDRIVEN_NS}'}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
         partly,
-        f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
-        f" AND {there}"
-        if renumbers
-        else "",
+        f"{renumber} AND {there}" if renumbers else "",
         _copy(source, renumbered, f"{marked} = {RENUMBERED_NS}") if renumbers else "",
     )
+
+
+def _there(source: QueueSpec, *columns: str) -> str:
+    """Whether the queue has a message that is alike in these columns."""
+    own, its = ", ".join(columns), ", ".join(f"there.{name}" for name in columns)
+    return f"({own}) IN (SELECT {its} FROM {source.name.sql} AS there)"
 
 
 def _mark(dead: QueueSpec, renumbers: bool) -> str:

@@ -117,7 +117,8 @@ def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) 
     ]
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
     comment = comment_literal(topic_comment(options), name.table)
-    sql = f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
+    table = quoted_name(Name(name.database, name.table))
+    sql = f"CREATE TABLE {exists}{table} ({', '.join(lines)}) {ENGINE} COMMENT={comment}"
     if options.partition_ns is None:
         return Execute(sql, Effects(catalog=True))
     check_partitionable(statement.items)
@@ -154,14 +155,7 @@ def _index_changes(topic: TopicSpec) -> list[str]:
     stale = [index for index in own if index != topic.compact_index]
     remaining = replace(topic, indexes=tuple(index for index in topic.indexes if index not in stale))
     adds = _compact_keys(topic.options) if remaining.compact_index is None else []
-    return [
-        *(f"DROP KEY {COMPACT_INDEX}" for _ in stale),
-        *(f"ADD KEY {COMPACT_INDEX} ({key})" for key in adds),
-    ]
-
-
-def _parts(name: QueueName) -> tuple[str, str]:
-    return name.database, name.table
+    return [*(f"DROP KEY {COMPACT_INDEX}" for _ in stale), *(f"ADD KEY {COMPACT_INDEX} ({key})" for key in adds)]
 
 
 def _check_item(item: Item) -> None:
@@ -248,7 +242,7 @@ def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql
     own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN)
     columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in own]
     charset = TABLE_CHARSET.search(text)
-    sql = create_table(Name(*_parts(name)), (*columns, _SOUGHT), options, now_sql, if_not_exists=False)
+    sql = create_table(Name(name.database, name.table), (*columns, _SOUGHT), options, now_sql, if_not_exists=False)
     return sql if charset is None else f"{sql} {charset[1]}"
 
 

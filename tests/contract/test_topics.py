@@ -580,6 +580,65 @@ def test_dead_letters_of_before_a_seek_give_way(sql, topic):
     assert dead not in sql.column("SHOW QUEUES")
 
 
+@pytest.mark.parametrize("offset", ["LATEST", "EARLIEST"])
+def test_a_seek_drops_no_dead_letter(sql, topic, offset):
+    """Not even the group's first, for which the dead-letter queue has to be made."""
+    t = topic(g="START AT EARLIEST")
+    dead = f"{t}_group_g_dead"
+    sql(f"INSERT INTO {t} (user_id) VALUES (1), (2)")
+    assert len(drained(sql, t, "g")) == 2
+    assert sql(f"REJECT {t} 1 GROUP g REASON 'bad'") == 1
+    assert sql(f"ALTER GROUP g ON {t} SEEK TO {offset}") == 1
+    wait_until(lambda: dead in sql.column("SHOW QUEUES"), what="the dead-letter queue")
+    wait_until(lambda: sql.rows(f"SELECT id, last_error FROM {dead}") == [(1, "bad")], what="the dead letter")
+    assert [row[0] for row in drained(sql, t, "g")] == ([1, 2] if offset == "EARLIEST" else [])
+
+
+def test_a_seek_keeps_what_cannot_be_moved_to_the_dead_letters(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    sql(f"CREATE TABLE {t}_group_g_dead (id INT)")
+    sql(f"INSERT INTO {t} (user_id) VALUES (1), (2)")
+    assert len(drained(sql, t, "g")) == 2
+    assert sql(f"REJECT {t} 1 GROUP g REASON 'bad'") == 1
+    assert sql(f"ALTER GROUP g ON {t} SEEK TO EARLIEST") == 1
+    assert [row[0] for row in drained(sql, t, "g")] == [2]
+    sql(f"DROP TABLE {t}_group_g_dead")
+    wait_until(lambda: f"{t}_group_g_dead" in sql.column("SHOW QUEUES"), what="the dead-letter queue", timeout=60)
+    wait_until(lambda: sql.column(f"SELECT id FROM {t}_group_g_dead") == [1], what="the dead letter")
+
+
+def test_dead_letters_of_an_older_topic_of_that_name_stay(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    dead, last = f"{t}_group_g_dead", f"SELECT last_error FROM {t}_group_g_dead ORDER BY time_dead"
+
+    def die(reason):
+        sql(f"INSERT INTO {t} (user_id) VALUES (1)")
+        assert sql.rows(f"SELECT id FROM STREAM {t} LIMIT 1 WAIT 5 WITH (group = 'g')") == [(1,)]
+        assert sql(f"REJECT {t} 1 GROUP g REASON '{reason}'") == 1
+        wait_until(lambda: dead in sql.column("SHOW QUEUES"), what="the dead-letter queue")
+        wait_until(lambda: reason in sql.column(last), what="the dead letter")
+
+    def begin_anew(name):
+        sql(f"RENAME TABLE {t} TO {name}")
+        sql(f"CREATE TOPIC {t} (user_id BIGINT, body VARCHAR(100))")
+        sql(f"ALTER GROUP g ON {t} SEEK TO EARLIEST")
+
+    die("of the first")
+    begin_anew(f"{t}_1")
+    die("of the second")
+    assert sql.column(last) == ["of the first", "of the second"]
+    begin_anew(f"{t}_2")
+    sql(f"INSERT INTO {t} (user_id) VALUES (1)")
+    assert sql.rows(f"SELECT id FROM STREAM {t} LIMIT 1 WAIT 5 WITH (group = 'g')") == [(1,)]
+    assert sql(f"REDRIVE {t} WHERE id = 1 GROUP g") == 0  # the group's message 1 is another
+    assert sql.column(last) == ["of the first", "of the second"]
+    assert sql(f"ACK {t} 1 GROUP g") == 1
+    assert sql(f"REDRIVE {t} WHERE id = 1 GROUP g") == 1
+    assert sql.column(last) == ["of the second"]
+    sql(f"DROP TOPIC {t}_1")
+    sql(f"DROP TOPIC {t}_2")
+
+
 def test_a_group_tells_what_is_wrong_with_it(sql, topic):
     t = topic("user_id BIGINT, body VARCHAR(10)", g="START AT EARLIEST")
     sql(f"INSERT INTO {t} (user_id) VALUES (1), (2)")

@@ -28,6 +28,7 @@ _PARKED, _REJECTED, _REDRIVEN, _RENUMBERED = (b"%d" % ((1 << 63) - n) for n in (
 _LAST_FAILED = rb"IF\(epoch >= \d+, " + _REJECTED + rb", " + _AGAIN + rb"\)"  # the last attempt sets it aside
 _MARKED = rb"(?:= (?:" + _REDRIVEN + rb"|" + _RENUMBERED + rb")|IN \(" + _REDRIVEN + rb", " + _RENUMBERED + rb"\))"
 _FREE = rb"time_acked IS NULL"
+_THERE = rb"\(id(?:, time_created)?\) IN \(SELECT there\.id(?:, there\.time_created)? FROM " + _TABLE + rb" AS there\)"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
 _FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND MOD\(time_next, 1000\) IN \(1, 3\)\)"
 _WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|FALSE|(?P<condition>.*))\)"  # FALSE: an empty batch
@@ -162,12 +163,12 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND MOD\(time_next, 1000\) IN \(1, 3\)\)"),
     (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + _REDRIVEN + rb"|CASE WHEN source_id IS"
      rb" NULL THEN " + _REDRIVEN + rb" ELSE " + _RENUMBERED + rb" END) WHERE " + _AND + _FREE + rb" AND "
-     + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
+     + _KEPT + rb"(?: AND \(NOT " + _THERE + rb" OR " + _THERE + rb"\))? ORDER BY time_next, id(?: LIMIT \d+)?"),
     (rb"redrive", rb"(?:INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) SELECT (?:(?:" + _NAME + rb"|"
      + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next " + _MARKED
-     + rb"(?: AND id NOT IN \(SELECT there\.id FROM " + _TABLE + rb" AS there\))?"),  # a seek has brought back others
+     + rb"(?: AND NOT " + _THERE + rb")?"),  # a seek has brought back others
     (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _RENUMBERED + rb" WHERE " + _FREE
-     + rb" AND time_next = " + _REDRIVEN + rb" AND id IN \(SELECT there\.id FROM " + _TABLE + rb" AS there\)"),
+     + rb" AND time_next = " + _REDRIVEN + rb" AND " + _THERE),
     (rb"(?:create|alter)\b.*\b(?:queue|group)", rb"INSERT INTO " + _TABLE
      + rb" \(id\) SELECT 1 FROM DUAL WHERE 1 = 0"),  # whether the client may add to the dead-letter queue
     # streams

@@ -1762,8 +1762,8 @@ RETRY clicks NOW WHERE page = 'a' GROUP stats
 -- REDRIVE
 REDRIVE orders GROUP audit
 --> Redrive
---> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) AND (NOT (id) IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there) OR (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)) ORDER BY time_next, id
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND NOT (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> effects.touched: shop.orders_group_audit
 --> effects.uncertain: shop.orders_group_audit_dead
@@ -1772,8 +1772,8 @@ REDRIVE orders GROUP audit
 -- REDRIVE, the group at the end
 REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 --> Redrive
---> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE (user_id = 7) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE (user_id = 7) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) AND (NOT (id) IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there) OR (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)) ORDER BY time_next, id LIMIT 5
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND NOT (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> effects.touched: shop.orders_group_audit
 --> effects.uncertain: shop.orders_group_audit_dead
@@ -1782,8 +1782,8 @@ REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 -- REDRIVE of the dead-letter queue
 REDRIVE orders_group_audit_dead LIMIT 5
 --> Redrive
---> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) AND (NOT (id) IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there) OR (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)) ORDER BY time_next, id LIMIT 5
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND NOT (id, time_created) IN (SELECT there.id, there.time_created FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> effects.touched: shop.orders_group_audit
 --> effects.uncertain: shop.orders_group_audit_dead

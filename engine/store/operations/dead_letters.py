@@ -77,7 +77,7 @@ def move_to_dead_letters(
     if unfit is not None and connection.query(unfit, locked):
         raise BackendError("a column of the dead-letter queue cannot hold the message's value", 1366)
     if dead.options.dead_letter_of == queue.name.table:
-        connection.execute(statements.forget_acked(dead, len(locked)), locked)
+        connection.execute(*statements.forget_acked(dead, locked))
     else:  # other queues use it too, so nothing in it is changed
         connection.query(statements.tables(dead)[1].proof)
     check_mark(connection, *statements.tables(dead))

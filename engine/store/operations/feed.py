@@ -379,7 +379,7 @@ def begin_missing(connection: StoreConnection, statements: PositionStatements, g
 def seek(
     connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt, settled: Settled
 ) -> SeekResult:
-    """Move a group: what it has in its queue is dropped, and it reads on from there."""
+    """Move a group: what it has in its queue is dropped, but for what is rejected; and it reads on from there."""
     before = position_of(connection.query(statements.position.lock, (group.name.table,)))
     position = position_at(connection, statements.topic, start, settled, before.highest)
     check_mark(connection, statements.group_table, statements.topic_table)

@@ -6,7 +6,7 @@ set as those of a new message; three more record where it comes from, unless the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.model.identity import integer_bounds
@@ -84,10 +84,14 @@ class DeadLetterStatements:
             f" AND id IN ({placeholders(count)}){self._lock}"
         )
 
-    def forget_acked(self, dead: QueueSpec, count: int) -> str:
-        """Acked dead letters with these ids: the ids are in use again. After a seek, by the same message."""
-        done = "" if self._queue.options.topic is not None else "+time_acked IS NOT NULL AND "
-        return self._dialect.gate.of(dead).delete(f"{done}id IN ({placeholders(count)})")
+    def forget_acked(self, dead: QueueSpec, ids: Sequence[MessageId]) -> tuple[str, Sequence[MessageId]]:
+        """Delete acked dead letters with these ids: the ids are in use again. After a seek by the same message, whose
+        dead letter goes, too; one that was written at another time is of another topic of that name."""
+        of_ids, delete = f"id IN ({placeholders(len(ids))})", self._dialect.gate.of(dead).delete
+        if self._queue.options.topic is None or dead.column("time_created") is None:
+            return delete(f"+time_acked IS NOT NULL AND {of_ids}"), ids
+        alike = f"(id, time_created) IN (SELECT m.id, m.time_created FROM {self._table.as_('m')} WHERE m.{of_ids})"
+        return delete(f"{of_ids} AND (+time_acked IS NOT NULL OR {alike})"), (*ids, *ids)
 
     def taken(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
         """Of these ids, those that dead letters have, and whether that is the same message: one that was moved before,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect, placeholders
 from engine.store.statements.scan import is_true
@@ -220,7 +221,9 @@ class FeedStatements:
         """Of what the group has in its queue: the smallest and the largest priority, the first time at which a message
         of the usual one falls due, and the largest id. Each is one seek in an index."""
 
-        self.empty = self.group_table.delete()
+        self.empty = self.group_table.delete(f"time_acked IS NOT NULL OR COALESCE(time_next, 0) <> {REJECTED_NS}")
+        """Delete what the group has in its queue, but for rejected messages, which are moved to its dead letters."""
+
         own = (*topic.generated, SEQUENCE_COLUMN, *((TOKEN_COLUMN,) if group.has_tokens else ()))
         names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
