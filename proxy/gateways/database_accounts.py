@@ -15,7 +15,7 @@ from engine.backend.url import BackendUrl
 from engine.clock import Clock
 from engine.model.option_values import NAME_CHARACTERS
 from proxy.commands.connection import ClientConnection
-from proxy.login.backend_tls import backend_tls
+from proxy.login.backend_tls import RenewedBackendTls
 from proxy.login.carried_login import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
 from proxy.session.session import BackendConnection, BackendTraits, ClientSession, Identity
@@ -88,7 +88,7 @@ class RelayGateway:
     ) -> None:
         self._url = url
         self._pins = pins
-        self._tls = backend_tls(url)
+        self._tls = RenewedBackendTls(url)
         self._client_tls = client_tls
         self._clock = clock
         self._login_timeout = login_timeout
@@ -103,7 +103,7 @@ class RelayGateway:
             login = await carry_authentication(
                 client,
                 backend,
-                tls=self._tls,
+                tls=self._tls.current(),
                 client_tls=self._client_tls.offered,
                 announced=url.proxy_protocol,
                 login_timeout=timeout,

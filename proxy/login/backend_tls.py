@@ -8,10 +8,14 @@ can reach the proxy.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.backend.url import BackendUrl, SslMode
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,43 @@ def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
         context.load_cert_chain(url.ssl_cert, url.ssl_key, password="")
     # The name is sent in every mode: some servers share one address and are selected by it.
     return BackendTls(context, url.host, required=url.ssl is not SslMode.PREFERRED)
+
+
+class RenewedBackendTls:
+    """`backend_tls` of a URL, for each new connection: made again once a file that the URL names was replaced. Where
+    the new files cannot be used, this is logged, and the old ones stay in force."""
+
+    def __init__(self, url: BackendUrl, *, own: bool = False) -> None:
+        """Raises OSError: a file cannot be used."""
+        self._url, self._own = url, own
+        self._versions = self._versions_now()
+        self._tls = backend_tls(url, own=own)
+
+    def current(self) -> BackendTls | None:
+        """What the next connection is to do."""
+        versions = self._versions_now()
+        if versions != self._versions:
+            self._versions = versions
+            try:
+                self._tls = backend_tls(self._url, own=self._own)
+            except OSError as error:  # ssl's own errors are OSErrors too
+                log.error("the database's TLS files were not renewed, the old ones stay", extra={"reason": error})
+            else:
+                log.info("the database's TLS files were read again")
+        return self._tls
+
+    def _versions_now(self) -> list[tuple[int, int, int] | None]:
+        paths = (self._url.ssl_ca, *((self._url.ssl_cert, self._url.ssl_key) if self._own else ()))
+        return [_version(path) for path in paths if path is not None]
+
+
+def _version(path: str) -> tuple[int, int, int] | None:
+    """Differs once the file was written or replaced; None: there is none."""
+    try:
+        file = Path(path).stat()
+    except OSError:
+        return None
+    return file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def backend_tls_mistake(url: BackendUrl) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -22,11 +23,30 @@ from proxy.transport.addresses import Addresses
 from proxy.transport.client_output import wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
 
+log = logging.getLogger(__name__)
+
 CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
 WRITE_HIGH_BYTES = 256 * 1024  # above this a sender waits until the database has taken some
-
+TLS_LOG_SECONDS = 60.0  # between two lines about handshakes that fail: each login of a client may be one
 
 _addresses = Addresses()  # of all connections of this process
+
+
+class TlsFailureLog:
+    """Handshakes with the database that fail, logged at most once in TLS_LOG_SECONDS."""
+
+    def __init__(self) -> None:
+        self._logged_at = float("-inf")
+
+    def add(self, error: OSError) -> None:
+        """One has failed."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= TLS_LOG_SECONDS:
+            self._logged_at = now
+            log.error("TLS to the database failed for a client's connection", extra={"reason": error})
+
+
+_tls_failures = TlsFailureLog()  # of all connections of this process
 
 
 class ReadInterrupted(Exception):
@@ -239,6 +259,7 @@ class BackendSocket(asyncio.Protocol):
             )
         except OSError as error:
             self.abort()
+            _tls_failures.add(error)
             raise BackendLost(f"TLS to the database failed: {error}") from error
         assert transport is not None
         self._transport, self.writer = transport, transport.write

@@ -25,7 +25,7 @@ from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable
 from proxy.login.as_client import LoginOptions, ServerLogin, log_in
-from proxy.login.backend_tls import BackendTls, backend_tls
+from proxy.login.backend_tls import RenewedBackendTls
 from proxy.transport.backend_socket import BackendSocket, connect_backend
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
@@ -83,7 +83,7 @@ class UpstreamServer:
         self._url = url
         self._pool = pool
         self.pins = pins
-        self._tls: BackendTls | None = backend_tls(url, own=True)
+        self._tls = RenewedBackendTls(url, own=True)
         self._opening = asyncio.Semaphore(OPENING_MAX)
         self._profile: BackendProfile | None = None
 
@@ -139,7 +139,7 @@ class UpstreamServer:
         try:
             if url.proxy_protocol:
                 backend.write(proxy_header(*((client.peername, client.sockname) if client is not None else ((), ()))))
-            login = await log_in(backend, url, self._tls, login_options)
+            login = await log_in(backend, url, self._tls.current(), login_options)
         except BaseException:
             backend.abort()
             raise
