@@ -3,7 +3,7 @@
 Rules: a census younger than FRESH_SECONDS is not taken again. That of a large table is cached for longer, so that its
 counts take no more than SHARE of the time. A caller that requests one in progress waits for it, and at most
 SURVEYS_AT_ONCE are in progress, so that the database is free for deliveries. If a database does not answer within
-SURVEY_SECONDS, the survey has no numbers, but the reason.
+SURVEY_SECONDS, the survey has no numbers, but the reason. The wait for a turn is part of that time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Surveyor:
     async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
         """The messages in flight of one queue; none if the database fails or does not answer in time."""
         try:
-            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+            async with asyncio.timeout(SURVEY_SECONDS), self._turns:
                 return await self._work.run(self._store.counts.leased_messages(queue, limit))
         except (BackendError, TimeoutError):
             return []
@@ -64,7 +64,7 @@ class Surveyor:
         """The first ready messages, up to a limit, in the order of delivery; none if the database fails or does not
         answer in time."""
         try:
-            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+            async with asyncio.timeout(SURVEY_SECONDS), self._turns:
                 poll = await self._work.run(self._store.poll(queue, limit))
         except (BackendError, TimeoutError):
             return []
@@ -76,7 +76,7 @@ class Surveyor:
         """Those of these messages for which one of the conditions is true, so far as the database answers in time."""
         matches: set[MessageId] = set()
         try:
-            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+            async with asyncio.timeout(SURVEY_SECONDS), self._turns:
                 for condition in conditions:
                     matches |= await self._work.run(self._store.fitting(queue, condition, ids))
         except (BackendError, TimeoutError):
@@ -87,7 +87,7 @@ class Surveyor:
         """The messages of each of these parts of a queue's ring. Raises BackendError, also where the database does not
         answer in time."""
         try:
-            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+            async with asyncio.timeout(SURVEY_SECONDS), self._turns:
                 return await self._work.run(self._store.counts.ranges(queue, ranges))
         except TimeoutError:
             raise BackendError(f"not counted within {SURVEY_SECONDS:g} s", 1205, "HY000") from None

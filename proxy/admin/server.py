@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+from engine.background.surveyor import SURVEY_SECONDS
 from engine.engine import Engine
 from engine.model.errors import BackendError, ShuttingDown
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, QueueSpec, SubscriptionStatus
 from engine.shared_future import wait_shared
 from proxy.admin.http import AdminConnection, Response, bounded_connections
 from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, counter_lines, lines
@@ -24,6 +25,7 @@ from proxy.listen.shared_counts import Count
 from proxy.login.client_tls import ClientTls
 from proxy.show.key_ranges import Receivers
 
+PAGE_SECONDS = 2 * SURVEY_SECONDS  # for /metrics, of a database that does not answer: a scraper waits for 14 s
 REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves no one well
 SLICE_SECONDS = 0.002  # of a page that is written, before deliveries have their turn
 
@@ -94,7 +96,7 @@ class AdminServer:
         return Response(200, await written(counter_lines(counts, missing, finds_others=finds_others)), CONTENT_TYPE)
 
     async def _metrics(self) -> Response:
-        catalog = self._engine.catalog
+        catalog, deadline = self._engine.catalog, asyncio.get_running_loop().time() + PAGE_SECONDS
         trouble = asyncio.create_task(self._engine.surveyor.reachable(REACH_SECONDS))
         try:
             surveys = await self._engine.surveyor.survey(catalog)
@@ -102,7 +104,7 @@ class AdminServer:
             reports, missing = await self._peers.reports()
             histories = await self._peers.histories()
             proxy = self._of_the_proxy(await trouble is None)
-            uncovered = await self._uncovered()
+            uncovered = await self._uncovered(deadline)
         except ShuttingDown as error:
             return Response(503, f"{error.message}\n".encode())
         finally:
@@ -110,22 +112,30 @@ class AdminServer:
         facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy, uncovered)
         return Response(200, await written(lines(facts)), CONTENT_TYPE)
 
-    async def _uncovered(self) -> dict[QueueName, int]:
-        """Of the queues with streams that name a key range: the ready messages that are in that of no stream."""
+    async def _uncovered(self, deadline: float) -> dict[QueueName, int]:
+        """Of the queues with streams that name a key range: the ready messages that are in that of no stream; of those
+        that are counted by then."""
         queues = [queue for queue in self._engine.catalog if queue.has_ring]
-        streams = await self._peers.subscriptions() if queues else []
         counts: dict[QueueName, int] = {}
-        for queue in queues:
-            of_queue = [stream for stream in streams if stream.queue == queue.name]
-            if not any(stream.key_range for stream in of_queue):
-                continue
-            if not (uncovered := Receivers.of(of_queue).uncovered).spans:
-                counts[queue.name] = 0  # nothing needs to be counted
-                continue
-            with contextlib.suppress(BackendError):
-                (count,) = await self._engine.surveyor.ranges(queue, [uncovered])
-                counts[queue.name] = count.ready
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                streams = await self._peers.subscriptions() if queues else []
+                for queue in queues:
+                    await self._count_uncovered(queue, streams, counts)
         return counts
+
+    async def _count_uncovered(
+        self, queue: QueueSpec, streams: Iterable[SubscriptionStatus], counts: dict[QueueName, int]
+    ) -> None:
+        of_queue = [stream for stream in streams if stream.queue == queue.name]
+        if not any(stream.key_range for stream in of_queue):
+            return
+        if not (uncovered := Receivers.of(of_queue).uncovered).spans:
+            counts[queue.name] = 0  # nothing needs to be counted
+            return
+        with contextlib.suppress(BackendError):
+            (count,) = await self._engine.surveyor.ranges(queue, [uncovered])
+            counts[queue.name] = count.ready
 
     def _of_the_proxy(self, database_up: bool) -> ProxyFacts:
         tally, offered = self._admission.tally, self._tls.offered

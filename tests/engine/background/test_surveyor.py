@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time
 from world import world
 
 from engine.background.surveyor import FRESH_SECONDS, FRESH_SECONDS_MAX, LARGE, SURVEY_SECONDS, SURVEYS_AT_ONCE
 from engine.model.errors import BackendError
+from engine.model.key_range import read_key_range
 from engine.model.queue import QueueName
 
 
@@ -88,6 +90,23 @@ async def test_many_queues_of_a_database_that_hangs_are_told_of_in_time():
         assert len(surveys) == 50 and 0 < len(counted) < 10
         w.store.latency = 0.0
         await pass_time(SURVEY_SECONDS)
+
+
+@in_virtual_time
+async def test_the_wait_for_a_turn_is_part_of_the_time():
+    specs = [make_spec(QueueName("main", f"q{n}")) for n in range(50)]
+    async with world(*specs) as w:
+        w.store.latency, surveyor, queue = SURVEY_SECONDS * 10, w.engine.surveyor, specs[0]
+        await surveyor.survey(specs)
+        began = w.time
+        with pytest.raises(BackendError, match="not counted within"):
+            await surveyor.ranges(queue, [read_key_range("", "-80")])
+        assert w.time - began <= SURVEY_SECONDS
+        assert await surveyor.leased_messages(queue, 5) == await surveyor.ready(queue, 5) == []
+        assert await surveyor.fitting(queue, [], [1]) == set()
+        assert w.time - began <= SURVEY_SECONDS * 4
+        w.store.latency = 0.0
+        await pass_time(SURVEY_SECONDS * 30)
 
 
 @in_virtual_time

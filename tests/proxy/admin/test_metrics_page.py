@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from memory_store import make_spec
 from prometheus_client.parser import text_string_to_metric_families
+from virtual_time import in_virtual_time, pass_time
+from world import World, world
 
 from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BOUNDS, Delays
+from engine.history.writer import HistoryState
+from engine.model.key_range import SLOT_COLUMN, read_key_range
 from engine.model.options import QueueOptions
-from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
+from engine.model.queue import (
+    ColumnMeta,
+    Message,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    QueueStatus,
+    SubscriptionStatus,
+    of_key_range,
+)
 from engine.model.topics import GroupLag, TopicExtent
 from engine.store.census import Census
 from engine.topics.gauges import Gauges
@@ -20,10 +35,14 @@ from proxy.admin import server
 from proxy.admin.http import Response
 from proxy.admin.metrics_page import Facts, ProxyFacts, lines
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
+from proxy.listen.admission import Admission, AdmissionLimits
+from proxy.listen.shared_counts import SharedCounts
+from proxy.login.client_tls import ClientTls
 from proxy.show.status_tables import FIELDS
 from proxy.show.system_information import derived_table
 from rewriter.views import View
 
+SMALLINT, UNSIGNED = 2, 0x20  # the protocol's
 NAME, DEAD, ODD = QueueName("shop", "orders"), QueueName("shop", "orders_dead"), QueueName("shop", 'o"d\\d')
 CATALOG = QueueCatalog(1, {name: QueueSpec(name, QueueOptions(), (), ("id",)) for name in (NAME, DEAD, ODD)})
 COUNTS = tuple([3, 2] + [0] * (len(DELAY_BOUNDS) - 2) + [1])
@@ -193,3 +212,46 @@ async def test_who_asks_while_a_page_is_made_gets_the_same_page():
     bodies = [(await scrape).body for scrape in scrapes[1:]]
     assert bodies == [b"1"] * 4
     assert (await admin.answer("/metrics")).body == b"2", "the next one is made anew"
+
+
+class _Alone:
+    """The peers of a process that has none."""
+
+    def __init__(self, of: World) -> None:
+        self._world = of
+
+    async def reports(self) -> tuple[list[WorkerReport], int]:
+        return [], 0
+
+    async def histories(self) -> dict[QueueName, HistoryState]:
+        return {}
+
+    async def subscriptions(self) -> list[SubscriptionStatus]:
+        return self._world.engine.subscriptions()
+
+
+@in_virtual_time
+async def test_a_database_that_hangs_is_reported_in_time() -> None:
+    """Also where streams leave parts of the rings of several queues to nobody."""
+    slot = ColumnMeta(SLOT_COLUMN, SMALLINT, flags=UNSIGNED)
+    plain = [make_spec(QueueName("main", f"q{n}"), sharding_key="payload") for n in range(10)]
+    specs = [replace(one, generated=frozenset((SLOT_COLUMN,)), columns=(*one.columns, slot)) for one in plain]
+    async with world(*specs) as w:
+        for spec in specs:
+            await w.receive(spec.name, condition=of_key_range(read_key_range("", "-80")))
+        admission = Admission(AdmissionLimits(10, 10), SharedCounts().of(0), lambda: 0.0)
+        peers: Any = _Alone(w)
+        admin = server.AdminServer(w.engine, peers, admission, ClientTls(), "1", lambda: False)
+
+        async def read() -> str:
+            began = w.time
+            page = await admin.answer("/metrics")
+            assert w.time - began <= server.PAGE_SECONDS
+            return page.body.decode()
+
+        assert (await read()).count("queuegate_queue_uncovered{") == len(specs)
+        await pass_time(60)
+        w.store.latency = 60.0
+        assert "queuegate_database_up 0\n" in await read()
+        w.store.latency = 0.0
+        await pass_time(600)
