@@ -20,6 +20,7 @@ from engine.shared_future import wait_shared
 from proxy.admin.http import AdminConnection, Response, bounded_connections
 from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, counter_lines, lines
 from proxy.cluster.peers import Peers
+from proxy.cluster.reports import WorkerReport
 from proxy.listen.admission import Admission
 from proxy.listen.shared_counts import Count
 from proxy.login.client_tls import ClientTls
@@ -101,7 +102,7 @@ class AdminServer:
         try:
             surveys = await self._engine.surveyor.survey(catalog)
             gauges = await self._engine.topics.gauges()
-            reports, missing = await self._peers.reports()
+            reports, missing = await self._reports()
             histories = await self._peers.histories()
             proxy = self._of_the_proxy(await trouble is None)
             uncovered = await self._uncovered(deadline)
@@ -111,6 +112,11 @@ class AdminServer:
             trouble.cancel()
         facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy, uncovered)
         return Response(200, await written(lines(facts)), CONTENT_TYPE)
+
+    async def _reports(self) -> tuple[list[WorkerReport], int]:
+        """Of all workers, and how many are missing: while the proxy ends, one that has ended is not."""
+        reports, missing = await self._peers.reports()
+        return reports, 0 if self._stopping() else missing
 
     async def _uncovered(self, deadline: float) -> dict[QueueName, int]:
         """Of the queues with streams that name a key range: the ready messages that are in that of no stream; of those
@@ -152,7 +158,7 @@ class AdminServer:
 
     async def _health(self) -> Response:
         """An answer shows that this event loop runs; the others are asked."""
-        reports, missing = await self._peers.reports()
+        reports, missing = await self._reports()
         if missing:
             return Response(503, f"{missing} of {missing + len(reports)} workers do not answer\n".encode())
         if self._engine.is_open and not self._engine.is_watched:

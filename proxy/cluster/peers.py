@@ -262,15 +262,13 @@ class Peers:
         return own_records() + list(understood(record_of, await self._request(Question.LOG)))
 
     async def reports(self) -> tuple[list[WorkerReport], int]:
-        """The report of every worker of this proxy, and how many did not answer in time."""
-        assert self._answers is not None
+        """The report of every worker of this proxy, and how many did not answer in time, or are not there."""
+        assert self._answers is not None and self._slot is not None
         reports = [self._answers.own_report()]
         if self._workers is None:
             return reports, 0
-        others = self._workers.others
         reports += reports_of(await self._workers.query(Question.REPORT))
-        missing = (others & self._workers.others) - {report.worker for report in reports}
-        return sorted(reports, key=lambda report: report.worker), len(missing)
+        return sorted(reports, key=lambda report: report.worker), self._slot.tally.workers - len(reports)
 
     async def counts(self) -> tuple[list[ProcessCounts], int]:
         """What every process has counted, and of how many that is not known: they do not answer in time, or are not

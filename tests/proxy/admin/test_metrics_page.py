@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -34,8 +35,12 @@ from engine.topics.gauges import Gauges
 from proxy.admin import server
 from proxy.admin.http import Response
 from proxy.admin.metrics_page import Facts, ProxyFacts, lines
+from proxy.cluster import worker_links
+from proxy.cluster.peers import Peers
+from proxy.cluster.registry import ConnectionRegistry
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.listen.admission import Admission, AdmissionLimits
+from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.show.status_tables import FIELDS
@@ -255,3 +260,22 @@ async def test_a_database_that_hangs_is_reported_in_time() -> None:
         assert "queuegate_database_up 0\n" in await read()
         w.store.latency = 0.0
         await pass_time(600)
+
+
+async def test_a_worker_that_is_not_there_is_missing_unless_the_proxy_ends() -> None:
+    stopping, (supervisor, end) = False, socket.socketpair()
+    links, counts = worker_links.listening(2), SharedCounts(2)
+    peers = Peers(ConnectionRegistry(1))
+    async with world() as w:
+        slot = WorkerSlot((), counts.of(0), 0, links, supervisor=supervisor)
+        admission = Admission(AdmissionLimits(10, 10), slot.tally, w.clock.monotonic)
+        await peers.join(slot, w.engine, admission, lambda: None)
+        admin = server.AdminServer(w.engine, peers, admission, ClientTls(), "1", lambda: stopping)
+        assert await admin.answer("/healthz") == Response(503, b"1 of 2 workers do not answer\n")
+        assert b"queuegate_workers_missing 1\n" in (await admin.answer("/metrics")).body
+        stopping = True
+        assert (await admin.answer("/healthz")).status == 200
+        assert b"queuegate_workers_missing 0\n" in (await admin.answer("/metrics")).body
+        await peers.close()
+    for each in (supervisor, end, *links):
+        each.close()
