@@ -182,7 +182,7 @@ def console_of(config: Config, handed: Handed = NONE_HANDED, *, needed: bool) ->
     if config.console.listen is None:
         return None
     try:
-        return ConsoleProcess(config, handed.get(CONSOLE) or bind(config.console.listen))
+        return ConsoleProcess(config, handed.get(CONSOLE) or bind(config.console.listen, "console.listen"))
     except OSError as error:
         if needed:
             raise

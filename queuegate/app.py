@@ -84,7 +84,7 @@ def listening(config: Config, handed: Handed = NONE_HANDED) -> tuple[Sequence[so
     if config.admin.listen is None:
         return sockets, ()
     try:
-        admin = handed.get(ADMIN) or bind(config.admin.listen)
+        admin = handed.get(ADMIN) or bind(config.admin.listen, "admin.listen")
     except OSError:
         for one in sockets:
             one.close()
@@ -351,6 +351,11 @@ def _mesh_address(config: Config, place: WorkerSlot) -> MeshAddress:
     advertise = options.advertise
     if advertise is None and listen.host in ("0.0.0.0", "::"):
         advertise = Address(own_address(config.backend), listen.port)
+        if listen.host == "0.0.0.0" and ":" in advertise.host:
+            log.error(
+                "other proxies cannot connect: peers.listen is of IPv4, and the database is reached by IPv6; say"
+                " peers.listen: \"[::]:%d\", or give peers.advertise", listen.port, extra={"own": advertise.host}
+            )  # fmt: skip
     return MeshAddress(
         _port_of(listen, place.worker),
         advertise and _port_of(advertise, place.worker),

@@ -132,7 +132,7 @@ class Mesh(Service):
     async def open(self) -> None:
         """Listen, and look for the others in the background. Raises OSError where the address cannot be had."""
         if not self._sockets:
-            self._sockets = bind(self._address.listen)
+            self._sockets = bind(self._address.listen, "peers.listen")
         await super().open()
 
     async def close(self, *, grace_seconds: float = _CLOSE_SECONDS) -> None:

@@ -16,8 +16,9 @@ import errno
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from proxy.listen.shared_counts import WorkerCounts
 from proxy.transport.addresses import Address
@@ -30,6 +31,7 @@ BACKLOG = (
 DEFER_SECONDS = 0.001  # one idle worker's time to be woken and to accept, several times over
 DROPS_MAX, DROP_PAUSE_SECONDS = 16, 0.004  # so many sockets closed, some 15 us each; then such a pause
 _SLACK = 16  # one more client in so many is no imbalance; without it a burst would be taken turn by turn
+_UNUSABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # the machine has no such address
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _EXHAUSTED_SECONDS = 1.0  # as asyncio does: others may close something meanwhile
 
@@ -51,34 +53,46 @@ class WorkerSlot:
     """Where the admin port listens, if it does."""
 
 
-def bind(address: Address) -> list[socket.socket]:
-    """Listening sockets for every address of that name, all on one port.
+def bind(address: Address, key: str = "listen") -> list[socket.socket]:
+    """Listening sockets for every address of that name, all on one port. `::` is every address of the machine, as for
+    MySQL: IPv4's have a socket of their own, so that such clients are seen by their addresses. `key`: where the
+    configuration has the address.
 
     Raises:
         OSError: the name is not known, or the port is taken.
     """
-    candidates = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     unusable: OSError | None = None
     with contextlib.ExitStack() as on_failure:
         port = address.port
-        for family, _, _, _, (host, *rest) in dict.fromkeys(candidates):
+        for family, _, _, _, (host, *rest) in _candidates(address, key):
             try:
-                bound = on_failure.enter_context(_bind(family, (str(host), port, *rest[1:])))
+                bound = on_failure.enter_context(_bind(family, (str(host), port, *rest[1:]), key))
             except OSError as error:
-                if error.errno != errno.EADDRNOTAVAIL:
+                if error.errno not in _UNUSABLE:
                     raise
                 unusable = error  # `localhost` may resolve to an IPv6 address that this machine does not have
                 continue
             port = bound.getsockname()[1]
             sockets.append(bound)
         if not sockets:
-            raise unusable or OSError(errno.EADDRNOTAVAIL, f"nothing to listen on at {address}")
+            raise unusable or OSError(errno.EADDRNOTAVAIL, f"{key}: nothing to listen on at {address}")
         on_failure.pop_all()
     return sockets
 
 
-def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
+def _candidates(address: Address, key: str) -> Iterable[tuple[Any, ...]]:
+    results: list[tuple[Any, ...]] = []
+    for host in ("::", "0.0.0.0") if address.host == "::" else (address.host,):
+        try:
+            results += socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except OSError as error:
+            text = f"{key}: the host '{host}' cannot be looked up: {(error.strerror or str(error)).lower()}"
+            raise OSError(error.errno, text) from None
+    return dict.fromkeys(results)
+
+
+def _bind(family: int, where: tuple[object, ...], key: str) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,9 +104,10 @@ def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
     except OSError as error:
         bound.close()
         host, port = where[:2]
-        text = f"cannot listen on {host} port {port}: {(error.strerror or str(error)).lower()}"
+        text = f"{key}: cannot listen on {host} port {port}: {(error.strerror or str(error)).lower()}"
         if error.errno == errno.EADDRINUSE:
-            text += "; another program has it, choose another with --listen HOST:PORT"
+            text += "; another program has it, choose another"
+            text += " with --listen HOST:PORT" if key == "listen" else ""
         raise OSError(error.errno, text) from None
     return bound
 

@@ -15,6 +15,7 @@ import pytest
 
 from proxy.config import Config
 from proxy.listen.listener import WorkerSlot, bind
+from proxy.transport.addresses import Address
 from queuegate import app
 
 
@@ -49,3 +50,18 @@ async def test_the_end_begins_when_the_supervisor_is_gone(config: Config) -> Non
     with own, other:
         place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), supervisor=own)
         assert await ends(config, lambda _: other.close(), place) == 1
+
+
+@pytest.mark.parametrize(
+    ("listen", "own", "logged"),
+    [("0.0.0.0:5", "10.0.0.1", False), ("0.0.0.0:5", "fd00::2", True), ("[::]:5", "fd00::2", False)],
+)
+def test_where_other_proxies_connect(
+    listen: str, own: str, logged: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The address towards the database; it is said where nobody listens at that."""
+    monkeypatch.setattr(app, "own_address", lambda url: own)
+    config = Config.model_validate({"backend": "mysql://u@h/d", "peers": {"listen": listen}})
+    address = app._mesh_address(config, WorkerSlot((), app.tallies(config).of(0)))
+    assert address.advertise == Address(own, 5)
+    assert ("other proxies cannot connect" in caplog.text) is logged

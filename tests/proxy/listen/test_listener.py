@@ -68,6 +68,28 @@ def test_a_taken_port_is_named(bound):
     assert refused.value.errno == errno.EADDRINUSE
 
 
+def test_every_address_of_the_machine():
+    """Each protocol has its own sockets: the address of a client is shown as what it is."""
+    sockets = bind(Address("::", 0))
+    families = [sock.family for sock in sockets]
+    assert families in ([socket.AF_INET6, socket.AF_INET], [socket.AF_INET]), "the machine may have no IPv6"
+    for sock, host in zip(sockets, ("::1", "127.0.0.1")[-len(sockets) :], strict=True):
+        with socket.create_connection((host, sock.getsockname()[1])):
+            client, peer = sock.accept()
+            client.close()
+            assert peer[0] == host
+        sock.close()
+
+
+def test_a_mistake_is_of_its_key(bound):
+    with pytest.raises(
+        OSError, match=r"^\[Errno -\d+\] admin.listen: the host 'no.such.invalid' cannot be looked up: "
+    ):
+        bind(Address("no.such.invalid", 1), "admin.listen")
+    with pytest.raises(OSError, match=r"admin.listen: cannot listen on .* choose another$"):
+        bind(Address(*bound[0].getsockname()), "admin.listen")
+
+
 def test_an_address_that_is_not_ours_is_named():
     with pytest.raises(OSError, match=r"192.0.2.1.*cannot assign"):
         bind(Address("192.0.2.1", 0))
