@@ -266,7 +266,7 @@ def load(
         _put(data, key.split("."), value)
     if BACKEND_VARIABLE in environment:
         data["backend"] = environment[BACKEND_VARIABLE]
-    if PEERS_SECRET_VARIABLE in environment and data.get("peers") is not False:
+    if PEERS_SECRET_VARIABLE in environment:
         _put(data, ["peers", "secret"], environment[PEERS_SECRET_VARIABLE])
     config, mistakes, unusable = _validated(data)
     config = config.model_copy(update={"users": _with_secrets(config, environment, mistakes, unusable)})
@@ -346,6 +346,8 @@ def _put(data: dict[str, Any], keys: list[str], value: object) -> None:
     *sections, last = keys
     for section in sections:
         inner = data.setdefault(section, {})
+        if section == "peers":
+            inner = data[section] = read_peers(inner)  # it may be a bare true or false
         if not isinstance(inner, dict):
             return  # validation will name the section's own mistake
         data = inner

@@ -180,6 +180,8 @@ def _announce(config: Config, address: Address) -> None:
             "users without 'queues' and 'topics' may do everything that the account of the backend's URL may",
             extra={"users": ", ".join(unlimited), "account": backend.user},
         )
+    if config.peers.enabled and config.peers.listen is not None and not backend.database:
+        logger.warning("there are no peers: the backend's URL names no database, in which proxies find each other")
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
     user = config.accounts[0].name if config.accounts else "USER"
     password = "" if config.accounts and config.accounts[0].passwordless else " -p"

@@ -290,6 +290,13 @@ def test_keys_of_the_configuration_are_added(helm, tmp_path):
     assert made.admin.listen is not None and made.admin.listen.port == 9307 and made.workers == 1
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_peers_as_true_or_false(helm: Path, tmp_path: Path, enabled: bool) -> None:
+    objects = rendered(helm, tmp_path, config={"peers": enabled})
+    config = yaml.safe_load(objects["ConfigMap", RELEASE]["data"]["config.yaml"])
+    assert config["peers"] == {"enabled": enabled, "listen": "0.0.0.0:3308"}
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

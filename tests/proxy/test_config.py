@@ -458,7 +458,9 @@ def test_peers(read, mistakes):
     assert (given.listen, given.advertise) == (Address("10.0.0.1", 4000), Address("gate1", 4000))
     secret = read("peers: {secret: one}", environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers.secret
     assert secret is not None and secret.get_secret_value() == "two"
-    assert not read("peers: false", environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers.enabled
+    for text, enabled in {"": True, "peers:": True, "peers: true": True, "peers: false": False}.items():
+        peers = read(text, environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers
+        assert peers.enabled is enabled and peers.secret.get_secret_value() == "two"
     assert "peers.lisen: unknown key" in mistakes("peers: {lisen: 10.0.0.1:4000}")[0]
     assert "served by one proxy" in mistakes("peers: {listen: 10.0.0.1:4000}")[0]
 

@@ -16,7 +16,7 @@ import pytest
 from proxy.config import Config
 from proxy.listen.listener import WorkerSlot, bind
 from proxy.transport.addresses import Address
-from queuegate import app
+from queuegate import app, process
 
 
 @pytest.fixture
@@ -65,3 +65,15 @@ def test_where_other_proxies_connect(
     address = app._mesh_address(config, WorkerSlot((), app.tallies(config).of(0)))
     assert address.advertise == Address(own, 5)
     assert ("other proxies cannot connect" in caplog.text) is logged
+
+
+@pytest.mark.parametrize(
+    ("database", "peers", "logged"),
+    [("", {"listen": "10.0.0.1:5"}, True), ("d", {"listen": "10.0.0.1:5"}, False), ("", {}, False)],
+)
+def test_peers_need_a_database(
+    database: str, peers: dict[str, str], logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config.model_validate({"backend": f"mysql://u@h/{database}", "peers": peers})
+    process._announce(config, config.listen)
+    assert ("there are no peers" in caplog.text) is logged

@@ -37,7 +37,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* config.yaml: the values' keys, and the chart's own, of which its other objects know. */}}
 {{- define "queuegate.config" -}}
-{{- $given := .Values.config -}}
+{{- $given := deepCopy .Values.config -}}
+{{- if kindIs "bool" (get $given "peers") -}}
+{{- $_ := set $given "peers" (dict "enabled" (get $given "peers")) -}}
+{{- end -}}
 {{- range list "listen" "backend" "workers" -}}
 {{- if hasKey $given . -}}
 {{- fail (printf "config.%s is set by the chart: the ports are fixed, the backend is in the Secret, and each pod has one worker, as each has a peers' port of its own" .) -}}
@@ -57,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else if hasKey $given "console" -}}
 {{- fail "config.console needs console.enabled" -}}
 {{- end -}}
-{{- toYaml (mustMergeOverwrite $console (deepCopy $given) $own) -}}
+{{- toYaml (mustMergeOverwrite $console $given $own) -}}
 {{- end -}}
 
 {{/* How often the startup probe asks, each two seconds: for wait_for_backend, and for a minute more. */}}
