@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
-from engine.backend.url import BackendUrl, InvalidBackendUrl
+from engine.backend.url import NO_HOST, BackendUrl, InvalidBackendUrl, is_host
 from engine.model.errors import EngineError
 from engine.model.option_values import NS_PER_SECOND, parse_duration
 from engine.model.options import NEW_QUEUE, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
@@ -33,7 +33,10 @@ def read_address(value: object) -> Address:
     match = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]\s]+)):(\d{1,5})", value) if isinstance(value, str) else None
     if match is None or int(match[3]) > 65535:
         raise ValueError("is not an address; give host:port, such as 127.0.0.1:3307 or [::1]:3307")
-    return Address(match[1] or match[2], int(match[3]))
+    address = Address(match[1] or match[2], int(match[3]))
+    if not is_host(address.host):
+        raise ValueError(f"is not an address; the host {NO_HOST}")
+    return address
 
 
 def read_optional_address(value: object) -> Address | None:

@@ -117,7 +117,21 @@ def _host(parts: SplitResult) -> str:
     host = unquote(parts.hostname or "")
     if parts.netloc.count("@") > 1 or any(character in host for character in "@/ \0"):
         raise InvalidBackendUrl("the host cannot be read; '@' in the user or password is written %40, '/' %2F")
+    if not is_host(host):
+        raise InvalidBackendUrl(f"the host {NO_HOST}")
     return host
+
+
+NO_HOST = "is no name: a part of it between dots is empty or longer than 63 characters"
+
+
+def is_host(text: str) -> bool:
+    """Whether it can be looked up: an address, or a name that a name server may know."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _port(parts: SplitResult) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor, DictCursor
 
+from engine.backend.url import NO_HOST, is_host
 from mysql_client.option_files import FileOption, OptionFileError, is_world_writable, read_groups
 from queuegate.cli.arguments import SSL_MODES, is_port
 from queuegate.cli.failures import ConsoleError, ServerError, hint_for, number_of
@@ -70,7 +71,10 @@ def target_of(options: argparse.Namespace, environment: Mapping[str, str], home:
     explicit = {key: getattr(options, key) for key in _KEYS if getattr(options, key) is not None}
     if options.ask_password:
         explicit["password"] = None
-    return _override(target, explicit)
+    target = _override(target, explicit)
+    if not is_host(target.host):
+        raise ConsoleError(f"{printable(target.host)!r} {NO_HOST}", status=2)
+    return target
 
 
 def _override(target: Target, explicit: Mapping[str, Any]) -> Target:

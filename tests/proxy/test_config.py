@@ -104,6 +104,18 @@ def test_what_is_no_address(mistakes, text):
     assert "host:port" in mistake
 
 
+@pytest.mark.parametrize("host", ["gate..example.com", "a" * 64 + ".example.com", ".example.com"])
+def test_a_host_that_no_name_server_can_know(mistakes, host):
+    (mistake,) = mistakes(f"listen: {host}:3307")
+    assert mistake.startswith("listen: ") and "between dots is empty or longer" in mistake
+
+
+@pytest.mark.parametrize("text", ["backend: {{ url }}", "users: [{name: app, password: {{ word }}}]", "{[a]: b}"])
+def test_a_template_that_was_not_rendered(mistakes, text):
+    (mistake,) = mistakes(text)
+    assert "not valid YAML: a key is no text" in mistake
+
+
 def test_every_mistake_is_told_with_its_key_and_what_is_allowed(mistakes):
     found = mistakes(
         """

@@ -86,6 +86,8 @@ def test_mysql_defaults(text, expected):
         ("mysql://u:s3cret@h/db?proxy_protocol=1", "neither true nor false"),
         ("mysql://u:s3cret@h/db?socket=/s&proxy_protocol=true", "is for TCP"),
         ("mysql://[::1/db", "not a URL"),
+        ("mysql://u:s3cret@db..example/db", "between dots is empty"),
+        (f"mysql://u:s3cret@{'a' * 64}.example/db", "longer than 63"),
     ],
 )
 def test_refused_with_the_reason_and_without_the_password(text, reason):

@@ -97,6 +97,7 @@ def test_included_files(target, tmp_path):
         ("[queuegate]\n\nprot = 1\n", ".my.cnf:3: unknown option 'prot'"),
         ("[client]\nport = x\n", ".my.cnf:2: 'x' is no port"),
         ("[client]\nport = 70000\n", "is no port"),
+        ("[client]\nhost = db..example\n", "'db..example' is no name: a part of it between dots is empty"),
         ("[client]\nuser\n", "'user' has no value"),
         ("user = x\n", ".my.cnf:1: an option stands before the first [group]"),
         ("[client\n", "a group is written as [name]"),
