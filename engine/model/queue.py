@@ -407,6 +407,9 @@ class QueueCatalog:
     """The queues over several shards of a Vitess."""
     copies: Mapping[QueueName, QueueSpec | TopicSpec] = field(default_factory=dict)
     """Of the `rejected`: what would be queues and topics, but for a mark that is another table's."""
+    unfit: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
+    """Of the `rejected`: queues with an option that names a column which they no longer have. They are not delivered,
+    but can be settled, altered, emptied and dropped."""
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

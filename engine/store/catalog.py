@@ -106,7 +106,8 @@ class TableInfo:
 
 
 def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
-    """The queue that a table is. `shards`: see QueueSpec. Raises InvalidQueueTable where it cannot be one."""
+    """The queue that a table is, if the columns fit that its options name (unfit_column). `shards`: see QueueSpec.
+    Raises InvalidQueueTable where it cannot be one."""
     assert QUEUE_MARK in table.comment
     _check_fit(table)
     by_name = {column.name.lower(): column for column in table.columns}
@@ -126,11 +127,6 @@ def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
             f"id of message table {table.name.table} must be an integer, a string or a binary string"
         )
     options = from_comment(table.comment, table.name.table)
-    if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
-        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
-    group_column = by_name.get((options.group_key or "").lower())
-    if reason := unfit_group_key(options.group_key, group_column):
-        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     if options.topic is not None and table.name != _group_table(table.name, options):
         raise InvalidQueueTable(f"the queue of a consumer group has another name: {table.name.table}")
     if options.topic is not None and SOUGHT_COLUMN not in by_name:
@@ -152,6 +148,22 @@ def queue_spec(table: TableInfo, shards: tuple[str, ...] = ()) -> QueueSpec:
     if shards and (reason := unfit_for_shards(queue, table.vindex)) is not None:
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     return queue
+
+
+def unfit_column(queue: QueueSpec) -> str | None:
+    """Why a queue is not delivered though its table is one: an option names a column that is gone, or unfit. None where
+    all are there."""
+    options = queue.options
+    gone = (name for name in options.message_cols if queue.column(name) is None)
+    reason = (
+        unfit_order_key(options.order_key, {column.name.lower(): column.type for column in queue.columns})
+        or unfit_group_key(options.group_key, queue.column(options.group_key or ""))
+        or next((f"message_cols: '{name}' is not a column of the queue" for name in gone), None)
+    )
+    if reason is None:
+        return None
+    table = queue.name.table
+    return f"{reason} (table {table}): ALTER QUEUE {table} SET ({reason.partition(':')[0]} = ...) names another"
 
 
 def lease_shows(definition: str | None, generated: Collection[str]) -> bool:
@@ -243,10 +255,7 @@ def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted
             hidden.remove(ATTEMPTS_COLUMN)  # a user's, from before the queues had such a column
         users = [column.name for column in table.columns if column.name.lower() not in hidden]
         return (by_name["id"].name, *users)
-    for name in wanted:
-        if name.lower() not in by_name:
-            raise InvalidQueueTable(f"{name} missing from message table: {table.name.table}")
-    return tuple(by_name[name.lower()].name for name in wanted)
+    return tuple(by_name[name.lower()].name for name in wanted if name.lower() in by_name)
 
 
 def warning_of(table: TableInfo) -> str | None:
@@ -289,6 +298,7 @@ def next_catalog(
     topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
     copies: dict[QueueName, QueueSpec | TopicSpec] = {}
+    unfit: dict[QueueName, QueueSpec] = {}
     schedules = frozenset(table.name.database for table in tables if is_schedules(table))
     for table in tables:
         if table.comment.startswith(SCHEDULES_MARK):
@@ -304,6 +314,8 @@ def next_catalog(
                 rejected[table.name] = previous.rejected[table.name]
                 if table.name in previous.copies:
                     copies[table.name] = previous.copies[table.name]
+                if table.name in previous.unfit:
+                    unfit[table.name] = previous.unfit[table.name]
             elif table.unreadable is not None:
                 rejected[table.name] = f"cannot be read: {table.unreadable}"
             continue
@@ -314,11 +326,17 @@ def next_catalog(
         try:
             if is_topic(table):
                 (topics if copied is None else copies)[table.name] = topic_spec(table, shards)
+                continue
+            queue = queue_spec(table, shards)
+            if copied is None and (reason := unfit_column(queue)) is not None:
+                rejected[table.name], unfit[table.name] = reason, queue
             else:
-                (queues if copied is None else copies)[table.name] = queue_spec(table, shards)
+                (queues if copied is None else copies)[table.name] = queue
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
     sharded = frozenset(name for name, queue in queues.items() if queue.shards)
-    read = QueueCatalog(previous.version, queues, rejected, topics, unread, schedules, keyspaces, sharded, copies)
+    read = QueueCatalog(
+        previous.version, queues, rejected, topics, unread, schedules, keyspaces, sharded, copies, unfit
+    )
     return previous if read == previous else replace(read, version=previous.version + 1)

@@ -223,7 +223,8 @@ def limit(
     async def find(queue: QueueName) -> QueueSpec | TopicSpec | None:
         if engine.catalog.get(queue) is None and queue not in engine.catalog.topics:
             await engine.refresh_on_miss(patient=True)  # another proxy may have made it just now
-        return engine.catalog.get(queue) or engine.catalog.topics.get(queue)
+        catalog = engine.catalog
+        return catalog.get(queue) or catalog.topics.get(queue) or catalog.unfit.get(queue)
 
     session.rights, session.admin = None, account.admin
     session.upstream = upstream

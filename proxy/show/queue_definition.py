@@ -21,7 +21,7 @@ async def create_queue_values(session: ClientSession, engine: Engine, queue: Que
         QueueNotFound: there is no such queue.
         BackendError: the database does not show the table to this account.
     """
-    spec = engine.catalog.get(queue)
+    spec = engine.catalog.get(queue) or engine.catalog.unfit.get(queue)
     if spec is None:
         raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
     text = (await definition(session.upstream, queue)).decode("utf-8", "replace")

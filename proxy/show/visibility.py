@@ -134,8 +134,8 @@ class Visibility:
         return problem if self._session.rights is None else redacted_problem(problem)
 
     def queue(self, name: QueueName) -> QueueSpec:
-        """The queue of that name. Raises QueueNotFound."""
-        queue = self._engine.catalog.get(name)
+        """The queue of that name, also one that is not delivered (QueueCatalog.unfit). Raises QueueNotFound."""
+        queue = self._engine.catalog.get(name) or self._engine.catalog.unfit.get(name)
         if queue is None:
             raise QueueNotFound(f"Table '{name}' doesn't exist or is not a queue")
         return queue

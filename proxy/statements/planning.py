@@ -61,5 +61,6 @@ class Planning:
             {name: redacted_problem(reason) for name, reason in catalog.rejected.items() if can_see(name)},
             {name: topic for name, topic in catalog.topics.items() if can_see(name)},
             keyspaces=catalog.keyspaces,
+            unfit={name: queue for name, queue in catalog.unfit.items() if can_see(name)},
         )
         return Planner(visible, self.defaults)

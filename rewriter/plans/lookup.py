@@ -17,6 +17,7 @@ from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name
 
 _Spec = TypeVar("_Spec", QueueSpec, TopicSpec)
+_Table = TypeVar("_Table")
 
 
 class Lookup:
@@ -32,10 +33,11 @@ class Lookup:
             raise NoDatabaseSelected("No database selected")
         return QueueName(database, name.table)
 
-    def _resolved(self, name: Name, context: PlanContext) -> QueueName | None:
-        """The marked table of that name; None where there is none, or no database to search it in."""
+    def _among(self, tables: Mapping[QueueName, _Table], name: Name, context: PlanContext) -> _Table | None:
+        """The table of that name; None where there is none, or no database to search it in."""
         database = name.database or context.database
-        return None if database is None else self._names.resolve(database, name.table)
+        resolved = None if database is None else self._names.resolve(database, name.table)
+        return None if resolved is None else tables.get(resolved)
 
     def find(self, name: QueueName) -> QueueSpec | None:
         """The queue, or None if there is none.
@@ -58,10 +60,21 @@ class Lookup:
             raise unknown_queue(queue)
         return spec
 
+    def unfit(self, name: Name, context: PlanContext) -> QueueSpec | None:
+        """The queue that is not delivered until ALTER QUEUE names another column (QueueCatalog.unfit)."""
+        return self._among(self._catalog.unfit, name, context)
+
+    def defined(self, name: Name, context: PlanContext) -> QueueSpec:
+        """The queue, also one that is `unfit`. Raises as `queue`."""
+        return self.unfit(name, context) or self.queue(name, context)
+
+    def settled(self, name: Name, context: PlanContext) -> QueueSpec:
+        """As `receiver`, also of one that is `unfit`."""
+        return self.unfit(name, context) or self.receiver(name, context)
+
     def queue_or_none(self, name: Name, context: PlanContext) -> QueueSpec | None:
         """The queue of an ordinary statement; None if there is none: then it goes to the database."""
-        resolved = self._resolved(name, context)
-        return None if resolved is None else self._catalog.queues.get(resolved)
+        return self._among(self._catalog.queues, name, context)
 
     def new_queue(self, name: Name, context: PlanContext) -> QueueName:
         """The name of a queue that is to be made. Raises IncorrectName."""
@@ -110,15 +123,12 @@ class Lookup:
 
     def copied(self, name: Name, context: PlanContext, kind: type[_Spec]) -> _Spec | None:
         """The table that ALTER makes a queue or topic of its own, though its mark is another's."""
-        queue = self.qualified(name, context)
-        resolved = self._names.resolve(queue.database, queue.table)
-        copy = None if resolved is None else self._catalog.copies.get(resolved)
+        copy = self._among(self._catalog.copies, name, context)
         return copy if isinstance(copy, kind) else None
 
     def topic_or_none(self, name: Name, context: PlanContext) -> TopicSpec | None:
         """The topic; None if there is none."""
-        resolved = self._resolved(name, context)
-        return None if resolved is None else self._catalog.topics.get(resolved)
+        return self._among(self._catalog.topics, name, context)
 
     def topic(self, name: Name, context: PlanContext) -> TopicSpec:
         """The topic. Raises UnknownQueue, and UnsupportedSql where it is a queue."""

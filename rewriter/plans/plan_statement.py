@@ -113,15 +113,15 @@ class PlanBuilder:
             case Ack():
                 return self._ack(statement, context)
             case Settle():
-                spec = self._lookup.receiver(statement.name, context)
+                spec = self._lookup.settled(statement.name, context)
                 return at_shards(settle_as_update(statement, spec, context.now_sql), spec)
             case Retry():
-                spec = self._lookup.receiver(statement.name, context)
+                spec = self._lookup.settled(statement.name, context)
                 return at_shards(retry_as_update(statement, spec, context.now_sql), spec)
             case RedriveQueue():
                 return self._redrive(statement, context)
             case QueueFunction(settles, column):
-                return _counting(self._lookup.receiver(settles.name, context).name, self.plan(settles, context), column)
+                return _counting(self._lookup.settled(settles.name, context).name, self.plan(settles, context), column)
             case Unbound(sql, parameters, column):
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
@@ -137,13 +137,12 @@ class PlanBuilder:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
-                return self._alter(
-                    self._lookup.copied(name, context, QueueSpec) or self._lookup.queue(name, context), options
-                )
+                copy = self._lookup.copied(name, context, QueueSpec)
+                return self._alter(copy or self._lookup.defined(name, context), options)
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
-                return _truncate(self._lookup.queue(name, context))
+                return _truncate(self._lookup.defined(name, context))
             case CreateTopic(name):
                 topic = self._lookup.new_name(name, context)
                 return create_topic(statement, topic, context)
@@ -221,7 +220,7 @@ class PlanBuilder:
         name = Name(show.database, show.name or "")
         match show.view.scope:
             case Scope.QUEUE:
-                queue = self._lookup.queue(name, context).name
+                queue = self._lookup.defined(name, context).name
                 return replace(show, database=queue.database, name=queue.table)
             case Scope.SCHEDULE:
                 return replace(show, database=self._lookup.new_name(name, context).database)
@@ -301,7 +300,7 @@ class PlanBuilder:
         return trace_plan(offset, topic, groups, context.now_sql)
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
-        spec = self._lookup.receiver(statement.name, context)
+        spec = self._lookup.settled(statement.name, context)
         statement = expand_numbers(statement, spec)
         plan = at_shards(ack_as_update(statement, spec, context.now_sql), spec)
         group = group_key(spec, self._catalog)
@@ -365,7 +364,7 @@ class PlanBuilder:
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._lookup.qualified(statement.name, context)
-        spec = self._lookup.find(queue)
+        spec = self._lookup.unfit(statement.name, context) or self._lookup.find(queue)
         if spec is not None:
             # Another client may drop it at this moment, not through the proxy.
             if_exists = "IF EXISTS " if statement.if_exists else ""

@@ -30,7 +30,7 @@ class QueueNames:
 
     def __init__(self, catalog: QueueCatalog) -> None:
         self._topics = frozenset(catalog.topics)
-        self._queues = frozenset(catalog.queues) | self._topics
+        self._queues = frozenset((*catalog.queues, *catalog.unfit)) | self._topics
         self._marked = self._queues | frozenset(catalog.rejected)
         self._by_table: dict[str, list[QueueName]] = {}
         for name in sorted(self._marked):

@@ -184,4 +184,41 @@ def test_an_ordered_queue_without_its_column_is_not_served(sql, queue, stream):
     assert receiver.wait_end() is not None
     assert "order_key" in problem(sql, q)
     assert sql.error(f"SELECT n FROM STREAM {q} NOWAIT")[0] == 1347
-    sql(f"DROP TABLE {q}")
+
+
+_COLUMN_OPTIONS = [("order_key", "{}"), ("group_key", "{}"), ("message_cols", "id|{}")]
+
+
+@pytest.mark.parametrize(("option", "value"), _COLUMN_OPTIONS)
+@pytest.mark.parametrize("change", ["RENAME COLUMN customer TO client", "DROP COLUMN customer"])
+def test_a_column_that_an_option_names_is_gone(sql, queue, option, value, change):
+    """Nothing is delivered, what is delivered can be settled, and ALTER QUEUE mends it."""
+    q = queue("customer INT NOT NULL, client_id INT", **{option: f"'{value.format('customer')}'"})
+    sql(f"INSERT INTO {q} (customer) VALUES (1), (2), (3), (4)")
+    assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 3 WAIT 10")) == 3
+    sql(f"ALTER TABLE {q} {change}")
+    new = "client" if "RENAME" in change else "client_id"
+    assert [sql(f"{verb} {q} {id_}") for id_, verb in ((1, "ACK"), (2, "NACK"), (3, "RELEASE"))] == [1, 1, 1]
+    for statement in (f"SELECT id FROM STREAM {q} NOWAIT", f"EXPLAIN DELIVERY FOR {q}"):
+        number, text = sql.error(statement)
+        assert (number, f"ALTER QUEUE {q} SET ({option} = " in text) == (1347, True), text
+    assert f"{option} = '{value.format('customer')}'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    assert sql.error(f"ALTER QUEUE {q} SET (max_attempts = 2)")[0] == 1231
+    sql(f"ALTER QUEUE {q} SET ({option} = '{value.format(new)}')")
+    assert problem(sql, q) is None or problem(sql, q) == ""
+    assert sorted(sql.column(f"SELECT id FROM STREAM {q} LIMIT 2 WAIT 10")) == [3, 4]
+
+
+@pytest.mark.parametrize(("option", "value"), _COLUMN_OPTIONS)
+def test_such_a_queue_can_be_reset_emptied_and_dropped(sql, queue, option, value):
+    q = queue("customer INT NOT NULL", **{option: f"'{value.format('customer')}'"})
+    sql(f"INSERT INTO {q} (customer) VALUES (1), (2)")
+    sql(f"ALTER TABLE {q} RENAME COLUMN customer TO client")
+    assert sql.error(f"DROP TABLE {q}")[0] == 1347
+    assert sql(f"TRUNCATE QUEUE {q}") == 2
+    sql(f"ALTER QUEUE {q} SET ({option} = DEFAULT)")
+    assert sql.rows(f"SELECT id FROM STREAM {q} NOWAIT") == []
+    sql(f"ALTER QUEUE {q} SET ({option} = '{value.format('client')}')")
+    sql(f"ALTER TABLE {q} RENAME COLUMN client TO customer")
+    sql(f"DROP QUEUE {q}")
+    assert q not in sql.column("SHOW QUEUES")

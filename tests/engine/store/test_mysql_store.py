@@ -263,7 +263,8 @@ async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
         "short_times": "time_next of message table short_times must be BIGINT: it holds nanoseconds",
         "years": "epoch of message table years must be an integer column",
         "no_options": "attribute vt_ack_wait not specified for message table: no_options",
-        "no_column": "x missing from message table: no_column",
+        "no_column": "message_cols: 'x' is not a column of the queue (table no_column): "
+        "ALTER QUEUE no_column SET (message_cols = ...) names another",
     }
 
 
