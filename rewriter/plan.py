@@ -360,11 +360,12 @@ class Show:
 @dataclass(frozen=True, slots=True)
 class ExplainDelivery:
     """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.plans.explain_delivery); `ids`
-    are those that the condition names, if it names any: what is not among the rows is unknown."""
+    are those that the condition names, if it names any: what no row has is unknown. `limit`: messages in all."""
 
     queue: QueueName
     sql: str
     ids: tuple[MessageId, ...] = ()
+    limit: int = 1
 
 
 @dataclass(frozen=True, slots=True)

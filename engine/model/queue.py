@@ -254,6 +254,12 @@ def may_belong_to_another(queue: QueueName, dead: QueueName, existing: QueueSpec
     return existing.options.dead_letter_of != queue.table
 
 
+def records(dead: QueueSpec, queue: QueueSpec, column: str) -> bool:
+    """Whether dead letters of a queue have where they come from in this column. One of the queue's own by that name
+    has the user's values."""
+    return dead.column(column) is not None and queue.column(column) is None
+
+
 def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
     lowered = name.lower()
     return next((column for column in columns if column.name.lower() == lowered), None)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from engine.engine import Engine
 from engine.model.errors import EngineError
 from engine.model.explanation import MessageRow, QueueFacts, explain, moment, unknown
-from engine.model.identity import IdKind, id_kind, id_text
-from engine.model.queue import MessageId, QueueSpec, TextValue
+from engine.model.identity import IdKind, id_kind, id_text, normalise
+from engine.model.queue import SOURCE_ID_COLUMN, MessageId, QueueSpec, TextValue, records
 from engine.model.topics import NO_OFFSET
 from engine.model.trace_event import in_order
 from mysql_wire.outcome import Collected, number
@@ -20,7 +21,8 @@ from proxy.show.status_tables import Values, dead_letter_queue
 from proxy.show.trace_rows import history, in_queue, not_in_queue, not_there, trace_values, unknown_group
 from proxy.show.visibility import Visibility
 from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
-from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
+from rewriter.plans.explain_delivery import DELIVERY_COLUMNS
+from rewriter.text.literals import hex_literal, plain_literal
 
 
 class DeliveryViews:
@@ -56,7 +58,7 @@ class DeliveryViews:
         ids, rows, facts = await self._question_rows(question, queue)
         answer = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
         enqueued = moment(number(answer.row(1)[0])) if isinstance(answer, Collected) and answer.rows else None
-        id_ = next(iter((*ids, *question.ids)), None)
+        id_ = next(iter((*ids, *(_stored(queue, each) for each in question.ids))), None)
         recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
         reasons, group = self._visibility.may_read_notes(queue.name), queue.options.consumer_group
         events = history(recorded, await self._visibility.can_see_user(), reasons=reasons)
@@ -65,7 +67,7 @@ class DeliveryViews:
             return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), holder), events)
         dead = await self._dead(queue, question.ids)
         text = "" if id_ is None else id_text(id_)
-        explained = unknown(text, facts, dead=None if dead is None else text in dead)
+        explained = unknown(text, facts, dead=None if dead is None else bool(dead))
         return (*not_there(group, explained), events)
 
     async def _traced(
@@ -85,7 +87,7 @@ class DeliveryViews:
             dead = await self._dead(queue, [id_])
         except EngineError as error:
             return False, unknown_group(group, enqueued, error.message)
-        return True, not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
+        return True, not_in_queue(group, enqueued, place, None if dead is None else bool(dead))
 
     async def traces(self, most: int) -> list[Values]:
         """What happened last to messages of the queues that the account may know of: `most` rows."""
@@ -111,11 +113,12 @@ class DeliveryViews:
         queue = self._visibility.queue(plan.queue)
         _, rows, facts = await self._question_rows(plan, queue)
         results = [explain(row, facts) for row in rows]
-        missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
+        shown, room = {row.id for row in rows}, plan.limit - len(rows)
+        others = [id_ for id_ in plan.ids if id_text(id_) not in shown] if room > 0 else []
+        there = await self._present(partial(_of_queue, queue), others) or set()
+        missing = [id_ for id_ in others if id_ not in there][:room]
         dead = await self._dead(queue, missing)
-        results += [
-            unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing
-        ]
+        results += [unknown(id_text(id_), facts, dead=None if dead is None else id_ in dead) for id_ in missing]
         return [(explanation.id, explanation.state, explanation.text) for explanation in results]
 
     async def _question_rows(
@@ -164,12 +167,61 @@ class DeliveryViews:
         target = dead_letter_queue(queue, self._engine.catalog)
         return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
 
-    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str] | None:
+    async def _dead(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId] | None:
         """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""
         target = dead_letter_queue(queue, self._engine.catalog)
         if target is None or not ids:
             return set()
         if not (await self._visibility.can_see())(target.name):
             return None
-        rows = await self._session.upstream.collect(ids_sql(target, tuple(ids), queue.name))
-        return {self._visibility.text(id_) for (id_,) in rows.each(1)} if isinstance(rows, Collected) else None
+        return await self._present(partial(_of_dead_letters, target, queue), ids)
+
+    async def _present(
+        self, select: Callable[[Sequence[MessageId]], str], ids: Sequence[MessageId]
+    ) -> set[MessageId] | None:
+        """Which of these ids a table has; None: the account may not read them. `select` makes the SELECT of their
+        places in a list, one for each row. As 'a' and 'A' may be one id, it is run again for the others."""
+        remaining, present = list(ids), set[MessageId]()
+        while remaining:
+            answer = await self._session.upstream.collect(select(remaining))
+            if not isinstance(answer, Collected):
+                return None
+            if not answer.rows:
+                break
+            present |= {remaining[number(place)] for (place,) in answer.each(1)}
+            remaining = [id_ for id_ in remaining if id_ not in present]
+        return present
+
+
+def _stored(queue: QueueSpec, id_: MessageId) -> MessageId:
+    """An id of a statement as the queue's table has it."""
+    column = queue.column("id")
+    value = None if column is None else normalise(id_kind(column), id_)
+    return id_ if value is None else value
+
+
+def _places(column: str, literals: Sequence[str]) -> str:
+    return f"CASE {column} {' '.join(f'WHEN {literal} THEN {i}' for i, literal in enumerate(literals))} END"
+
+
+def _literal(id_: MessageId) -> str:
+    return hex_literal(id_) if isinstance(id_, str) else plain_literal(id_)
+
+
+def _of_queue(queue: QueueSpec, ids: Sequence[MessageId]) -> str:
+    """The places of those of these ids that messages of a queue have."""
+    literals = [_literal(id_) for id_ in ids]
+    return f"SELECT {_places('id', literals)} FROM {queue.name.sql} WHERE id IN ({', '.join(literals)})"
+
+
+def _of_dead_letters(dead: QueueSpec, queue: QueueSpec, ids: Sequence[MessageId]) -> str:
+    """The same of a queue's dead letters, where they may have another id."""
+    literals = [_literal(id_) for id_ in ids]
+    place, condition = _places("id", literals), f"id IN ({', '.join(literals)})"
+    if records(dead, queue, SOURCE_ID_COLUMN):
+        texts = [hex_literal(id_text(_stored(queue, id_))) for id_ in ids]
+        place = f"CASE WHEN {SOURCE_ID_COLUMN} IS NULL THEN {place} ELSE {_places(SOURCE_ID_COLUMN, texts)} END"
+        condition = f"({SOURCE_ID_COLUMN} IS NULL AND {condition}) OR {SOURCE_ID_COLUMN} IN ({', '.join(texts)})"
+    if records(dead, queue, "source"):
+        condition = f"({condition}) AND (source IS NULL OR source = {hex_literal(queue.name.table)})"
+    return f"SELECT {place} FROM {dead.name.sql} WHERE time_acked IS NULL AND ({condition})"

@@ -6,6 +6,7 @@ the columns of the SELECT, in order; engine.model.explanation turns them into se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +14,6 @@ from engine.model.key_range import SLOT_COLUMN
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
     SEQUENCE_COLUMN,
-    SOURCE_ID_COLUMN,
     Layout,
     MessageId,
     QueueName,
@@ -27,10 +27,10 @@ from rewriter.grammar.parse import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
 from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
 from rewriter.plans.ack import ids_condition, known_ids
-from rewriter.scan.named_ids import key_kind, settled_ids
-from rewriter.text.literals import hex_literal
-from rewriter.text.tokens import Kind, Name, Token
+from rewriter.scan.named_ids import KeyKind, key_kind, settled_ids
+from rewriter.text.tokens import Kind, Name, Token, string_value
 
+_HEX = re.compile(r"(?:0x|[xX]')((?:[0-9a-fA-F]{2})+)'?")
 _OFFSET_DIGITS_MAX = 18  # below 2^63
 
 DELIVERY_COLUMNS = (
@@ -48,17 +48,27 @@ def explain_plan(
     # Without a condition: those that wait, in the order of the index, so that no large table is sorted.
     where = f"({statement.condition}) ORDER BY id" if statement.condition else "time_acked IS NULL"
     sql = f"SELECT {_columns(spec, table, now_sql, attempts=attempts)} FROM {table} WHERE {where} LIMIT"
-    condition = statement.condition.encode("utf-8", "surrogatepass")
-    ids = settled_ids(condition, key_kind(spec)) if statement.condition else None
-    return ExplainDelivery(spec.name, f"{sql} {statement.limit or LIMIT_DEFAULT}", ids or ())
+    ids = settled_ids(statement.condition.encode("utf-8", "surrogatepass"), key_kind(spec))
+    limit = statement.limit or LIMIT_DEFAULT
+    return ExplainDelivery(spec.name, f"{sql} {limit}", ids or (), limit)
 
 
 def trace_in_queue(id_: Token, spec: QueueSpec, now_sql: str) -> TraceInQueue:
     """TRACE MESSAGE on a known queue. Raises IncorrectId, UnsupportedSql."""
-    condition, (ids, _) = ids_condition((id_,), spec), known_ids((id_,), spec)
+    condition, ids = ids_condition((id_,), spec), _traced_ids(id_, spec)
     delivery = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql, attempts=True)
     enqueued = "" if spec.column("time_created") is None else f"SELECT time_created FROM {spec.name.sql} WHERE "
     return TraceInQueue(replace(delivery, ids=ids), enqueued and enqueued + condition)
+
+
+def _traced_ids(id_: Token, spec: QueueSpec) -> tuple[MessageId, ...]:
+    """The id of a valid token; none where it has an introducer."""
+    if id_.kind is Kind.BYTES:
+        digits = _HEX.fullmatch(id_.text)
+        return () if digits is None else (bytes.fromhex(digits[1]),)
+    if id_.kind is Kind.NUMBER and key_kind(spec) is KeyKind.OTHER:
+        return (int(id_.text),)
+    return known_ids((id_,), spec)[0] or (string_value(id_.text),)
 
 
 def offset_in(id_: Token, topic: QueueName) -> int:
@@ -70,32 +80,11 @@ def offset_in(id_: Token, topic: QueueName) -> int:
 
 def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
     """TRACE MESSAGE on a known topic."""
-    queries = [
-        (
-            group,
-            explain_plan(
-                ExplainMessages(Name(None, spec.name.table), f"id = {id_}", None), spec, now_sql, attempts=True
-            ),
-        )
-        for group, spec in sorted(groups.items())
-    ]
+    question = ExplainMessages(Name(None, topic.name.table), f"id = {id_}", None)
+    queries = [(group, explain_plan(question, spec, now_sql, attempts=True)) for group, spec in sorted(groups.items())]
     offset = SEQUENCE_COLUMN if topic.sequenced else "id"
     sql = f"SELECT time_created, {offset} FROM {topic.name.sql} WHERE id = {id_}"
     return Trace(topic.name, id_, sql, tuple(queries))
-
-
-def ids_sql(dead: QueueSpec, ids: tuple[MessageId, ...], queue: QueueName) -> str:
-    """Which of these ids of a queue's messages are among its dead letters, where they may have another id."""
-    known = [id_ for id_ in ids if not isinstance(id_, bytes)]
-    listed = ", ".join(hex_literal(id_) if isinstance(id_, str) else str(id_) for id_ in known)
-    if dead.column(SOURCE_ID_COLUMN) is None:
-        return f"SELECT id FROM {dead.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
-    texts = ", ".join(hex_literal(str(id_)) for id_ in known)
-    own = f"({SOURCE_ID_COLUMN} IS NULL AND id IN ({listed})) OR {SOURCE_ID_COLUMN} IN ({texts})"
-    from_queue = f" AND (source IS NULL OR source = {hex_literal(queue.table)})" if dead.column("source") else ""
-    return (
-        f"SELECT COALESCE({SOURCE_ID_COLUMN}, id) FROM {dead.name.sql} WHERE time_acked IS NULL AND ({own}){from_queue}"
-    )
 
 
 def _columns(spec: QueueSpec, table: str, now_sql: str, *, attempts: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.model.identity import numbers_itself
 from engine.model.lease_token import TOKEN_COLUMN
-from engine.model.queue import SOURCE_ID_COLUMN, QueueCatalog, QueueSpec, quoted
+from engine.model.queue import SOURCE_ID_COLUMN, QueueCatalog, QueueSpec, quoted, records
 from engine.model.states import REDRIVEN_NS, RENUMBERED_NS, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import RedriveQueue
@@ -49,14 +49,19 @@ def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, no
     condition += f" AND (NOT {there} OR {same})" if partly else ""
     renumbers = not partly and numbers_itself(source)
     renumbered = {name: value for name, value in values.items() if name.lower() != "id"} if renumbers else {}
-    renumber = f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
+    mark = str(REDRIVEN_NS)
+    if renumbers and records(dead, source, SOURCE_ID_COLUMN):  # whose id is not that of its message gets a new one
+        mark = f"CASE WHEN {SOURCE_ID_COLUMN} IS NULL THEN {REDRIVEN_NS} ELSE {RENUMBERED_NS} END"
     return Redrive(
-        f"UPDATE {table} SET time_next = {_mark(dead, renumbers)} WHERE {condition} ORDER BY time_next, id{limit}",
+        f"UPDATE {table} SET time_next = {mark} WHERE {condition} ORDER BY time_next, id{limit}",
         _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND NOT {same}' if partly else ''}"),
         f"DELETE {marked} {f'IN ({REDRIVEN_NS}, {RENUMBERED_NS})' if renumbers else f'= {REDRIVEN_NS}'}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
         partly,
-        f"{renumber} AND {there}" if renumbers else "",
+        f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
+        f" AND {there}"
+        if renumbers
+        else "",
         _copy(source, renumbered, f"{marked} = {RENUMBERED_NS}") if renumbers else "",
     )
 
@@ -65,13 +70,6 @@ def _there(source: QueueSpec, *columns: str) -> str:
     """Whether the queue has a message that is alike in these columns."""
     own, its = ", ".join(columns), ", ".join(f"there.{name}" for name in columns)
     return f"({own}) IN (SELECT {its} FROM {source.name.sql} AS there)"
-
-
-def _mark(dead: QueueSpec, renumbers: bool) -> str:
-    """A dead letter whose id is not that of its message gets a new id in the queue."""
-    if not renumbers or dead.column(SOURCE_ID_COLUMN) is None:
-        return str(REDRIVEN_NS)
-    return f"CASE WHEN {SOURCE_ID_COLUMN} IS NULL THEN {REDRIVEN_NS} ELSE {RENUMBERED_NS} END"
 
 
 def _copy(source: QueueSpec, values: Mapping[str, str], marked: str) -> str:

@@ -459,3 +459,21 @@ def test_a_message_that_is_there_already_makes_no_second_dead_letter(sql, queue)
     assert sql(f"REJECT {q} 1") == 1
     wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
     assert sql.rows(f"SELECT id, source_id, body FROM {q}_dead") == [(1, None, "once")]
+
+
+@pytest.mark.parametrize("columns", ["source_id BIGINT", "source VARCHAR(20)", "source VARCHAR(20), source_id BIGINT"])
+def test_columns_of_the_queue_that_have_the_names_of_those_of_dead_letters(sql, queue, columns):
+    """They are the user's. The message keeps its id, and its place in its key's order."""
+    q = queue(f"customer INT, {columns}", order_key="'customer'")
+    names = [column.split()[0] for column in columns.split(", ")]
+    values = ["'web'" if name == "source" else "777" for name in names]
+    row = f"(7, {', '.join(values)})"
+    sql(f"INSERT INTO {q} (customer, {', '.join(names)}) VALUES {row}, {row}, {row}")
+    assert sql(f"REJECT {q} 1") == 1
+    moved(sql, q, 1)
+    assert sql.row(f"EXPLAIN DELIVERY FOR {q} WHERE id = 1")[1] == "dead"
+    assert sql.row(f"EXPLAIN DELIVERY FOR {q} WHERE id = 777")[1] == "unknown"
+    assert sql.named(f"TRACE MESSAGE 1 ON {q}")[0]["state"] == "dead"
+    assert sql(f"REDRIVE {q}_dead") == 1
+    taken = sql.rows(f"SELECT id, {', '.join(names)} FROM STREAM {q} LIMIT 1 WAIT 10")
+    assert taken == [(1, *("web" if name == "source" else 777 for name in names))]

@@ -428,3 +428,40 @@ def test_show_queues_counts_what_streams_hold(sql, queue, stream):
     receiver.wait(1)
     wait_until(lambda: unacked() == 1, what="the stream's message")
     eventually(sql, q, In_flight=3)
+
+
+def test_only_what_no_row_has_is_unknown(sql, queue):
+    """Not what LIMIT leaves out, nor what the condition does."""
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES {', '.join(f'({n})' for n in range(25))}")
+    assert [row[0] for row in explained(sql, q, f"id IN ({', '.join(map(str, range(1, 27)))})")] == [
+        str(id_) for id_ in range(1, 21)
+    ]
+    assert [row[:2] for row in explained(sql, q, "id IN (1, 2) LIMIT 1")] == [("1", "no_subscriber")]
+    assert [row[:2] for row in explained(sql, q, "id IN (25, 26, 27) LIMIT 2")] == [
+        ("25", "no_subscriber"),
+        ("26", "unknown"),
+    ]
+    sql(f"ACK {q} 3")
+    assert explained(sql, q, "id = 3 AND time_acked IS NULL") == []
+    assert [row[:2] for row in explained(sql, q, "id IN (3, 4, 99) AND time_acked IS NULL")] == [
+        ("4", "no_subscriber"),
+        ("99", "unknown"),
+    ]
+
+
+def test_ids_that_are_one_for_the_database_are_one_message(sql, queue):
+    q = queue("id VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES ('abc', 1)")
+    assert [row[:2] for row in explained(sql, q, "id = 'ABC'")] == [("abc", "no_subscriber")]
+    assert [row[:2] for row in explained(sql, q, "id IN ('ABC', 'Abc', 'x')")] == [
+        ("abc", "no_subscriber"),
+        ("x", "unknown"),
+    ]
+    sql(f"REJECT {q} 'abc'")
+    wait_until(lambda: explained(sql, q, "id = 'abc'")[0][1] == "dead", what="the move")
+    assert [row[:2] for row in explained(sql, q, "id IN ('ABC', 'Abc', 'x')")] == [
+        ("ABC", "dead"),
+        ("Abc", "dead"),
+        ("x", "unknown"),
+    ]

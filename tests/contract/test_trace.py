@@ -257,3 +257,21 @@ def test_a_topic_is_traced_as_it_says(sql, topic):
     assert whats(sql, t, 2) == ["sent"]
     for wrong in ("'maybe'", "'0%'", "'101%'", "5", "''"):
         assert sql.error(f"ALTER TOPIC {t} SET (trace = {wrong})")[0] == 1231
+
+
+@pytest.mark.parametrize(
+    ("type_", "id_"),
+    [
+        ("BINARY(16)", "X'00112233445566778899aabbccddeeff'"),
+        ("VARBINARY(8)", "0x0a0b"),
+        ("DECIMAL(15, 0)", "123456789012345"),
+        ("DATE", "'2026-01-02'"),
+    ],
+)
+def test_a_dead_letter_of_any_key_is_traced(sql, queue, type_, id_):
+    q = queue(f"id {type_} PRIMARY KEY, n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES ({id_}, 1)")
+    sql(f"REJECT {q} {id_} REASON 'no such card'")
+    wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
+    (row,) = sql.named(f"TRACE MESSAGE {id_} ON {q}")
+    assert row["state"] == "dead" and "dead-lettered" in row["history"], row

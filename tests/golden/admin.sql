@@ -128,6 +128,7 @@ EXPLAIN DELIVERY FOR q WHERE id = 42
 --> queue: shop.q
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids: (42)
+--> limit: 20
 
 -- EXPLAIN DELIVERY of several
 EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
@@ -135,18 +136,21 @@ EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
 --> queue: shop.q
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
 --> ids: (1, 2)
+--> limit: 5
 
 -- EXPLAIN DELIVERY of others
 EXPLAIN DELIVERY FOR q WHERE user_id = 7 AND payload LIKE 'a%' LIMIT 100
 --> ExplainDelivery
 --> queue: shop.q
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
+--> limit: 100
 
 -- EXPLAIN DELIVERY of any
 EXPLAIN DELIVERY FOR q
 --> ExplainDelivery
 --> queue: shop.q
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
+--> limit: 20
 
 -- EXPLAIN DELIVERY of too many
 EXPLAIN DELIVERY FOR q LIMIT 1001
@@ -316,6 +320,7 @@ EXPLAIN DELIVERY FOR q WHERE id = 42
 --> queue: shop.q
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids: (42)
+--> limit: 20
 
 -- EXPLAIN of a table called delivery
 EXPLAIN delivery

@@ -945,7 +945,7 @@ TRACE MESSAGE 101 ON orders
 --> topic: shop.orders
 --> id: 101
 --> sql: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
---> groups: (('audit', ExplainDelivery(queue=shop.orders_group_audit, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))), ('billing', ExplainDelivery(queue=shop.orders_group_billing, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101))))
+--> groups: (('audit', ExplainDelivery(queue=shop.orders_group_audit, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101), limit=20)), ('billing', ExplainDelivery(queue=shop.orders_group_billing, sql=SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20, ids=(101), limit=20)))
 
 -- TRACE MESSAGE of a topic in another database
 trace message 1 on `other`.feed;
@@ -953,7 +953,7 @@ trace message 1 on `other`.feed;
 --> topic: other.Feed
 --> id: 1
 --> sql: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
---> groups: (('Readers', ExplainDelivery(queue=other.Feed_group_Readers, sql=SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20, ids=(1))))
+--> groups: (('Readers', ExplainDelivery(queue=other.Feed_group_Readers, sql=SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20, ids=(1), limit=20)))
 
 -- TRACE MESSAGE of a queue
 TRACE MESSAGE 1 ON q
@@ -1845,6 +1845,7 @@ EXPLAIN DELIVERY FOR orders GROUP billing WHERE id = 101
 --> queue: shop.orders_group_billing
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 --> ids: (101)
+--> limit: 20
 
 -- EXPLAIN DELIVERY, the group at the end
 explain delivery for orders where id in (101, 102) limit 3 group audit;
@@ -1852,12 +1853,14 @@ explain delivery for orders where id in (101, 102) limit 3 group audit;
 --> queue: shop.orders_group_audit
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND MOD(qg_other.time_next, 1000) IN (1, 3))) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
 --> ids: (101, 102)
+--> limit: 3
 
 -- EXPLAIN DELIVERY of the only group
 EXPLAIN DELIVERY FOR clicks
 --> ExplainDelivery
 --> queue: shop.clicks_group_stats
 --> sql: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_slot, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
+--> limit: 20
 
 -- EXPLAIN DELIVERY of several groups and none named
 EXPLAIN DELIVERY FOR orders
