@@ -370,13 +370,13 @@ _ROWS: Mapping[View, Callable[[QueueViews, Show], Awaitable[list[Values]]]] = {
 
 # The rows of LOG: the last warnings and errors of every process that serves this database. Pure.
 
-ROWS_MAX = 500
+LOG_ROWS_MAX = 500
 """Each may have 2 KB, and all of them are in one statement."""
 
 
 def log_values(records: Iterable[PlacedRecord], most: int) -> list[Values]:
-    """The newest first, `most` of them and ROWS_MAX."""
-    newest = sorted(records, key=lambda each: -each.record.at_ns)[: min(most, ROWS_MAX)]
+    """The newest first, `most` of them and LOG_ROWS_MAX."""
+    newest = sorted(records, key=lambda each: -each.record.at_ns)[: min(most, LOG_ROWS_MAX)]
     return [
         (moment(record.at_ns), record.level, record.logger, record.message, record.details, place)
         for place, record in newest

@@ -60,6 +60,9 @@ _VISIBLE = (  # which queues the database shows to the client's account
     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND \(TABLE_COMMENT LIKE '%vitess_message%'"
     rb" OR TABLE_COMMENT LIKE 'queuegate_topic%' OR TABLE_COMMENT LIKE 'queuegate_schedules%'\)"
 )
+_ID = rb"(?:-?\d+|X'[0-9a-f]*'|" + _TEXT + rb")"
+_IDS = _ID + rb"(?:, " + _ID + rb")*"
+_PLACES = rb"CASE (?:id|source_id)(?: WHEN " + _ID + rb" THEN \d+)+ END"
 _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
 _TRACES = rb"trace.*message"
 _OF_A_QUEUE = rb"queue|topic|schedule|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|consumers"
@@ -197,15 +200,14 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
     (_TRACES, rb"SELECT time_created, id FROM " + _TABLE + rb" WHERE id = (?P<ids>-?\d+)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>-?\d+)\) ORDER BY id LIMIT 20"),
-    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?:(?P<ids>-?\d+)|" + _TEXT
-     + rb")\)"),
     (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id IN \((?P<ids>[^()]*)\)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id IN \((?P<ids>[^()]*)\)\) ORDER BY id LIMIT 1"),
     (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
-    (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
-    (_TRACES + rb"|" + _EXPLAINS, rb"SELECT COALESCE\(source_id, id\) FROM " + _TABLE + rb" WHERE " + _FREE
-     + rb" AND \(\(source_id IS NULL AND id IN \([-\d, ]+\)\) OR source_id IN \((?:" + _TEXT + rb"(?:, )?)+\)\)"
-     rb"(?: AND \(source IS NULL OR source = " + _TEXT + rb"\))?"),
+    (_EXPLAINS, rb"SELECT " + _PLACES + rb" FROM " + _TABLE + rb" WHERE id IN \(" + _IDS + rb"\)"),
+    (_TRACES + rb"|" + _EXPLAINS, rb"SELECT (?:CASE WHEN source_id IS NULL THEN " + _PLACES + rb" ELSE " + _PLACES
+     + rb" END|" + _PLACES + rb") FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND \(\(?(?:\(source_id IS NULL AND id IN"
+     rb" \(" + _IDS + rb"\)\) OR source_id IN \(" + _IDS + rb"\)|id IN \(" + _IDS + rb"\))(?:\) AND \(source IS NULL OR"
+     rb" source = " + _TEXT + rb"\))?\)"),
     # before an error of a statement on a queue: whether the account may know of it, or what the database says to it
     (_OF_A_QUEUE, rb"UPDATE " + _TABLE + rb" SET time_next = 0 WHERE 1 = 0"),
     # groups

@@ -122,9 +122,14 @@ MADE = [
     ),
     (
         "EXPLAIN DELIVERY FOR fq LIMIT 1",
-        "SELECT COALESCE(source_id, id) FROM `main`.`fq_dead` WHERE time_acked IS NULL AND ((source_id IS NULL AND"
-        " id IN (1, 2)) OR source_id IN (_utf8mb4 X'31', _utf8mb4 X'32')) AND (source IS NULL OR source ="
-        " _utf8mb4 X'6671')",
+        "SELECT CASE WHEN source_id IS NULL THEN CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END ELSE CASE source_id WHEN"
+        " _utf8mb4 X'31' THEN 0 WHEN _utf8mb4 X'32' THEN 1 END END FROM `main`.`fq_dead` WHERE time_acked IS NULL AND"
+        " (((source_id IS NULL AND id IN (1, 2)) OR source_id IN (_utf8mb4 X'31', _utf8mb4 X'32')) AND (source IS NULL"
+        " OR source = _utf8mb4 X'6671'))",
+    ),
+    (
+        "EXPLAIN DELIVERY FOR fq WHERE id IN (1, 2)",
+        "SELECT CASE id WHEN 1 THEN 0 WHEN 2 THEN 1 END FROM `main`.`fq` WHERE id IN (1, 2)",
     ),
     ("ACK fe 7 GROUP g", f"DELETE FROM `main`.`fe_group_g` WHERE (id IN (7)) AND {_DELIVERED}"),
     ("ACK fe WHERE payload = 'a'", f"DELETE FROM `main`.`fe_group_g` WHERE (payload = 'a') AND {_DELIVERED}"),
@@ -158,7 +163,10 @@ MADE = [
         " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
-    ("TRACE MESSAGE-1 ON fq", "SELECT id FROM `main`.`fq_dead` WHERE time_acked IS NULL AND id IN (-1)"),
+    (
+        "TRACE MESSAGE-1 ON fq",
+        "SELECT CASE id WHEN -1 THEN 0 END FROM `main`.`fq_dead` WHERE time_acked IS NULL AND (id IN (-1))",
+    ),
     ("INSERT INTO fq SET payload = 'a' AFTER GROUP 'b' OF fg\x1c", "INSERT INTO fq SET payload = 'a'\x1c"),
     (
         "trace message 42 on fe",
@@ -196,7 +204,7 @@ MADE = [
     ),
     ("ACK fq ()", f"{_ACKED} (FALSE) AND time_acked IS NULL"),
     ("NACK fq ()", f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (FALSE) AND time_acked IS NULL AND {_SET_ASIDE}"),
-    ("DESCRIBE DELIVERY FOR fq LIMIT 1", "SELECT id FROM `main`.`fq` WHERE time_acked IS NULL AND id IN (1)"),
+    ("DESCRIBE DELIVERY FOR fq LIMIT 1", "SELECT CASE id WHEN 1 THEN 0 END FROM `main`.`fq` WHERE id IN (1)"),
     ("INSERT INTO fq (epoch, state) VALUES (NULL, NULL)", "INSERT INTO fq (epoch, state) VALUES (DEFAULT, DEFAULT)"),
     ("USE queuegate", "USE information_schema"),
     ("SELECT 1 FROM queues WHERE db = DATABASE()  -- queuegate", "SELECT 1 FROM queues WHERE db = 'queuegate'"),
