@@ -42,9 +42,11 @@ _STATE = (
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
 _TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
 _NAME_MAX = 64
-_TIMES_RULE = "_times_are_nanoseconds"
+_TIMES_RULE = "_times_ns"
 """How the name of the constraint ends that refuses times in another unit. The name is what the error shows."""
-_IS_TIMES_RULE = re.compile(rf"CONSTRAINT `(?:[^`]|``)*{_TIMES_RULE}` CHECK\b")
+_IS_TIMES_RULE = re.compile(
+    rf"CONSTRAINT `(?:[^`]|``)*(?:_chk(?:_\w{{8}})?{_TIMES_RULE}|_times_are_nanoseconds)` CHECK\b"
+)
 _YEAR_2000_NS = 946_684_800 * 10**9
 _TYPES = {
     "priority": _INTEGERS,
@@ -149,12 +151,14 @@ def times_rule(table: str, columns: Iterable[str] = ("time_scheduled", "time_nex
     """The constraint that refuses a time before the year 2000: it is a time in seconds or milliseconds, or a DATETIME.
 
     As nanoseconds such a time is in the past, so the message would be delivered at once. 0 and below mean "now". In
-    MySQL the names of constraints are unique in a database.
+    MySQL the names of constraints are unique in a database, without case, and RENAME TABLE changes those that begin
+    with the table's name and `_chk_`. So the rule's name is short, too: the new one must not be too long.
     """
-    name = f"{table}{_TIMES_RULE}"
+    digest = f"_{hashlib.sha256(table.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    name = f"{table}_chk{'' if table == table.lower() else digest}{_TIMES_RULE}"
     if len(name) > _NAME_MAX:
-        digest = hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        name = f"{table[: _NAME_MAX - len(_TIMES_RULE) - len(digest) - 1]}_{digest}{_TIMES_RULE}"
+        ending = f"_chk{digest}{_TIMES_RULE}"
+        name = table[: _NAME_MAX - len(ending)] + ending
     good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in columns)
     return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
 

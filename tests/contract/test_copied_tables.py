@@ -153,3 +153,29 @@ def test_names_of_any_characters(sql, name):
     finally:
         sql(f"DROP TABLE IF EXISTS {copy}")
         sql(f"DROP QUEUE IF EXISTS {quoted}")
+
+
+@pytest.mark.parametrize("kind", ["QUEUE", "TOPIC"])
+@pytest.mark.parametrize("form", ["RENAME TABLE {q} TO {to}", "ALTER TABLE {q} RENAME TO {to}"])
+def test_a_queue_is_made_again_after_each_rename(sql, name, kind, form):
+    """The constraint on its times has the table's new name, so it is in no later table's way."""
+    old = [f"{name[:40]}_{year}".ljust(48, "_") for year in (2025, 2026)]
+    for to in old:
+        sql(f"CREATE {kind} {name} (n INT)")
+        sql(form.format(q=name, to=to))
+    sql(f"CREATE {kind} {name} (n INT)")
+    for each in (*old, name):
+        if kind == "QUEUE":
+            assert "CHECK" not in sql.row(f"SHOW CREATE QUEUE {each}")[1]
+        assert "_times_ns" in sql.error(f"INSERT INTO {each} (n, time_scheduled) VALUES (1, 1700000000)")[1]
+        sql(f"DROP {kind} {each}")
+
+
+def test_queues_whose_names_differ_in_case_alone(sql, name, place):
+    if place == "embedded":
+        pytest.skip("its names are the same in any case")
+    for each in (name, name.capitalize()):
+        sql(f"CREATE QUEUE {each} (n INT)")
+    for each in (name, name.capitalize()):
+        assert "CHECK" not in sql.row(f"SHOW CREATE QUEUE {each}")[1]
+        sql(f"DROP QUEUE {each}")

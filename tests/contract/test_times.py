@@ -24,7 +24,7 @@ IN_AN_HOUR = {
 def test_another_unit_is_refused_and_named(sql, queue, column, expression):
     q = queue()
     code, text = sql.error(f"INSERT INTO {q} (payload, {column}) VALUES ('later', {expression})")
-    assert code in REFUSED and "_times_are_nanoseconds" in text
+    assert code in REFUSED and "_times_ns" in text
     sql(f"INSERT INTO {q} (payload) VALUES ('now')")
     assert sql.error(f"UPDATE {q} SET {column} = {expression}")[0] in REFUSED
     code, _ = sql.error(f"INSERT INTO {q} (payload, {column}) SELECT 'later', {expression} FROM {q}")
@@ -67,7 +67,7 @@ def test_a_long_name_has_the_rule(sql, name):
     long = f"{name}_".ljust(64, "x")
     sql(f"CREATE QUEUE {long} (n INT)")
     code, text = sql.error(f"INSERT INTO {long} (n, time_next) VALUES (1, 5)")
-    assert code in REFUSED and "_times_are_nanoseconds" in text
+    assert code in REFUSED and "_times_ns" in text
     sql(f"DROP QUEUE {long}")
 
 

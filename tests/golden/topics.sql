@@ -1,19 +1,19 @@
 -- CREATE TOPIC
 CREATE TOPIC t (user_id BIGINT, body VARCHAR(200))
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT, body VARCHAR(200), KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
 --> effects.catalog: True
 
 -- CREATE TOPIC with keys, checks and a trailing comma
 create topic if not exists other.t (user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)),);
 --> Execute
---> sql: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
+--> sql: CREATE TABLE IF NOT EXISTS `other`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), user_id BIGINT NOT NULL, body JSON CHECK (body <> ''), KEY (user_id), UNIQUE KEY once (user_id, body(9)), KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=t'
 --> effects.catalog: True
 
 -- CREATE TOPIC of no columns
 CREATE TOPIC `a b` ()
 --> Execute
---> sql: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a%20b'
+--> sql: CREATE TABLE `shop`.`a b` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), KEY queuegate_time (time_created), CONSTRAINT `a b_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a%20b'
 --> effects.catalog: True
 
 -- CREATE TOPIC without a list of columns
@@ -27,13 +27,13 @@ CREATE TOPIC t (body TEXT) WITH (retention = '7d')
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736,queuegate_table=t'
 --> effects.catalog: True
 
 -- CREATE TOPIC with numbers
 CREATE TOPIC t (body TEXT) WITH (sequence = 'on')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,sequence=on,queuegate_table=t'
 --> effects.catalog: True
 
 -- CREATE TOPIC with a column that is called as that of numbers
@@ -43,7 +43,7 @@ CREATE TOPIC t (Queuegate_Seq INT)
 -- CREATE TOPIC with numbers that is compacted
 CREATE TOPIC t (k INT) WITH (sequence = 'on', compact = 'k')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=k,sequence=on,queuegate_table=t'
 --> effects.catalog: True
 
 -- ALTER TOPIC that gives numbers to a topic with groups
@@ -77,7 +77,7 @@ ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
 -- CREATE TOPIC that is compacted
 CREATE TOPIC t (`user id` INT, body TEXT) WITH (compact = 'User id', compact_after = '1h')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s,queuegate_table=t'
 --> effects.catalog: True
 
 -- CREATE TOPIC that is compacted by what is not there
@@ -107,7 +107,7 @@ ALTER TOPIC orders SET (compact_after = 5)
 -- CREATE TOPIC with partitions
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', partition = '1d')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s,queuegate_table=t' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,retain=604800s,partition=86400s,queuegate_table=t' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
 --> effects.catalog: True
 --> partitions.topic: shop.t
 --> partitions.create: True
@@ -192,7 +192,7 @@ CREATE TOPIC t (body TEXT)
 -- CREATE TOPIC of a long name
 CREATE TOPIC a234567890123456789012345678901234567890123456789012345678901234 (body TEXT)
 --> Execute
---> sql: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123_d882fd43_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a234567890123456789012345678901234567890123456789012345678901234'
+--> sql: CREATE TABLE `shop`.`a234567890123456789012345678901234567890123456789012345678901234` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `a23456789012345678901234567890123456789012_chk_d882fd43_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,queuegate_table=a234567890123456789012345678901234567890123456789012345678901234'
 --> effects.catalog: True
 
 -- a topic has no priorities
@@ -986,7 +986,7 @@ TRACE MESSAGE 'a' ON orders
 -- a history that is kept
 CREATE TOPIC t (body TEXT) WITH (trace = '10%', trace_keep = '1d')
 --> Execute
---> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s,queuegate_table=t'
+--> sql: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_chk_times_ns` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) ENGINE=InnoDB COMMENT='queuegate_topic,trace=10%,trace_keep=86400s,queuegate_table=t'
 --> effects.catalog: True
 
 -- a history that is kept no more
