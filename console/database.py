@@ -22,7 +22,7 @@ from pymysql.constants import FLAG
 
 from console.settings import ProxyPlace
 from engine.model.queue import SYSTEM_COLUMNS, QueueName, quoted
-from mysql_client.driver import column_definitions
+from mysql_client.driver import OWN_SESSION, column_definitions
 from mysql_wire.errors import UNREACHABLE
 from proxy.errors import LOST
 from rewriter.text.literals import plain_literal
@@ -43,7 +43,7 @@ _LIMITS = (  # MariaDB has the first, MySQL and the embedded backend the second;
     f"SET SESSION max_statement_time = {STATEMENT_SECONDS:g}",
     f"SET SESSION max_execution_time = {STATEMENT_SECONDS * 1000:.0f}",
 )
-_UTC = "SET time_zone = '+00:00'"  # so that a time in a form means the same at every server
+_SESSION = f"{OWN_SESSION}, time_zone = '+00:00'"  # so that a form means the same at every server
 _BINARY = 63  # the character set of bytes
 _LIMIT_ERRORS = frozenset((1142, 1193, 1227, 1231, 1232, 1235, 1238, 1064))
 _PROGRAM = "queuegate console"
@@ -142,7 +142,7 @@ class Connector:
                 password=password,
                 charset="utf8mb4",
                 autocommit=True,
-                init_command=_UTC,
+                init_command=_SESSION,
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=STATEMENT_SECONDS + 2,
                 write_timeout=STATEMENT_SECONDS + 2,

@@ -22,6 +22,13 @@ Connection = Any
 password_functions: Any = _auth
 """How each plugin proves a password, for connections that are opened without PyMySQL."""
 
+OWN_SESSION = (
+    "SET sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', completion_type = 'NO_CHAIN', sql_safe_updates = 0,"
+    " sql_big_selects = 1, sql_select_limit = 9223372036854775807"
+)
+"""First statement of a session that has no statements of a user: they mean the same at every server. The limit is the
+largest that vtgate takes."""
+
 
 def socket_of(connection: Connection) -> Any:
     """Its socket; None once it is closed."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from queuegate_celery.errors import RETRYABLE, number, to_amqp_error
-from queuegate_celery.mysql_client.driver import close_socket, socket_of
+from queuegate_celery.mysql_client.driver import OWN_SESSION, close_socket, socket_of
 from queuegate_celery.settings import Address, Settings
 
 T = TypeVar("T")
@@ -44,6 +44,7 @@ def connect(address: Address, settings: Settings) -> Any:
             database=address.database,
             charset="utf8mb4",
             autocommit=True,
+            init_command=OWN_SESSION,
             connect_timeout=max(1, round(address.connect_timeout)),
             read_timeout=settings.socket_timeout,
             write_timeout=settings.socket_timeout,
@@ -91,7 +92,7 @@ class SqlConnection:
             return
 
         def whole(cursor: Any) -> None:
-            self._connection.begin()
+            cursor.execute("START TRANSACTION")  # in sql_mode ORACLE, BEGIN opens a block of statements
             try:
                 for sql, args in statements:
                     cursor.execute(sql, args)

@@ -65,7 +65,7 @@ LISTENING_SECONDS = 300
 _NAME = "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {quoted(BINDINGS)} (exchange {_NAME}, routing_key {_NAME}, queue {_NAME}, "
-    f"kind {_NAME}, seen BIGINT NOT NULL, PRIMARY KEY (exchange, routing_key, queue))"
+    f"kind {_NAME}, seen BIGINT NOT NULL, PRIMARY KEY (exchange, routing_key, queue)) ENGINE=InnoDB"
 )
 # Older messages are not needed: listeners start with the next message.
 _CREATE_TOPIC = f"CREATE TOPIC IF NOT EXISTS {quoted(BROADCASTS)} ({DEFINITIONS}) WITH (retain = '10m')"

@@ -23,13 +23,16 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
 _NO_SUCH_COLUMN = 1054
+_SESSION = "SET completion_type = 'NO_CHAIN'"  # and nothing else: handlers use the session
+_BEGIN = "START TRANSACTION"  # in sql_mode ORACLE, BEGIN opens a block of statements
 
 
 def connection_factory(address: Address, consumer: str) -> Connect:
     """The function by which a worker connects to that address."""
 
     def connect(answer_seconds: float) -> DriverConnection:
-        arguments = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": answer_seconds, **address.arguments()}
+        limits = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": answer_seconds}
+        arguments = {**limits, "init_command": _SESSION, **address.arguments()}
         return pymysql.connect(autocommit=True, charset="utf8mb4", program_name=consumer[:64], **arguments)
 
     return connect
@@ -109,11 +112,11 @@ class Connection:
         """Begin a transaction. A connection that was lost while it was idle is replaced: nothing has happened on it."""
         idle = self.open
         try:
-            self.execute("BEGIN")
+            self.execute(_BEGIN)
         except (pymysql.MySQLError, OSError) as error:
             if not (idle and connection_lost(error)):
                 raise
-            self.execute("BEGIN")
+            self.execute(_BEGIN)
 
     def commit(self) -> None:
         """Commit."""

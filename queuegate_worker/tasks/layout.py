@@ -73,7 +73,7 @@ def results_table(queue: str) -> str:
 
 def create_results(queue: str) -> Statement:
     """CREATE TABLE of the results of a queue's tasks."""
-    return f"CREATE TABLE IF NOT EXISTS {results_table(queue)} ({_RESULT_COLUMNS})", ()
+    return f"CREATE TABLE IF NOT EXISTS {results_table(queue)} ({_RESULT_COLUMNS}) ENGINE=InnoDB", ()
 
 
 def store_result(task: AnyTask, queue: str, message_id: Any, value: str) -> Statement:

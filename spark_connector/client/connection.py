@@ -13,7 +13,7 @@ import pymysql
 
 from spark_connector.client.row_blocks import Block, blocks
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
-from spark_connector.mysql_client.driver import is_encrypted, set_read_timeout
+from spark_connector.mysql_client.driver import OWN_SESSION, is_encrypted, set_read_timeout
 from spark_connector.options import Address
 
 T = TypeVar("T")
@@ -26,8 +26,9 @@ _RETRYABLE = frozenset({LOCK_WAIT, DEADLOCK})
 _LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _ATTEMPTS = 5
+# Whatever the server's own settings are: texts have their escapes, results all rows, and COMMIT begins no transaction.
 # TIMESTAMPs are in UTC; and a task may process rows for a long time before it reads the next ones.
-_SESSION = "SET time_zone = '+00:00', net_write_timeout = 3600"
+_SESSION = f"{OWN_SESSION}, time_zone = '+00:00', net_write_timeout = 3600"
 NOW_US = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 """The database's clock as SQL, in unix microseconds: the resolution of all times of messages."""
 
@@ -137,7 +138,7 @@ class Client:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.begin()
+        self.execute("START TRANSACTION")  # in sql_mode ORACLE, BEGIN opens a block of statements
         try:
             yield
             self._connection.commit()

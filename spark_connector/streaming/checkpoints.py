@@ -30,7 +30,7 @@ _TABLE_EXISTS = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DA
 _DEFINITION = """
 (grp VARCHAR(200) NOT NULL PRIMARY KEY, done_upto BIGINT NOT NULL, read_upto BIGINT NOT NULL,
 run VARCHAR(64) NOT NULL, query_id VARCHAR(64) NULL, batch_id BIGINT NULL, time_read BIGINT NULL,
-time_made BIGINT NOT NULL, time_used BIGINT NOT NULL, KEY query_id (query_id))"""
+time_made BIGINT NOT NULL, time_used BIGINT NOT NULL, KEY query_id (query_id)) ENGINE=InnoDB"""
 _START_OVER = (
     "Begin with a new checkpointLocation, and give the sink a new identity with it: a file sink a new folder,"
     " foreachBatch a new txnAppId"

@@ -266,7 +266,7 @@ def prepare(client: Client, queue: Queue) -> None:
         client.execute(
             f"CREATE TABLE IF NOT EXISTS {quoted(name)} (grp VARCHAR(200) NOT NULL, seq BIGINT NOT NULL,"
             f" place INT NOT NULL, id {wanted} NOT NULL, epoch BIGINT NOT NULL, {_TOKEN_DEFINED},"
-            " time_claimed BIGINT NOT NULL, PRIMARY KEY (grp, seq, place))"
+            " time_claimed BIGINT NOT NULL, PRIMARY KEY (grp, seq, place)) ENGINE=InnoDB"
         )
         existing = _id_type(client, name)
     if existing != wanted:

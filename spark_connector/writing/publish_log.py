@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS {quoted(LOG)} (
   time_expires BIGINT NOT NULL,
   PRIMARY KEY (queue, writer),
   KEY time_expires (time_expires)
-)"""
+) ENGINE=InnoDB"""
 
 
 @dataclass(frozen=True)

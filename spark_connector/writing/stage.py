@@ -57,7 +57,7 @@ def define(client: Client, plan: WritePlan) -> None:
     columns = ", ".join(_declared(column) for column in plan.columns)
     client.execute(
         f"CREATE TABLE IF NOT EXISTS {quoted(name(plan))} ({_ATTEMPT} BIGINT NOT NULL, {_SEQ} BIGINT NOT NULL, "
-        f"{columns}, PRIMARY KEY ({_ATTEMPT}, {_SEQ}))"
+        f"{columns}, PRIMARY KEY ({_ATTEMPT}, {_SEQ})) ENGINE=InnoDB"
     )
 
 

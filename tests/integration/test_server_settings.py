@@ -7,7 +7,23 @@ import sys
 
 import pymysql
 import pytest
+import write_calls
 from servers import ROOT, SERVER, Gate, MariaDb, Sql, private, wait_until
+from spark_stand_in import Checkpoint, Query, make_source, options_of
+
+from mysql_client.driver import OWN_SESSION
+from queuegate_celery.connection import SqlConnection
+from queuegate_celery.exchanges import Exchanges
+from queuegate_celery.settings import Address as CeleryAddress
+from queuegate_celery.settings import Settings
+from queuegate_worker.address import address_of
+from queuegate_worker.connection import Connection, connection_factory
+from queuegate_worker.tasks.layout import create_results
+from spark_connector.batch.read import BatchRead
+from spark_connector.client import pool
+from spark_connector.client.columns import Field
+from spark_connector.jobs.archive.queue import MAKE_TABLE
+from spark_connector.options import batch_read
 
 pytestmark = pytest.mark.long
 
@@ -221,3 +237,85 @@ def test_a_binary_log_of_statements(tmp_path):
     assert done.returncode == 1
     (line,) = [x for x in done.stderr.splitlines() if x.startswith("queuegate: ")]
     assert "binlog_format = STATEMENT" in line and "BINLOG ADMIN" in line
+
+
+# --- our own programs: their connections set what their statements need
+
+
+def _streamed(gate, queue, **options):
+    """What a streaming query receives and acks. Each of its tasks has some of the messages."""
+    query = Query(make_source(gate, queue, numPartitions=2, **options), Checkpoint())
+    try:
+        return len(query.drain())
+    finally:
+        query.kill()
+
+
+def _spark(gate, sql, setting):
+    """Each way of the connector once."""
+    sql("CREATE QUEUE plain (payload VARCHAR(20))")
+    sql("INSERT INTO plain (payload) VALUES ('a'), ('b'), ('c')")
+    plan = BatchRead(batch_read(options_of(gate, "plain", numPartitions=2)), (Field("id", "bigint"),))
+    assert sum(batch.num_rows for part in plan.partitions() for batch in plan.read(part)) == 3
+    if setting != "steps_of_ids":
+        assert _streamed(gate, "plain", mode="tail", startingOffsets="earliest", pollTimeoutMs=1500) == 3
+    assert _streamed(gate, "plain") == 3
+    assert sql.value("SELECT COUNT(*) FROM plain WHERE time_acked IS NULL") == 0
+    assert sql.column("SELECT done_upto FROM queuegate_spark_checkpoints_plain") == [1]
+    ids = ["plain", "O'Hara", "a\\b", "', (SELECT 7), 8, 9, 10)-- "]
+    sql("CREATE QUEUE named (id VARCHAR(40) NOT NULL PRIMARY KEY, payload VARCHAR(20))")
+    for id_ in ids:
+        sql("INSERT INTO named (id, payload) VALUES (%s, 'x')", (id_,))
+    assert _streamed(gate, "named") == len(ids)
+    assert sql.value("SELECT COUNT(*) FROM named WHERE time_acked IS NULL") == 0
+    sql("CREATE QUEUE written (n BIGINT, payload VARCHAR(20))")
+    write_calls.append(gate, "written", write_calls.messages(0, 3), txnAppId="a", txnVersion=0)
+    write_calls.append(gate, "written", write_calls.messages(3, 3), writeMode="direct")
+    assert sql.value("SELECT COUNT(*) FROM written") == 6
+    sql(f"CREATE TOPIC events (payload VARCHAR(20)) {_topic_of(setting)}")
+    sql("CREATE GROUP my_group ON events START AT EARLIEST")
+    sql("INSERT INTO events (payload) VALUES ('a'), ('b')")
+    assert _streamed(gate, "events", group="my_group") == 2
+
+
+def _work_of_workers(gate, sql):
+    """Messages that are acked together, by a worker; one that a process sends; Celery's bindings."""
+    sql("CREATE QUEUE jobs (payload VARCHAR(20))")
+    connection = Connection(connection_factory(_address(gate), "settings"), 30)
+    connection.begin()
+    connection.execute("INSERT INTO jobs (payload) VALUES ('a'), ('b')")
+    connection.commit()
+    assert sql.value("SELECT COUNT(*) FROM jobs") == 2
+    connection.execute("DELETE FROM jobs WHERE id > 0")
+    assert sql.value("SELECT COUNT(*) FROM jobs") == 0, "it is committed by itself"
+    connection.execute(*create_results("jobs"))
+    connection.close()
+    celery = SqlConnection(CeleryAddress("127.0.0.1", gate.port, "root", "", gate.database), Settings())
+    exchanges = Exchanges(celery)
+    exchanges.declare("news", "fanout", False)
+    for queue in ("one", "two"):
+        exchanges.bind("news", "", queue)
+    assert sorted(exchanges.routes("news", "").queues) == ["one", "two"]
+    exchanges.forget_queue("one")
+    celery.execute_all([("INSERT INTO jobs (payload) VALUES (%s)", (text,)) for text in ("c", "d")])
+    assert sql.value("SELECT COUNT(*) FROM jobs") == 2
+    celery.execute("DELETE FROM jobs WHERE payload = 'c'")
+    assert sql.value("SELECT COUNT(*) FROM jobs") == 1
+    celery.close()
+
+
+def _address(gate):
+    return address_of(f"mysql://root@127.0.0.1:{gate.port}/{gate.database}", {})
+
+
+def test_our_own_programs_under_a_setting(gate_under, request):
+    sql = Sql(gate_under.connect(init_command=OWN_SESSION))
+    try:
+        _spark(gate_under, sql, request.node.callspec.params["gate_under"])
+        _work_of_workers(gate_under, sql)
+        sql(MAKE_TABLE)
+        engines = "SELECT DISTINCT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
+        assert sql.column(engines) == ["InnoDB"], "what is not transactional would be half done"
+    finally:
+        sql.close()
+        pool.close_all()

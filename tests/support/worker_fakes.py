@@ -86,7 +86,7 @@ class FakeCursor:
         except pymysql.MySQLError as error:
             self._connection.rolled_back |= error.args[0] == DEADLOCK.args[0]
             raise
-        if sql == "BEGIN":
+        if sql == "START TRANSACTION":
             self._connection.server_status = SERVER_STATUS_IN_TRANS
         elif sql in ("COMMIT", "ROLLBACK") or sql.startswith("CREATE TABLE") or self._connection.rolled_back:
             self._connection.server_status = 0

@@ -53,7 +53,8 @@ def insert(message, transaction):
 
 def test_one_transaction_from_the_handler_to_the_ack():
     bench = Bench(FakeProxy(), insert)
-    assert bench.work() == ["BEGIN", "INSERT INTO t VALUES (1)", "ACK `q` WHERE id = 7 AND epoch = 1", "COMMIT"]
+    begun = ["START TRANSACTION", "INSERT INTO t VALUES (1)"]
+    assert bench.work() == [*begun, "ACK `q` WHERE id = 7 AND epoch = 1", "COMMIT"]
     assert bench.told.said == [("succeeded", 7)]
 
 
@@ -111,7 +112,7 @@ def test_what_the_handler_settles_itself_is_reported_and_not_sent_again(settle, 
         settle(message, CursorOfTheHandler())
 
     bench = Bench(FakeProxy(), handle)
-    assert bench.work() == ["BEGIN", "DO 0", "COMMIT"]
+    assert bench.work() == ["START TRANSACTION", "DO 0", "COMMIT"]
     assert bench.told.said == [(outcome, 7)]
 
 
@@ -159,19 +160,19 @@ def test_a_connection_that_died_at_rest_is_replaced_before_anything_happens():
     proxy = FakeProxy()
     bench = Bench(proxy, insert)
     bench.work()
-    proxy.answer("BEGIN", GONE, 1)
+    proxy.answer("START", GONE, 1)
     bench.work()
     assert bench.told.said == [("succeeded", 7)] * 2 and bench.pauses == [] and proxy.connected == 2
 
 
 def test_a_proxy_that_stays_away_leaves_the_message_to_its_lease():
-    bench = Bench(FakeProxy(BEGIN=GONE), insert)
+    bench = Bench(FakeProxy(START=GONE), insert)
     bench.work()
     assert bench.told.said == [] and len(bench.pauses) == 8 and bench.ended == []
 
 
 def test_an_error_that_waiting_does_not_mend_ends_the_worker():
-    bench = Bench(FakeProxy(BEGIN=pymysql.err.OperationalError(1045, "denied")), insert)
+    bench = Bench(FakeProxy(START=pymysql.err.OperationalError(1045, "denied")), insert)
     bench.work()
     assert "1045" in str(bench.ended[0]) and bench.pauses == []
 
@@ -215,7 +216,8 @@ def test_after_a_transaction_has_ended_nothing_is_done_in_its_place(error, go_on
     bench = Bench(FakeProxy(UPDATE=error), handle)
     sent = bench.work()
     middle = [] if error is GONE else ["DO 0", "ROLLBACK"]
-    assert sent[:-1] == ["BEGIN", "UPDATE t SET n = 1", *middle] and ' REASON "TransactionEnded: ' in sent[-1]
+    assert sent[:-1] == ["START TRANSACTION", "UPDATE t SET n = 1", *middle]
+    assert ' REASON "TransactionEnded: ' in sent[-1]
     assert len(ended) == 2 and bench.told.said == [("failed", 7)]
 
 
@@ -273,14 +275,15 @@ def test_what_ends_the_transaction_on_its_bare_connection_is_noticed_at_its_next
             transaction.execute("INSERT INTO t VALUES (2)")
 
     bench = Bench(FakeProxy(), handle)
-    assert bench.work()[:-1] == ["BEGIN", "COMMIT", "DO 0", "ROLLBACK"] and bench.told.said == [("failed", 7)]
+    assert bench.work()[:-1] == ["START TRANSACTION", "COMMIT", "DO 0", "ROLLBACK"]
+    assert bench.told.said == [("failed", 7)]
 
 
 def test_a_batch_is_one_transaction_with_one_ack_for_each_epoch():
     bench = Bench(FakeProxy(ACK=(2, 1)), lambda messages, transaction: None, batches=True)
     sent = bench.work(Message("q", 1, 1), Message("q", 2, 1), Message("q", 3, 2))
     assert sent == [
-        "BEGIN", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "ACK `q` WHERE id = 3 AND epoch = 2", "COMMIT",
+        "START TRANSACTION", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "ACK `q` WHERE id = 3 AND epoch = 2", "COMMIT",
     ]  # fmt: skip
     assert bench.told.said == [("succeeded", n) for n in (1, 2, 3)]
 
@@ -293,7 +296,7 @@ def test_single_messages_of_a_batch_settled_otherwise():
     bench = Bench(FakeProxy(), handle, batches=True)
     sent = bench.work(*(Message("q", n, 1) for n in (1, 2, 3)))
     assert sent == [
-        "BEGIN", "NACK `q` WHERE id = 1 AND epoch = 1 DELAY '3000ms' REASON 'no'",
+        "START TRANSACTION", "NACK `q` WHERE id = 1 AND epoch = 1 DELAY '3000ms' REASON 'no'",
         "REJECT `q` WHERE id = 2 AND epoch = 1 REASON 'never'", "ACK `q` WHERE id = 3 AND epoch = 1", "COMMIT",
     ]  # fmt: skip
     assert bench.told.said == [("failed", 1), ("rejected", 2), ("succeeded", 3)]
@@ -508,7 +511,7 @@ def test_acks_that_wait_go_together():
     assert proxy.sent == []
     bench.acker.end()
     bench.acker.run()
-    assert proxy.sent == ["BEGIN", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "COMMIT"]
+    assert proxy.sent == ["START TRANSACTION", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "COMMIT"]
     assert bench.told.said == [("succeeded", 1), ("succeeded", 2)] and bench.slots.idle
 
 
@@ -523,7 +526,7 @@ def test_of_acks_that_wait_one_is_lost():
 
 
 def test_acks_that_cannot_be_sent_leave_their_messages_to_their_leases():
-    bench = Bench(FakeProxy(BEGIN=GONE, ACK=GONE), lambda message: None)
+    bench = Bench(FakeProxy(START=GONE, ACK=GONE), lambda message: None)
     for number in (1, 2):
         bench.slot.work([Message("q", number, 1)])
     bench.acker.end()
@@ -544,6 +547,6 @@ def test_a_handler_that_goes_on_without_its_transaction_is_not_acked():
         with pytest.raises(Exception, match=r"^$"):
             transaction.execute("INSERT INTO t VALUES (1)")
 
-    bench = Bench(FakeProxy(BEGIN=(*[GONE] * 9, 1)), handle)
+    bench = Bench(FakeProxy(START=(*[GONE] * 9, 1)), handle)
     bench.work()
     assert not any(sql.startswith("ACK") for sql in bench.proxy.sent) and bench.told.said == [("failed", 7)]

@@ -16,7 +16,7 @@ from spark_connector.jobs.failures import JobError
 
 MAKE_TABLE = (
     "CREATE TABLE IF NOT EXISTS queuegate_archive"
-    " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"
+    " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL) ENGINE=InnoDB"
 )
 _WITHIN = "time_acked > %s AND time_acked <= %s"
 
