@@ -7,7 +7,8 @@ to detect it. A checkpoint is identified by the group of claims in its offsets. 
 
     done_upto   all claims up to this one are done, as reported by Spark. A checkpoint that is behind it is refused.
     read_upto   a task has read a micro-batch that ended there. Claims that no task has read are not acked.
-    run         the process that owns it. A process that starts takes it over: of two, the first one ends.
+    run         the process that owns it. A process that starts takes it over: of two, the first one ends. It has the
+                claim up to which that process has redelivered, too: an answer may be lost, and once must be enough.
     query_id    the query and the number of the micro-batch that was read last, by Spark's numbering: a query whose
     batch_id    offsets were deleted has a new group, and starts from 0 again.
 
@@ -15,6 +16,8 @@ Each function is one step of a transaction of its caller, or one statement.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from spark_connector.client.connection import NOW_US, Client, escaped, quoted
 from spark_connector.client.queue import Queue
@@ -117,6 +120,24 @@ class Checkpoints:
         row = client.row(f"SELECT run FROM {self._table} WHERE grp = %s LOCK IN SHARE MODE", (self._group,))
         if row is None or row[0] != self._run:
             raise CheckpointError(_TAKEN_OVER.format(self._queue.label))
+
+    def redeliver(self, client: Client, upto: int, deliver: Callable[[], None]) -> None:
+        """Calls `deliver` for a micro-batch of another process, unless an attempt without an answer has done so.
+        `redelivered` is to follow the commit. Raises CheckpointError."""
+        row = client.row(f"SELECT run FROM {self._table} WHERE grp = %s FOR UPDATE", (self._group,))
+        after = self._run_after(upto)
+        if row is None or row[0] not in (self._run, after):
+            raise CheckpointError(_TAKEN_OVER.format(self._queue.label))
+        if row[0] == self._run:
+            deliver()
+            client.execute(f"UPDATE {self._table} SET run = %s WHERE grp = %s", (after, self._group))
+
+    def redelivered(self, upto: int) -> None:
+        """The transaction of `redeliver` is committed."""
+        self._run = self._run_after(upto)
+
+    def _run_after(self, upto: int) -> str:
+        return f"{self._run.partition('/')[0]}/{upto}"
 
     def note_read(self, client: Client, upto: int, query: str | None, batch: int | None) -> None:
         """A task reads the micro-batch that ends with that claim; `query` and `batch` are Spark's. Raises

@@ -143,6 +143,7 @@ class Consumer:
         self._join(after, upto)
         if upto not in self._planned:
             self._connection.run(lambda client: client.transaction(lambda: self._deliver_again(client, after, upto)))
+            self._checkpoint.redelivered(upto)
             self._planned.add(upto)
         own = {seq: self._sizes.get(seq) for seq in range(after + 1, upto + 1)}
         if None not in own.values():
@@ -150,10 +151,13 @@ class Consumer:
         return self._connection.run(lambda client: self.claims.runs(client, after, upto))
 
     def _deliver_again(self, client: Client, after: int, upto: int) -> None:
-        attempts = int(queue_options(client, self._queue.name).get("max_attempts", "0"))
-        spent = self.claims.spent(client, after, upto, attempts) if attempts else []
-        self.claims.reject(client, spent, SPENT.format(attempts))
-        self.claims.deliver_again(client, after, upto, client.now_ns() + int(self._options.lease * NS))
+        def deliver() -> None:
+            attempts = int(queue_options(client, self._queue.name).get("max_attempts", "0"))
+            spent = self.claims.spent(client, after, upto, attempts) if attempts else []
+            self.claims.reject(client, spent, SPENT.format(attempts))
+            self.claims.deliver_again(client, after, upto, client.now_ns() + int(self._options.lease * NS))
+
+        self._checkpoint.redeliver(client, upto, deliver)
 
     # --- acks
 

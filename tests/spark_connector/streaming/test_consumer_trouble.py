@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 
@@ -98,12 +99,12 @@ class LostAnswers:
     """The line breaks at a COMMIT, behind it or before it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, holds: bool) -> None:
-        self.count, self._armed = 0, False
+        self.count, self._passed = 0, math.inf  # commits before the one
         commit = pymysql.connections.Connection.commit
 
         def breaking(connection: pymysql.Connection) -> None:
-            if self._armed:
-                self._armed = False
+            self._passed -= 1
+            if self._passed == -1:
                 self.count += 1
                 if holds:
                     commit(connection)
@@ -113,8 +114,29 @@ class LostAnswers:
 
         monkeypatch.setattr(pymysql.connections.Connection, "commit", breaking)
 
-    def next_commit(self) -> None:
-        self._armed = True
+    def next_commit(self, after: int = 0) -> None:
+        self._passed = after
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["it was committed", "it was not"])
+@pytest.mark.parametrize("after", [0, 1], ids=["of the start", "of the delivery"])
+def test_a_repeated_micro_batch_is_delivered_once_where_an_answer_is_lost(begin, sql, queue, monkeypatch, holds, after):
+    """A second time would be one more attempt, and the last one would end in the dead-letter queue."""
+    name = queue(max_attempts=2)
+    sql(f"INSERT INTO {name} (payload) VALUES ('a'), ('b')")
+    first = begin(name)
+    assert first.plan()
+    first.run()
+    first.kill()
+    again = begin(name, first.checkpoint)
+    assert again.plan()
+    lost = LostAnswers(monkeypatch, holds)
+    lost.next_commit(after)
+    assert len(again.run()) == 2 and lost.count == 1
+    assert sql.column(f"SELECT DISTINCT epoch FROM {name}") == [2]
+    again.finish()
+    assert not again.plan()
+    assert sql.value(f"SELECT COUNT(*) FROM {name} WHERE state = 'acked'") == 2
 
 
 def test_a_receiver_beside_the_query_gets_the_rest(begin, gate, sql, queue):
