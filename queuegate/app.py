@@ -26,7 +26,7 @@ from engine.store.sharded_store import ShardedStore
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress
 from proxy.cluster.peers import Peers
-from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
+from proxy.cluster.registry import ConnectionRegistry, own_ids
 from proxy.config import Auth, Config
 from proxy.config_shown import settings_of
 from proxy.gateways.database_accounts import Gateway, RelayGateway
@@ -120,7 +120,8 @@ async def serve(
     on_signals(ENDING, stop)
     tls = config.tls.load()
     on_signals((signal.SIGHUP,), tls.reload)
-    peers = Peers(ConnectionRegistry(_first_id(config, place)), settings_of(config))
+    ids = None if config.backend.embedded else own_ids(0 if place is None else place.worker, config.workers)
+    peers = Peers(ConnectionRegistry(ids), settings_of(config))
     peers.alone = config.backend.embedded
     # The place first: where its address is taken, the start ends before the database's file is made.
     async with _worker_slot(config, place, handed, console) as place, _console_polled(console):
@@ -302,13 +303,6 @@ async def _admin(
         yield
     finally:
         await admin.close()
-
-
-def _first_id(config: Config, place: WorkerSlot | None) -> int:
-    """From where this process counts its clients; not where a server's own ids may be met, nor another worker's."""
-    if config.backend.embedded:
-        return 1
-    return FIRST_OWN_ID + (0 if place is None else place.worker * IDS_OF_A_WORKER) + 1
 
 
 @contextlib.asynccontextmanager

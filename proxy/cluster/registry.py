@@ -1,13 +1,13 @@
 """Who is connected: the process list, and how a connection is found by the id that its client sees.
 
 mysql-mimic's Control is the base; ids are the backend's own where clients log in to the backend (so KILL and
-CONNECTION_ID() agree), the proxy's otherwise. With a server the proxy's begin at FIRST_OWN_ID, so that they differ from
-the server's.
+CONNECTION_ID() agree), the proxy's otherwise (`own_ids`).
 """
 
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,8 +18,17 @@ from mysql_mimic.control import Control
 FIRST_OWN_ID = 1 << 30
 """Far above what a server has counted to, and far below the sign bit that some clients see in an id."""
 
-IDS_OF_A_WORKER = 1 << 24
-"""Each worker counts in its own range: 64 of them fit below the sign bit."""
+
+def own_ids(worker: int = 0, workers: int = 1) -> Iterator[int]:
+    """The ids that this process gives to its clients: from FIRST_OWN_ID on, so that they differ from the server's, and
+    each worker in its own range.
+
+    They begin at a random place: several proxies behind one address each give their own, and a KILL of a client of
+    another proxy should find nobody.
+    """
+    size = FIRST_OWN_ID // workers
+    start = secrets.randbelow(size)
+    return (FIRST_OWN_ID + worker * size + (start + number) % size for number in itertools.count())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,12 @@ class RegisteredConnection(Protocol):
 
 
 class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyped here
-    """All logged-in connections of this process, by id."""
+    """All logged-in connections of this process, by id. `ids`: those it gives to clients if the backend gives none."""
 
-    def __init__(self, first_id: int = 1) -> None:
+    def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._connections: dict[int, RegisteredConnection] = {}
         self._backend_ids: dict[int, int] = {}  # ids of backend connections, where clients have other ids
-        self._ids = itertools.count(first_id)
+        self._ids = itertools.count(1) if ids is None else ids
 
     def __len__(self) -> int:
         return len(self._connections)

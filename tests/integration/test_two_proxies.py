@@ -162,6 +162,26 @@ def test_a_stream_at_one_is_listed_and_killed_at_the_other(pair, query):
     client.close()
 
 
+def test_with_accounts_of_their_own_an_id_of_one_is_nobodys_at_the_other(mariadb, tmp_path):
+    """A client that a balancer sends to the other proxy, such as a worker that stops, ends nobody's statement there."""
+    gates = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        users = [{"name": "app", "password": "x"}]
+        gates.append(
+            Gate(mariadb.fresh_database(name), tmp_path / name, database=name, auth="proxy", users=users).start()
+        )
+    login = {"user": "app", "password": "x"}
+    worker, victim, stopping = (Sql(gates[number].connect(**login)) for number in (0, 1, 1))
+    assert worker.connection.thread_id() != victim.connection.thread_id()
+    assert stopping.error(f"KILL QUERY {worker.connection.thread_id()}")[0] == 1094
+    assert worker.value("SELECT 1") == victim.value("SELECT 1") == 1
+    for client in (worker, victim, stopping):
+        client.close()
+    for gate in gates:
+        gate.stop()
+
+
 def test_a_queue_made_and_dropped_at_one_is_so_at_the_other_when_it_returns(pair):
     one, other = (Sql(gate.connect()) for gate in pair)
     for _ in range(5):
