@@ -21,10 +21,11 @@ from engine.model.option_values import parse_duration, parse_wait
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.ack import skip_group, take_batch, take_condition, take_id
 from rewriter.grammar.statements import Ack, QueueFunction, RedriveQueue, Retry, Settle, Statement, Unbound, Verb
-from rewriter.text.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value
+from rewriter.text.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value, token_text
 
-_REASON_AFTER = (Kind.STRING, Kind.PARAMETER)
-_DELAY_AFTER = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+_REASON_AFTER = (Kind.STRING, Kind.BYTES, Kind.PARAMETER)  # drivers send a text as bytes, too
+_DELAY_AFTER = (Kind.NUMBER, *_REASON_AFTER)
+_VALUES_AFTER = {"DELAY": _DELAY_AFTER, "REASON": _REASON_AFTER}
 _LIMIT_DIGITS_MAX = 18  # below 2^63
 _SIGNATURES = {
     "QUEUE_ACK": "queue_ack('q', id, ...)",
@@ -102,15 +103,9 @@ _CLAUSES_OF = {
 def _at_clause(cursor: TokenCursor) -> bool:
     """Columns may be called `delay` or `reason`: a clause has a value right after the word."""
     following = cursor.peek(1)
-    if following is None:
-        return False
-    null = following.word == "NULL"
-    match cursor.word:
-        case "DELAY":
-            return null or following.kind in _DELAY_AFTER
-        case "REASON":
-            return null or following.kind in _REASON_AFTER
-    return cursor.word == "FOR"
+    if following is None or cursor.word not in _VALUES_AFTER:
+        return following is not None and cursor.word == "FOR"
+    return following.word in ("NULL", "_BINARY") or following.kind in _VALUES_AFTER[cursor.word]
 
 
 class _Clauses:
@@ -152,7 +147,7 @@ class _Clauses:
         if token.kind is Kind.PARAMETER:
             self._unbound = True
             return
-        text = string_value(token.text) if token.kind is Kind.STRING else token.text
+        text = token_text(token)
         renews = self._verb is Verb.RENEW
         self._duration_ns = parse_wait("RENEW ... FOR", text) if renews else parse_duration("NACK ... DELAY", text)
 
@@ -161,14 +156,14 @@ class _Clauses:
         if token is not None and token.kind is Kind.PARAMETER:
             self._unbound = True
         elif token is not None:
-            self._reason = string_value(token.text)
+            self._reason = token_text(token)
 
     def _take_value(self, kinds: tuple[Kind, ...], hint: str) -> Token | None:
         """None: NULL, which is the same as no value."""
-        token = self._cursor.token
-        if token is not None and token.word == "NULL":
-            self._cursor.take()
+        self._cursor.accept_words("_BINARY")  # how drivers write bytes
+        if self._cursor.accept_words("NULL"):
             return None
+        token = self._cursor.token
         if token is None or token.kind not in kinds:
             raise self._cursor.error(hint)
         return self._cursor.take()
@@ -227,9 +222,7 @@ def parse_call(cursor: TokenCursor) -> Statement | None:
         return None
     settles = _take_call(inner)
     inner.take_end()
-    if isinstance(settles, Unbound):
-        return Unbound(cursor.sql, settles.parameters)
-    return settles
+    return Unbound(cursor.sql, settles.parameters) if isinstance(settles, Unbound) else settles
 
 
 def _is_call(cursor: TokenCursor, place: int) -> bool:

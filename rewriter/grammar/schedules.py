@@ -34,7 +34,7 @@ from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Unbound
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.plan import AlterSchedule, CreateSchedule, DropSchedule, RunSchedule
-from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
+from rewriter.text.tokens import Kind, Token, TokenCursor, bytes_value, string_value
 
 _CONSTANTS: Mapping[str, Value] = {
     "NULL": None,
@@ -166,7 +166,7 @@ def _literal(token: Token, *, signed: bool) -> Value:
             raise _not_text()
         return text
     if not signed and token.kind is Kind.BYTES:
-        return _bytes(token.text)
+        return bytes_value(token.text)
     if not signed and token.word in _CONSTANTS:
         return _CONSTANTS[token.word]
     raise UnsupportedSql(_LITERALS_ONLY)
@@ -174,15 +174,6 @@ def _literal(token: Token, *, signed: bool) -> Value:
 
 def _not_text() -> UnsupportedSql:
     return UnsupportedSql("a value of a schedule holds bytes that are no character; write it as X'..'")
-
-
-def _bytes(text: str) -> bytes:
-    """Of X'..', or of 0x.., which may have an odd number of digits."""
-    digits = text[2:].rstrip("'") if text[1:2] in "'xX" else text
-    try:
-        return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
-    except ValueError:
-        raise UnsupportedSql(_LITERALS_ONLY) from None
 
 
 def parse_alter_schedule(cursor: TokenCursor) -> AlterSchedule:

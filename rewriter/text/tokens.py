@@ -197,6 +197,22 @@ def string_value(literal: str) -> str:
     return _ESCAPE.sub(value, literal[1:-1])
 
 
+def bytes_value(literal: str) -> bytes:
+    """Of X'..', or of 0x.., which may have an odd number of digits."""
+    digits = literal[2:].rstrip("'")
+    try:
+        return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+    except ValueError:
+        raise UnsupportedSql(f"{literal} is no number of hexadecimal digits") from None
+
+
+def token_text(token: Token) -> str:
+    """The text of a string, or of bytes, where those that are no character become surrogates; else as it is written."""
+    if token.kind is Kind.BYTES:
+        return bytes_value(token.text).decode("utf-8", "surrogateescape")
+    return string_value(token.text) if token.kind is Kind.STRING else token.text
+
+
 class TokenCursor:
     """Reads tokens one by one: `take_*` reads or raises a syntax error, `accept_*` reads or changes nothing."""
 

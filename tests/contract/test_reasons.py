@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mysql.connector
 import pytest
 from servers import Sql, wait_until
 
@@ -115,3 +116,55 @@ def test_a_backslash_is_refused_where_the_database_would_read_it(sql, queue):
     sql("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
     for text in ("NACK {q} 'a\\b'", "REJECT {q} WHERE body = 'a\\b' REASON 'x'", "SELECT queue_nack('{q}', 'a\\b')"):
         assert sql.error(text.format(q=q))[0] == 1235
+
+
+@pytest.mark.parametrize("verb", ["NACK", "REJECT"])
+@pytest.mark.parametrize(
+    ("literal", "kept"),
+    [
+        ("X'636166e9'", "caf�"),
+        ("_binary'caf\\''", "caf'"),
+        ("x'4772c3bcc39f65'", "Grüße"),
+        ("_binary X'4772c3'", "Gr�"),
+        ("0x61", "a"),
+        ("X''", ""),
+    ],
+)
+def test_a_reason_that_a_driver_sends_as_bytes_is_a_text(sql, queue, verb, literal, kept):
+    """PDO sends a text that is none of the connection's character set as bytes, mysql2 a Buffer."""
+    q = queue("body INT", min_backoff="'1h'", max_backoff="'1h'", dead_letter="'letters'")
+    function = f"queue_{verb.lower()}('{q}', 2{', NULL' if verb == 'NACK' else ''}, {literal})"
+    sql(f"INSERT INTO {q} (body) VALUES (1), (2), (3)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 3 WAIT 10") == [1, 2, 3]
+    sql(f"{verb} {q} 1 REASON {literal}")
+    sql(f"SELECT {function}")
+    sql(f"{verb} {q} WHERE id = 3 REASON {literal}")
+    table = q if verb == "NACK" else "letters"
+    wait_until(lambda: table in sql.column("SHOW QUEUES") and sql.value(f"SELECT COUNT(*) FROM {table}") == 3)
+    assert sql.column(f"SELECT last_error FROM {table}") == [kept] * 3
+    if verb == "REJECT":
+        sql("DROP QUEUE letters")
+
+
+@pytest.mark.parametrize("value", [b"caf\xe9", b"Gr\xc3", b"plain", "plain"])
+def test_a_reason_and_a_delay_that_are_bound_as_bytes(gate, queue, value):
+    q = queue("body INT")
+    connection = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    for number, prepared in enumerate((False, True), 1):
+        cursor = connection.cursor(prepared=prepared)
+        cursor.execute(f"INSERT INTO {q} (body) VALUES (%s)", (number,))
+        cursor.execute(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10")
+        assert cursor.fetchall() == [(number,)]
+        cursor.execute(f"NACK {q} %s DELAY %s REASON %s", (number, b"1h", value))
+        assert cursor.rowcount == 1
+    cursor.execute(f"SELECT last_error FROM {q}")
+    text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    assert cursor.fetchall() == [(text,), (text,)]
+    connection.close()
+
+
+def test_a_reason_of_no_digits_is_refused(sql, queue):
+    q = queue("body INT")
+    assert sql.error(f"NACK {q} 1 REASON X'6_1'") == (1235, "X'6_1' is no number of hexadecimal digits")
