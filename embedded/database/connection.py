@@ -296,6 +296,11 @@ class SqliteWorker:
         """Whether its connection uses much memory; see `SqliteConnection.is_heavy`."""
         return self._connection is not None and self._connection.is_heavy
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether its connection, which rests, has a transaction open."""
+        return self._connection is not None and self._connection.in_transaction
+
     def successor(self) -> SqliteWorker:
         """Another worker of the same file, in place of this one, which is stopped."""
         self.stop()

@@ -96,16 +96,15 @@ class Administration:
 
     async def _end(self, command: session_commands.End) -> None:
         transaction = self.state.transaction
-        if command.commit:
-            await transaction.commit()
-        else:
-            await transaction.rollback()
+        try:
+            await (transaction.commit() if command.commit else transaction.rollback())
+        finally:
             await self._refresh_temporary()
         if command.chain:
             await transaction.begin(read_only=False, snapshot=False)
 
     async def _refresh_temporary(self) -> None:
-        """Temporary tables created inside the transaction were rolled back with it."""
+        """Temporary tables created inside a transaction that was rolled back are gone with it."""
         state = self.state
         if not state.temporary or state.transaction.worker is None:
             return
@@ -154,9 +153,11 @@ class Administration:
 
     async def _set_autocommit(self, on: bool) -> None:
         transaction = self.state.transaction
-        if on and not transaction.autocommit:
-            await transaction.commit()
-        transaction.autocommit = on
+        try:
+            if on and not transaction.autocommit:
+                await transaction.commit()
+        finally:
+            transaction.autocommit = on
 
     async def _value(self, text: str) -> Any:
         """The value of a SET expression; a bare word is its own value."""

@@ -223,7 +223,7 @@ class PlanRunner:
     ) -> Report:
         transaction = self.state.transaction
         await self.buffer_stream()
-        transaction.touch()
+        await transaction.touch()
         if all(table.temporary for table in targets) and not transaction.active:
             return await self.state.database.run(transaction.pin_for_temporary_tables(), _in_own_transaction(work))
         if transaction.active or transaction.holds_writer or reads_temporary or not transaction.steps.foreign_keys:
@@ -243,19 +243,10 @@ class PlanRunner:
         transaction = self.state.transaction
         autocommit = not transaction.active
         worker = await transaction.begin_write()
-        lost = False
-
-        def run(connection: SqliteConnection) -> T:
-            nonlocal lost
-            try:
-                return atomically(connection, work)
-            finally:
-                lost = not connection.in_transaction
-
         try:
-            result = await self.state.database.run(worker, run)
+            result = await self.state.database.run(worker, lambda connection: atomically(connection, work))
         except BaseException:
-            if lost:
+            if not worker.in_transaction:
                 await transaction.lost()
             elif autocommit:
                 await transaction.rollback()

@@ -16,6 +16,7 @@ from embedded.compile.compilation import quote
 from embedded.compile.errors import SqlError
 from embedded.database.connection import SqliteConnection, SqliteWorker
 from embedded.database.sqlite import SqliteDatabase
+from engine.model.errors import BackendError
 
 T = TypeVar("T")
 
@@ -24,11 +25,12 @@ T = TypeVar("T")
 class ConnectionSteps:
     """The steps of a transaction on its SQLite connection, in the thread of that. `savepoints`: their names, each once,
     the oldest first. `foreign_keys`: as the session is set; `unchecked`: the checks have to be turned on again at the
-    end."""
+    end. `lost`: SQLite itself has rolled it back (an interrupt, a full disk), and nothing but its end is left."""
 
     foreign_keys: bool = True
     savepoints: list[str] = field(default_factory=list)
     unchecked: bool = False
+    lost: bool = False
 
     def open_write(self, connection: SqliteConnection, *, snapshot: bool) -> None:
         """Begin to write, or go on to in a `snapshot` that has read."""
@@ -115,14 +117,19 @@ class Transaction:
         """Whether no other session can write until this ends."""
         return self.writing or self.table_locks
 
-    def touch(self) -> None:
-        """A statement that uses tables begins a transaction when autocommit is off."""
+    async def touch(self) -> None:
+        """A statement that uses tables begins a transaction when autocommit is off.
+
+        Raises:
+            BackendError: 1213, the open one is lost: alone, the statement would be committed.
+        """
+        await self._refuse_lost()
         if not self.autocommit and not self.active:
             self._start(read_only=False)
 
     async def before_read(self) -> None:
         """What the isolation level requires before a transaction reads: nothing, one snapshot, or no other writer."""
-        self.touch()
+        await self.touch()
         if not self.active or self.writing or self.snapshot:
             return
         if self.level == "REPEATABLE-READ":
@@ -151,6 +158,7 @@ class Transaction:
         Raises:
             LockWaitTimeout: the gate was not free in time; the transaction goes on without it.
         """
+        await self._refuse_lost()
         if self.read_only:
             raise SqlError(1792, "Cannot execute statement in a READ ONLY transaction.")
         if self.writing:
@@ -180,6 +188,11 @@ class Transaction:
 
     async def commit(self) -> None:
         """Make everything durable and release the gate."""
+        try:
+            await self._refuse_lost()
+        except BackendError:
+            self._ended()
+            raise
         worker = self.worker
         if worker is not None and (self.writing or self.active):
             self.committing = True
@@ -200,16 +213,26 @@ class Transaction:
         self._ended()
 
     async def lost(self) -> None:
-        """SQLite itself has rolled the transaction back (an interrupt, a full disk)."""
+        """SQLite itself has rolled the transaction back (an interrupt, a full disk). One that was begun stays open, so
+        that what follows in it is not committed alone."""
         if self.steps.unchecked and self.worker is not None:
             await self.database.run(self.worker, self.steps.check_again)
+        begun = self.active
         self._ended()
+        self.active = self.steps.lost = begun
+
+    async def _refuse_lost(self) -> None:
+        if self._has_transaction() and self.worker is not None and not self.worker.in_transaction:
+            await self.lost()
+        if self.steps.lost:
+            text = "The transaction was rolled back when a statement in it was stopped; ROLLBACK, and begin it again"
+            raise BackendError(text, 1213, "40001")
 
     async def savepoint(self, name: str) -> None:
         """SAVEPOINT; one of the same name is replaced. SQLite cannot remove one below others: it stays there, and the
         new one, which is found first, hides it."""
         key = name.lower()
-        self.touch()
+        await self.touch()
         if not self.active:
             return
         savepoints = self.steps.savepoints
@@ -293,7 +316,7 @@ class Transaction:
 
     def _ended(self) -> None:
         wrote, self.writing = self.writing, False
-        self.active = self.read_only = self.snapshot = False
+        self.active = self.read_only = self.snapshot = self.steps.lost = False
         self.steps.savepoints.clear()
         self._unpin()
         if wrote and not self.table_locks:

@@ -441,6 +441,48 @@ async def test_killing_one_write_leaves_its_neighbours_in_the_same_commit_alone(
     assert await client.value("SELECT COUNT(*) FROM t") == 5
 
 
+def fill(connection):
+    """The disk is full."""
+    connection.execute("PRAGMA max_page_count = 1").close()  # no more than there are
+    try:
+        connection.execute("INSERT INTO t (n) VALUES (zeroblob(100000))").close()
+    finally:
+        connection.execute("PRAGMA max_page_count = 1000000000").close()
+
+
+def interrupt(connection):
+    """KILL QUERY and time limits, in the middle of a write."""
+    connection.raw.set_progress_handler(lambda: 1, 1)
+    try:
+        connection.execute("INSERT INTO t (n) VALUES (1)").close()
+    finally:
+        connection.raw.set_progress_handler(None, 0)
+
+
+@pytest.mark.parametrize("end", ["ROLLBACK", "COMMIT", "BEGIN", "SET autocommit = 1", "CREATE TABLE u (a INT)"])
+@pytest.mark.parametrize(("lose", "errno"), [(fill, 1021), (interrupt, 1317)])
+async def test_a_lost_transaction_takes_no_more_statements_until_it_ends(client, connect, table, lose, errno, end):
+    await client("SET autocommit = 0")
+    await client("INSERT INTO t (n) VALUES (1)")
+    await client("SAVEPOINT a")
+    transaction = client.session._state.transaction
+    with pytest.raises(BackendError) as raised:
+        await transaction.database.run(transaction.worker, lose)
+    assert raised.value.errno == errno
+    assert await client.errno("INSERT INTO t (n) VALUES (2)") == 1213
+    assert await client.errno("SELECT * FROM t FOR UPDATE") == 1213
+    assert await client.errno("SAVEPOINT b") == 1213
+    assert await client.errno("ROLLBACK TO a") == 1305
+    assert client.session.in_transaction
+    await connect()("INSERT INTO t (n) VALUES (3)")  # nobody waits for it
+    if end == "ROLLBACK":
+        await client(end)
+    else:
+        assert await client.errno(end) == 1213
+    assert not client.session.in_transaction
+    assert await client.rows("SELECT n FROM t") == [(3,)]
+
+
 async def test_interrupt_between_statements_does_nothing(client):
     client.session.interrupt()
     assert await client.value("SELECT 1") == 1
