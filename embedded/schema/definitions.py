@@ -1,12 +1,12 @@
 """Executes CREATE, ALTER, DROP and similar statements on a connection, in a worker thread.
 
 Tables and data dictionary change in one transaction. Foreign keys are off during it, as SQLite's own procedure for
-changing tables requires, and checked before the commit.
+changing tables requires; those that a definition adds or changes are checked before the commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from embedded.compile.definitions.emit import (
     REBUILT,
     check_definition,
     check_key_types,
+    check_parent,
     create_index,
     create_statements,
     drop_triggers,
@@ -41,7 +42,7 @@ from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.functions.context import CallContext
 from embedded.compile.plan import Insert, Query
 from embedded.compile.queries.sources import table_name
-from embedded.compile.schema import DATABASE, Column, Schema, Table, to_json
+from embedded.compile.schema import DATABASE, Column, ForeignKey, Schema, Table, to_json
 from embedded.compile.statement import compile_statement
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
@@ -84,7 +85,6 @@ class Definer:
         try:
             self.connection.execute("BEGIN" if temporary else "BEGIN IMMEDIATE").close()
             self.apply(definition)
-            self._check_foreign_keys(definition)
             self.connection.execute("COMMIT").close()
         except BaseException:
             self.connection.rollback()
@@ -142,6 +142,7 @@ class Definer:
         self._make(table)
         if definition.query is not None:
             self._fill(table, filled, definition.query)
+            _check_rows(self.connection, self.schema, table, table.foreign_keys if self.foreign_keys else ())
 
     def _exists(self, table: Table) -> bool:
         present = self.schema.table(table.name)
@@ -299,9 +300,14 @@ class Definer:
         new = replace(new, name=old.name)
         check_definition(new, self.schema, parents=self.foreign_keys)
         old = self._rename_referenced(old, alteration.sources)
-        self._check_types(old, new)
+        self._refuse_loss(new)
+        changed_keys = _changed_keys(self.schema, old, new, alteration.sources)
+        for table, keys in changed_keys if self.foreign_keys else changed_keys[:1]:
+            check_key_types(table, Schema(-1, {**self.schema.tables, new.name: new}), keys)
         Rebuild(self.connection, self.context, self.schema, old, new, alteration.sources).run()
         self._store(new)
+        for table, keys in changed_keys if self.foreign_keys else ():
+            _check_rows(self.connection, self.schema, table, keys)
         if renamed != old.name:
             self._rename(old.name, renamed)
 
@@ -330,21 +336,16 @@ class Definer:
                 self._store(replace(other, foreign_keys=keys))
         return table
 
-    def _check_types(self, old: Table, new: Table) -> None:
-        """Of foreign keys that are new, or of which a column has another type."""
-        changed = {one.name.lower() for one in new.columns if old.column(one.name) not in (None, one)}
-        keys = (
-            key
-            for key in new.foreign_keys
-            if key not in old.foreign_keys or not changed.isdisjoint(map(str.lower, key.columns))
-        )
-        check_key_types(new, self.schema, keys)
-        schema = Schema(-1, {**self.schema.tables, new.name: new})
+    def _refuse_loss(self, new: Table) -> None:
+        """What foreign keys of other tables lead to has to stay."""
         for other in self.schema.tables.values() if self.foreign_keys else ():
-            keys = (key for key in other.foreign_keys if key.table == new.name)
-            check_key_types(
-                other, schema, (key for key in keys if not changed.isdisjoint(map(str.lower, key.references)))
-            )
+            for key in other.foreign_keys if other.name != new.name else ():
+                for name in key.references if key.table == new.name else ():
+                    if new.column(name) is None:
+                        needed = f"needed in a foreign key constraint '{key.name}' of table '{other.name}'"
+                        raise SqlError(1829, f"Cannot drop column '{name}': {needed}")
+                if key.table == new.name:
+                    check_parent(new, key.name, key.references)
 
     def _refuse_needed(self, table: Table, change: DropKey) -> None:
         """A key that a foreign key leans on cannot go."""
@@ -355,14 +356,6 @@ class Definer:
             for key in other.foreign_keys:
                 if key.table == table.name and index.unique and set(key.references) == set(index.columns):
                     raise SqlError(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
-
-    def _check_foreign_keys(self, definition: Definition) -> None:
-        if not self.foreign_keys or not isinstance(definition, (AlterTable, CreateTable)):
-            return
-        broken = self.connection.fetch_all("PRAGMA foreign_key_check")
-        if broken:
-            text = f"Cannot add or update a child row: a foreign key constraint fails (`{DATABASE}`.`{broken[0][0]}`)"
-            raise SqliteFault("SQLITE_CONSTRAINT_FOREIGNKEY", "foreign_key_check", text, 1452)
 
     def _known(self, name: str) -> Table:
         table = self.schema.table(name)
@@ -393,6 +386,49 @@ class Definer:
 
     def _execute(self, sql: str) -> None:
         self.connection.execute(sql).close()
+
+
+def _changed_keys(
+    schema: Schema, old: Table, new: Table, sources: Mapping[str, str]
+) -> list[tuple[Table, list[ForeignKey]]]:
+    """The foreign keys that are new, or of which a column has other values or another type, with their tables."""
+    before = {one.name: old.column(sources.get(one.name, one.name)) for one in new.columns}
+    changed = {
+        one.name.lower()
+        for one in new.columns
+        if (was := before[one.name]) is not None and (was.type, was.generated) != (one.type, one.generated)
+    }
+
+    def is_new(key: ForeignKey) -> bool:
+        return replace(key, columns=tuple(sources.get(name, name) for name in key.columns)) not in old.foreign_keys
+
+    def touched(names: Iterable[str]) -> bool:
+        return not changed.isdisjoint(map(str.lower, names))
+
+    own = [
+        key
+        for key in new.foreign_keys
+        if is_new(key) or touched(key.columns) or (key.table == new.name and touched(key.references))
+    ]
+    others = [
+        (other, [key for key in other.foreign_keys if key.table == new.name and touched(key.references)])
+        for other in schema.tables.values()
+        if other.name != new.name
+    ]
+    return [(new, own), *others]
+
+
+def _check_rows(connection: SqliteConnection, schema: Schema, table: Table, keys: Iterable[ForeignKey]) -> None:
+    """Refuse rows without a parent by these keys alone: by others there may be rows that were never checked."""
+    for key in keys:
+        pairs = zip(key.columns, key.references, strict=True)
+        same = " AND ".join(f"`parent`.{quote(theirs)} = `child`.{quote(own)}" for own, theirs in pairs)
+        filled = " AND ".join(f"`child`.{quote(own)} IS NOT NULL" for own in key.columns)
+        parent = f"SELECT 1 FROM {table_name(schema.tables[key.table])} AS `parent` WHERE {same}"
+        sql = f"SELECT 1 FROM {table_name(table)} AS `child` WHERE {filled} AND NOT EXISTS ({parent}) LIMIT 1"
+        if connection.fetch_all(sql):
+            text = f"Cannot add or update a child row: a foreign key constraint fails (`{DATABASE}`.`{table.name}`)"
+            raise SqliteFault("SQLITE_CONSTRAINT_FOREIGNKEY", "foreign_key_check", text, 1452)
 
 
 def _check_queue(table: Table) -> None:

@@ -120,3 +120,51 @@ async def test_a_foreign_key_shows_the_new_name_of_its_column(client):
     await client("ALTER TABLE parent RENAME COLUMN id TO uid")
     ((_, shown),) = await client.rows("SHOW CREATE TABLE child")
     assert "REFERENCES `parent` (`uid`)" in shown
+
+
+@pytest.fixture
+async def orphan(client):
+    """A child of no parent, which was written without checks."""
+    await client("CREATE TABLE parent (id INT PRIMARY KEY, other INT)")
+    await client("CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id))")
+    await client("SET foreign_key_checks = 0")
+    await client("INSERT INTO child VALUES (1, 99)")
+    await client("SET foreign_key_checks = 1")
+
+
+async def test_rows_that_were_never_checked_hinder_no_other_definition(client, connect, orphan):
+    for sql in (
+        "CREATE TABLE unrelated (a INT)",
+        "CREATE TEMPORARY TABLE passing (a INT)",
+        "CREATE INDEX by_other ON parent (other)",
+        "ALTER TABLE parent ADD x INT, COMMENT 'changed'",
+        "ALTER TABLE child ADD y INT, RENAME COLUMN p TO q",
+        "ALTER TABLE parent RENAME COLUMN id TO uid",
+        "ALTER TABLE child RENAME TO kid",
+    ):
+        await connect()(sql)
+    assert await client.errno("INSERT INTO kid (id, q) VALUES (2, 98)") == 1452
+    await client("SET foreign_key_checks = 0")
+    await client("DROP TABLE parent")
+    await client("SET foreign_key_checks = 1")
+    await client("CREATE TABLE later (a INT)")
+    await client("CREATE TABLE parent (uid INT PRIMARY KEY)")
+
+
+async def test_a_key_that_a_definition_adds_or_changes_is_checked(client, orphan):
+    added = "FOREIGN KEY (p) REFERENCES parent (id)"
+    assert await client.errno(f"ALTER TABLE child ADD CONSTRAINT again {added}") == 1452
+    assert await client.errno(f"CREATE TABLE copied (p INT, {added}) AS SELECT p FROM child") == 1452
+    await client("SET foreign_key_checks = 0")
+    await client("CREATE TABLE tree (id INT PRIMARY KEY, up INT)")
+    await client("INSERT INTO tree VALUES (1, NULL), (2, 1), (3, 9)")
+    await client("SET foreign_key_checks = 1")
+    to_itself = "ALTER TABLE tree ADD FOREIGN KEY (up) REFERENCES tree (id)"
+    assert await client.errno(to_itself) == 1452
+    await client("UPDATE tree SET up = 2 WHERE up = 9")
+    await client(to_itself)
+
+
+async def test_what_a_foreign_key_leads_to_cannot_be_dropped(client, orphan):
+    assert await client.errno("ALTER TABLE parent DROP COLUMN id") == 1829
+    assert await client.errno("ALTER TABLE parent DROP PRIMARY KEY") == 1553

@@ -197,7 +197,7 @@ def check_definition(table: Table, schema: Schema, *, parents: bool = True) -> N
         parent = table if key.table == table.name else schema.table(key.table)
         if parent is None:
             raise SqlError(1824, f"Failed to open the referenced table '{key.table}'")
-        _check_parent(table, parent, key.name, key.references)
+        check_parent(parent, key.name, key.references)
 
 
 def check_key_types(table: Table, schema: Schema, keys: Iterable[ForeignKey]) -> None:
@@ -238,7 +238,8 @@ def _check_default(table: Table, column: Column) -> None:
             )
 
 
-def _check_parent(table: Table, parent: Table, name: str, references: tuple[str, ...]) -> None:
+def check_parent(parent: Table, name: str, references: tuple[str, ...]) -> None:
+    """Refuse a foreign key to columns that the parent does not have, or that are no unique key of it."""
     referenced = [one.lower() for one in references]
     for one in references:
         if parent.column(one) is None:
