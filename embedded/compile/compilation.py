@@ -18,9 +18,10 @@ from embedded.compile.budget import CompileBudget, check_text
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.scalar import SCALARS
 from embedded.compile.plan import Bind, Statement
-from embedded.compile.schema import IndexPart, Schema
+from embedded.compile.schema import IndexPart, Schema, Table
 from embedded.compile.text.literal_lifting import slot_of
 from embedded.compile.text.modes import Modes
+from embedded.compile.values.types import Kind
 
 _IN_DEFINITIONS = frozenset(("qg_conv", "qg_md5"))
 """Our own functions that a table definition may call: those of a queue's slots (engine.model.key_range). The file can
@@ -175,7 +176,10 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``").replace("\0", "") + "`"
 
 
-def key_part(part: IndexPart, unique: bool) -> str:
-    """A part of a key in SQLite's words."""
-    text = quote(part.column)
-    return text if part.length is None or not unique else f"substr({text}, 1, {part.length})"
+def key_part(table: Table, part: IndexPart, unique: bool) -> str:
+    """A part of a key in SQLite's words. The first characters of a text compare as the whole."""
+    text, column = quote(part.column), table.column(part.column)
+    if part.length is None or not unique:
+        return text
+    folded = column is not None and column.type.kind is Kind.STRING and not column.type.case_sensitive
+    return f"substr({text}, 1, {part.length})" + " COLLATE NOCASE" * folded

@@ -6,13 +6,13 @@ created, the rows are copied, each value converted as if it were inserted, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from embedded.compile.binding import bind, dynamic_values, moment_value, utc_now
 from embedded.compile.changes.column_value import default_value, stored
 from embedded.compile.changes.insert import implicit_default
-from embedded.compile.compilation import Compilation, quote, sql_literal
+from embedded.compile.compilation import Compilation, key_part, quote, sql_literal
 from embedded.compile.definitions.emit import (
     REBUILT,
     create_index,
@@ -161,6 +161,25 @@ def needs_rebuild(old: Table, new: Table, sources: Mapping[str, str]) -> bool:
     if any(column.type != types.get(column.name) for column in new.columns):
         return True
     return create_table(old) != create_table(replace(new, name=old.name)) or drop_triggers(old) != drop_triggers(new)
+
+
+def old_keys(connection: SqliteConnection, tables: Iterable[Table]) -> list[str]:
+    """The statements that mend keys of before on the first characters of a text, which compared by bytes. Where rows
+    differ in case alone the key stays as it is."""
+    statements = []
+    for table in tables:
+        for index in separate_indexes(table) if table.view is None else ():
+            parts = [key_part(table, part, index.unique) for part in index.parts]
+            if not any("COLLATE" in part for part in parts):
+                continue
+            name, columns = f"{table.name}:{index.name}", ", ".join(parts)
+            known = connection.fetch_all("SELECT sql FROM sqlite_master WHERE name = ? AND type = 'index'", (name,))
+            filled = " AND ".join(f"{part} IS NOT NULL" for part in parts)
+            rows = f"SELECT 1 FROM {table_name(table)} WHERE {filled}"
+            doubled = f"{rows} GROUP BY {columns} HAVING COUNT(*) > 1 LIMIT 1"
+            if known and "COLLATE" not in known[0][0] and not connection.fetch_all(doubled):
+                statements += [f"DROP INDEX {index_name(table, index)}", create_index(table, index)]
+    return statements
 
 
 def next_number(connection: SqliteConnection, table: Table) -> int | None:

@@ -22,6 +22,7 @@ from embedded.compile.statement import PlanCache
 from embedded.database.connection import SqlFunctions, SqliteConnection
 from embedded.database.sqlite import SqliteDatabase
 from embedded.database.task_thread import Tasks, run_tasks
+from embedded.schema.alter_table import old_keys
 from embedded.session.information_schema import ColumnTexts
 from engine.backend.base import Settings
 from engine.model.errors import BackendUnavailable
@@ -107,6 +108,9 @@ class Shared:
         """Read the schema, once."""
         if not self.loaded:
             tables = await self.database.read(read_tables)
+            statements = await self.database.read(lambda connection: old_keys(connection, tables.values()))
+            if statements:
+                await self.database.write(lambda connection: _run(connection, statements))
             if not self.loaded:
                 self.adopt(tables)
 
@@ -114,6 +118,11 @@ class Shared:
         """A new schema, read after a change to it."""
         self.schema = Schema(self.schema.version + 1, tables)
         self.loaded = True
+
+
+def _run(connection: SqliteConnection, statements: list[str]) -> None:
+    for sql in statements:
+        connection.execute(sql).close()
 
 
 def _context(settings: Settings) -> CallContext:

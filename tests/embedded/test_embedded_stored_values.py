@@ -6,7 +6,9 @@ import math
 
 import pytest
 
+from embedded.database.sqlite import SqliteDatabase
 from embedded.database.store_pool import SqliteStoreConnection
+from embedded.session.shared_database import Shared
 from engine.model.queue import ColumnMeta
 
 TOO_LARGE = ["1e39", "'1e39'", "-3.5e38", "3.40282356e38"]
@@ -140,3 +142,27 @@ async def test_a_time_beyond_its_range_is_refused(client, time):
     await client("CREATE TABLE t (t0 TIME, t6 TIME(6))")
     for column in ("t0", "t6"):
         assert await client.errno(f"INSERT INTO t ({column}) VALUES ('{time}')") == 1292
+
+
+async def test_a_key_of_before_compares_text_as_its_column_from_the_next_start_on(client, database):
+    for name in ("good", "bad"):
+        await client(f"CREATE TABLE {name} (id INT, e TEXT, UNIQUE KEY by_e (e(5)))")
+
+    def as_before(connection):
+        for name in ("good", "bad"):
+            connection.execute(f"DROP INDEX `{name}:by_e`").close()
+            connection.execute(f"CREATE UNIQUE INDEX `{name}:by_e` ON {name} (substr(`e`, 1, 5))").close()
+        connection.execute("INSERT INTO bad VALUES (1, 'Bobby'), (2, 'bobby')").close()
+        connection.execute("INSERT INTO good VALUES (1, 'Bobby'), (2, NULL), (3, NULL)").close()
+
+    await database.write(as_before)
+    path = database.path
+    await client.session.close()
+    await database.close()
+    again = await SqliteDatabase.open(path)
+    await Shared.of(again).load()
+    keys = await again.read(
+        lambda connection: connection.fetch_all("SELECT sql FROM sqlite_master WHERE name LIKE '%:by_e'")
+    )
+    assert sorted("NOCASE" in sql for (sql,) in keys) == [False, True]
+    await again.close()

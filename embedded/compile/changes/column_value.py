@@ -138,11 +138,20 @@ def default_value(x: Expressions, table: Table, column: Column, assigned: dict[s
     if not default.expression:
         return Typed(sql_literal(stored_default(column)), column.type)
     assert default.text is not None
-    lifted = lift(default.text)
+    return _written(x, default.text, DefaultScope(x, table, column, assigned))
+
+
+def generated_value(x: Expressions, table: Table, column: Column, assigned: dict[str, Typed]) -> Typed:
+    """The value that a generated column will have in a row of these values."""
+    assert column.generated is not None
+    return _written(x, column.generated, DefaultScope(x, table, column, assigned))
+
+
+def _written(x: Expressions, text: str, scope: Scope) -> Typed:
+    """An expression of a table's definition, inside of a statement."""
+    lifted = lift(text)
     first = x.compilation.extend(lifted.kinds, lifted.values)
-    tree = parse_expression(lifted.shape, lifted.values, first)
-    scope = DefaultScope(x, table, column, assigned)
-    return x.compile(tree, scope)
+    return x.compile(parse_expression(lifted.shape, lifted.values, first), scope)
 
 
 class DefaultScope(Scope):
@@ -160,6 +169,8 @@ class DefaultScope(Scope):
         column = self.table.column(name)
         if column is None or column is self.column:
             return None
+        if column.generated is not None:
+            return generated_value(self.x, self.table, column, self.assigned)
         return default_value(self.x, self.table, column, self.assigned)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from embedded.compile.changes.assignments import Assignments
-from embedded.compile.changes.column_value import DefaultScope, default_value, is_default, stored
+from embedded.compile.changes.column_value import DefaultScope, default_value, generated_value, is_default, stored
 from embedded.compile.compilation import Compilation, key_part, quote, sql_literal
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions.compiler import Expressions, refuse_parts
@@ -18,7 +18,7 @@ from embedded.compile.expressions.typed import Typed
 from embedded.compile.plan import COMPUTED, GENERATED, Bind, Insert, InsertMode, Statement
 from embedded.compile.queries.query import Queries
 from embedded.compile.queries.sources import table_name
-from embedded.compile.schema import Column, Index, Table
+from embedded.compile.schema import Column, Index, IndexPart, Table
 from embedded.compile.text.keywords import keywords
 from embedded.compile.text.parse import Parsed
 from embedded.compile.values.store import StoreAs
@@ -260,7 +260,7 @@ class _InsertBuilder:
         if len(unique) < 2:
             return [""]
         unique.sort(key=lambda index: (not index.primary, self._may_be_null(index)))
-        return [f"({', '.join(key_part(part, unique=True) for part in index.parts)})" for index in unique]
+        return [f"({', '.join(key_part(self.table, part, unique=True) for part in index.parts)})" for index in unique]
 
     def _may_be_null(self, index: Index) -> bool:
         columns = (self.table.column(part.column) for part in index.parts)
@@ -312,25 +312,26 @@ class _InsertBuilder:
         for index in self.table.indexes:
             if not index.unique:
                 continue
-            tests = [self._key_test(part.column, part.length) for part in index.parts]
+            tests = [self._key_test(part) for part in index.parts]
             if all(tests):
                 where = " AND ".join(test for test in tests if test)
                 statements.append(self.compilation.finish(f"DELETE FROM {table_name(self.table)} WHERE {where}"))
         return tuple(statements)
 
-    def _key_test(self, name: str, length: int | None) -> str:
-        column = self.table.column(name)
+    def _key_test(self, part: IndexPart) -> str:
+        column = self.table.column(part.column)
         assert column is not None
-        value = self.assigned.get(name.lower())
-        if value is None:
-            if column.auto_increment or column.generated is not None or column.default is None:
-                return ""
-            sql = stored(self.expressions, column, default_value(self.expressions, self.table, column))
-        else:
+        value = self.assigned.get(part.column.lower())
+        if value is not None:
             sql = value.sql
-        if length is not None:
-            return f"substr({quote(column.name)}, 1, {length}) = substr({sql}, 1, {length})"
-        return f"{quote(column.name)} = {sql}"
+        elif column.generated is not None:
+            sql = stored(self.expressions, column, generated_value(self.expressions, self.table, column, self.assigned))
+        elif column.auto_increment or column.default is None:
+            return ""
+        else:
+            sql = stored(self.expressions, column, default_value(self.expressions, self.table, column))
+        sql = sql if part.length is None else f"substr({sql}, 1, {part.length})"
+        return f"{key_part(self.table, part, unique=True)} = {sql}"
 
 
 def _excluded(table: Table, alias: str, renamed: list[tuple[str, Column]] | None, utc: bool) -> Source:

@@ -67,7 +67,7 @@ def index_name(table: Table, index: Index) -> str:
 
 
 def create_index(table: Table, index: Index) -> str:
-    parts = [key_part(part, index.unique) + " DESC" * part.descending for part in index.parts]
+    parts = [key_part(table, part, index.unique) + " DESC" * part.descending for part in index.parts]
     unique = "UNIQUE " * index.unique
     return f"CREATE {unique}INDEX {index_name(table, index)} ON {quote(table.name)} ({', '.join(parts)})"
 

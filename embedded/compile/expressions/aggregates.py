@@ -15,7 +15,7 @@ from embedded.compile.expressions.functions import define
 from embedded.compile.expressions.functions_json import json_value
 from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.stored_operands import SHORT, with_stored_operands
-from embedded.compile.expressions.typed import OVER_MARK, Typed, to_integer, to_number, to_text
+from embedded.compile.expressions.typed import OVER_MARK, Typed, shown, to_integer, to_number, to_text
 from embedded.compile.functions.exact_numbers import quotient_decimals
 from embedded.compile.text.keywords import keywords
 from embedded.compile.values.types import (
@@ -54,12 +54,20 @@ def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     values = [x.compile(argument, scope) for argument in arguments]
     if len(values) == 1:
         collation = sort_collation(values[0]) if distinct else ""
-        return Typed(f"COUNT({distinct}{values[0].sql}{collation})", BIGINT, nullable=False, aggregate=True)
+        return Typed(
+            f"COUNT({distinct}{shown(x.compilation, values[0])}{collation})", BIGINT, nullable=False, aggregate=True
+        )
     if not distinct:
         raise unsupported("COUNT of several columns without DISTINCT")
-    folded = " COLLATE NOCASE" if any(value.type.kind in TEXTUAL for value in values) else ""
-    sql = f"COUNT(DISTINCT {with_stored_operands(x, values, _together).sql}{folded})"
+    values = [replace(value, sql=_folded(x, value)) for value in values]
+    sql = f"COUNT(DISTINCT {with_stored_operands(x, values, _together).sql} COLLATE BINARY)"
     return Typed(sql, BIGINT, nullable=False, aggregate=True)
+
+
+def _folded(x: Expressions, value: Typed) -> str:
+    """What is the same for values that compare as equal."""
+    folds = value.type.kind in TEXTUAL and not value.type.case_sensitive
+    return f"lower({value.sql})" if folds else shown(x.compilation, value)
 
 
 def _together(values: Sequence[Typed]) -> Typed:

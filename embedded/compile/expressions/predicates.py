@@ -146,23 +146,17 @@ def _in_query(x: Expressions, left: exp.Expression, query: exp.Expression, scope
     sub = x.queries.subquery(query, scope)
     if len(sub.columns) != len(values):
         raise SqlError(1241, f"Operand should contain {len(values)} column(s)")
-    if len(values) > 1:
-        _refuse_mixed(values, [value for _, value in sub.columns])
-        return Typed(f"(({', '.join(value.sql for value in values)}) IN ({sub.sql}))", BOOLEAN)
-    _, inner = sub.columns[0]
     alias = x.compilation.alias()
-    pair = comparable(x.compilation, values[0], Typed(f"{alias}.c", inner.type, unquoted=None))
-    if pair.right == f"{alias}.c":
-        return Typed(f"({pair.left}{pair.collation} IN ({sub.sql}))", BOOLEAN)
-    converted = f"WITH {alias}(c) AS ({sub.sql}) SELECT {pair.right} FROM {alias}"
-    return Typed(f"({pair.left}{pair.collation} IN ({converted}))", BOOLEAN)
-
-
-def _refuse_mixed(left: Sequence[Typed], right: Sequence[Typed]) -> None:
-    for one, other in zip(left, right, strict=True):
-        textual = {one.type.kind in TEXTUAL, other.type.kind in TEXTUAL}
-        if len(textual) > 1 and Kind.NULL not in (one.type.kind, other.type.kind):
-            raise unsupported("IN with rows of different types", "add a CAST")
+    inner = [Typed(f"{alias}.c{i}", one.type, unquoted=None) for i, (_, one) in enumerate(sub.columns)]
+    pairs = [comparable(x.compilation, one, other) for one, other in zip(values, inner, strict=True)]
+    left_side = ", ".join(f"{pair.left}{pair.collation}" for pair in pairs)
+    left_side = left_side if len(pairs) == 1 else f"({left_side})"
+    if all(pair.right == one.sql for pair, one in zip(pairs, inner, strict=True)):
+        return Typed(f"({left_side} IN ({sub.sql}))", BOOLEAN)
+    names, outputs = (
+        ", ".join(texts) for texts in ((f"c{i}" for i in range(len(inner))), (pair.right for pair in pairs))
+    )
+    return Typed(f"({left_side} IN (WITH {alias}({names}) AS ({sub.sql}) SELECT {outputs} FROM {alias}))", BOOLEAN)
 
 
 @handles(exp.Between, parts="this low high")

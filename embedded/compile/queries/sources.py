@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from embedded.compile.compilation import Compilation, quote
 from embedded.compile.errors import SqlError, unsupported
+from embedded.compile.expressions.comparison import Pair, comparable
 from embedded.compile.expressions.compiler import Expressions, refuse_parts
 from embedded.compile.expressions.scope import Scope, Source, derived_source, table_source
 from embedded.compile.expressions.subqueries import Subqueries
@@ -119,16 +120,25 @@ class Sources:
             names = [name for source in added for name, _ in source.columns if any(one.find(name) for one in before)]
         if not names:
             return ""
-        for name in names:
-            self._merge(name, scope, before, added)
-        return f" USING ({', '.join(quote(name) for name in names)})"
+        pairs = [self._named(name, before, added) for name in names]
+        compared = [comparable(self.compilation, left, right) for left, right in pairs]
+        if compared == [Pair(left.sql, right.sql) for left, right in pairs]:
+            for name, (left, _) in zip(names, pairs, strict=True):
+                scope.merged[name.lower()] = replace(left, sql=quote(name))
+            return f" USING ({', '.join(quote(name) for name in names)})"
+        if any(name.lower() in scope.merged for name in names):
+            raise unsupported("USING of a column of different types after another USING", "write ON")
+        outer_right = str(join.args.get("side") or "").upper() == "RIGHT"
+        scope.merged.update((name.lower(), pair[outer_right]) for name, pair in zip(names, pairs, strict=True))
+        return " ON " + " AND ".join(f"{one.left}{one.collation} = {one.right}" for one in compared)
 
-    def _merge(self, name: str, scope: Scope, before: list[Source], added: list[Source]) -> None:
+    def _named(self, name: str, before: list[Source], added: list[Source]) -> tuple[Typed, Typed]:
+        """The columns of that name on both sides of a join."""
         left = next((column for column in (source.find(name) for source in before) if column), None)
         right = next((column for column in (source.find(name) for source in added) if column), None)
         if left is None or right is None:
             raise SqlError(1054, f"Unknown column '{name}' in 'from clause'")
-        scope.merged[name.lower()] = replace(left, sql=quote(name))
+        return left, right
 
     def _table(self, node: exp.Expression) -> tuple[str, Source]:
         name = self.compilation.name(node.name)
