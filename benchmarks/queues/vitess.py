@@ -33,8 +33,8 @@ _TURNS_MAX = 5  # of one drain
 
 
 class Drains:
-    """Backlogs drained. Now and then some of Vitess's own messages do not come to a receiver before they are sent again,
-    after `vt_ack_wait`. Such a turn is made again, and the report says so."""
+    """Backlogs drained. Now and then some of Vitess's own messages do not come before they are sent again, after
+    `vt_ack_wait`. Such a turn is made again, and the report says so."""
 
     def __init__(self) -> None:
         self._again = 0
