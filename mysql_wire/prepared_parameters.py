@@ -17,6 +17,7 @@ class PreparedParameters:
         self._long_max = long_max
         self._types: Sequence[ParameterType] | None = None  # a client may leave them out when it executes again
         self._long_data: dict[int, bytearray] = {}
+        self._long_size = 0
         self._overflow = False
 
     def add(self, parameter: int, piece: bytes) -> None:
@@ -24,14 +25,16 @@ class PreparedParameters:
         if parameter >= self.count:
             return
         pieces = self._long_data.setdefault(parameter, bytearray())
-        if sum(map(len, self._long_data.values())) + len(piece) <= self._long_max:
+        if self._long_size + len(piece) <= self._long_max:
             pieces.extend(piece)
+            self._long_size += len(piece)
         else:
             self._overflow = True
 
     def forget(self) -> None:
         """COM_STMT_RESET: the long data is gone, the types stay."""
         self._long_data.clear()
+        self._long_size = 0
         self._overflow = False
 
     def execution(self, body: bytes, capabilities: int, encoding: str) -> ExecuteRequest:

@@ -27,6 +27,9 @@ _NO_ATTRIBUTES = b"\x00\x01"  # no attributes, in one set
 _BULK_TYPES, _BULK_UNIT_RESULTS = 128, 64  # of COM_STMT_BULK_EXECUTE: types come with it; a result for each set
 _VALUE_FOLLOWS, _IS_NULL = 0, 1  # the meanings of an indicator
 
+SETS_MAX = 65536
+"""Sets of parameters of one bulk execution that the proxy takes apart."""
+
 FIRST_LOCAL_ID = 1 << 31
 """The proxy's own prepared statements count from here, so that they never meet the database's."""
 
@@ -133,7 +136,8 @@ def parse_bulk(
     Each value has an indicator before it: a value follows, NULL, DEFAULT, or "leave the column as it is".
 
     Raises:
-        ProxyError: as `parse_execute`; 1210 also for an indicator that means neither a value nor NULL.
+        ProxyError: as `parse_execute`; 1210 also for an indicator that means neither a value nor NULL, and for more
+            than SETS_MAX sets.
     """
     reader = PayloadReader(body, "COM_STMT_BULK_EXECUTE")
     statement_id, flags = reader.u32(), reader.u16()
@@ -149,6 +153,10 @@ def parse_bulk(
         types = tuple(remembered_types)
     sets: list[tuple[ParameterValue, ...]] = []
     while reader.remaining:
+        if len(sets) == SETS_MAX:
+            raise ProxyError(
+                1210, f"Incorrect arguments to mysqld_stmt_bulk_execute: more than {SETS_MAX} sets of parameters"
+            )
         sets.append(tuple([_indicated(reader, kind, encoding) for kind in types]))
     return BulkRequest(statement_id, tuple(sets), bool(flags & _BULK_UNIT_RESULTS), types)
 

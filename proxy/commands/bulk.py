@@ -15,6 +15,7 @@ from engine.model.errors import BackendError
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from mysql_wire.parameters import ParameterValue
+from proxy.errors import StreamClosed
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.unit_of_work import UnitOfWork
@@ -54,7 +55,7 @@ class BulkExecution:
             async with AsyncExitStack() as stack:
                 if alone:
                     await stack.enter_async_context(unit.unit())
-                outcomes = [await self._executor.carry_out(await rebound(self._executor, plan, each)) for each in sets]
+                outcomes = [await self._carried_out(plan, each) for each in sets]
         except Exception as error:
             failed = Outcome.of(error) if isinstance(error, BackendError) else Outcome(status=session.upstream.status)
             self._executor.database.note(failed, verb=TransactionVerb.ROLLBACK if alone else None)
@@ -62,6 +63,12 @@ class BulkExecution:
         if alone:
             self._executor.database.note(unit.now(Outcome()), verb=TransactionVerb.COMMIT)
         return outcomes
+
+    async def _carried_out(self, plan: Rebind, values: Sequence[ParameterValue]) -> Outcome:
+        """One set. Without its client none follows: the transaction would hold up others for nobody."""
+        if self._executor.session.writer.client.closed:
+            raise StreamClosed("the client went before its bulk execution had ended")
+        return await self._executor.carry_out(await rebound(self._executor, plan, values))
 
 
 def units(outcomes: Sequence[Outcome]) -> list[tuple[bytes, bytes]]:

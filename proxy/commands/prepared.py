@@ -5,9 +5,11 @@ Their ids come from the upper half of the 32-bit space: servers count from 1, so
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mysql_mimic.types import Commands
 
@@ -16,7 +18,7 @@ from engine.model.queue import ColumnMeta
 from mysql_wire import replies, requests
 from mysql_wire.answer_walker import BULK_EXECUTE
 from mysql_wire.errors import MalformedPacket, ProxyError
-from mysql_wire.flags import BULK_UNIT_RESULTS
+from mysql_wire.flags import BULK_OPERATIONS, BULK_UNIT_RESULTS
 from mysql_wire.prepared_parameters import PreparedParameters
 from mysql_wire.requests import FIRST_LOCAL_ID
 from mysql_wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
@@ -44,6 +46,7 @@ from rewriter.text.binding import parameter_places
 from rewriter.views import View
 
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason is stored with a thousand characters
+_PARSED_HERE_MAX_BYTES = 8192  # of a bulk execution: some milliseconds, of NULLs, of which each is a byte
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
@@ -135,8 +138,11 @@ class LocalStatements:
 
     async def _execute_bulk(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
+        if not session.identity.capabilities & BULK_OPERATIONS:
+            raise ProxyError(1047, f"Unknown command {BULK_EXECUTE:#04x}")
         await self._close_cursor(statement)
-        request = statement.parameters.bulk_execution(body, session.identity.codec)
+        parse = partial(statement.parameters.bulk_execution, body, session.identity.codec)
+        request = parse() if len(body) <= _PARSED_HERE_MAX_BYTES else await asyncio.to_thread(parse)
         if isinstance(statement.plan, Subscribe) and len(request.sets) == 1:
             streams = self._executor.streams
             await streams.send(await streams.subscribe(statement.plan, request.sets[0]), binary=True)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from servers import SERVER, Gate, MariaDb, Sql, Stream
+from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
 from wire_client import (
     BULK,
     BULK_EXECUTE,
@@ -219,6 +219,32 @@ def test_queue_statements_in_bulk(mariadb_gate: Gate, pair: Pair, mails: str) ->
     assert client.command(BULK_EXECUTE, wrong).errno == 1210
     assert client.command(BULK_EXECUTE, bulk(insert, types, sets)[:-1]).errno == 1835
     assert client.value("SELECT 'still here'") == b"still here"
+
+
+def test_a_bulk_execution_has_a_bound_and_ends_with_its_client(mariadb_gate: Gate, pair: Pair, mails: str) -> None:
+    _, client = pair()
+    insert = client.prepare(f"INSERT INTO {mails} (t) VALUES (?) DELAY ?")
+    head = struct.pack("<IH", insert, 128) + bytes((VAR_STRING, 0, LONGLONG, 0))
+    sets_max = 65536
+    refused = client.command(BULK_EXECUTE, head + b"\x01" * (2 * sets_max + 2))
+    assert refused.errno == 1210 and "65536 sets" in refused.error[1]
+    before = client.value(f"SELECT COUNT(*) FROM {mails}")
+    client.send(bytes((BULK_EXECUTE,)) + head + (b"\x00" + string(b"x") + b"\x00" + number(0)) * sets_max)
+    with mariadb_gate.connect() as connection:
+        watching = Sql(connection)
+        transactions = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
+        wait_until(lambda: watching.value(transactions), 20, "its transaction to begin")
+        client.close()
+        wait_until(lambda: not watching.value(transactions), 20, "its transaction to end")
+        assert watching.value(f"SELECT COUNT(*) FROM {mails}") == int(before or 0)
+
+
+def test_a_client_that_has_not_asked_for_bulk_executions_has_none(mariadb_gate: Gate, pair: Pair, mails: str) -> None:
+    with WireClient(mariadb_gate.port, database=mariadb_gate.database, drop=BULK) as client:
+        insert = client.prepare(f"INSERT INTO {mails} (n) VALUES (?) DELAY ?")
+        sets = [[number(1), number(0)]]
+        assert client.command(BULK_EXECUTE, bulk(insert, [LONGLONG] * 2, sets)).errno == 1047
+        assert client.value("SELECT 'still here'") == b"still here"
 
 
 @FORMS

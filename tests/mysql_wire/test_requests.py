@@ -15,6 +15,7 @@ from mysql_mimic.types import ColumnType
 
 from mysql_wire import requests
 from mysql_wire.errors import ProxyError
+from mysql_wire.prepared_parameters import PreparedParameters
 from mysql_wire.requests import QUERY_ATTRIBUTES, ExecuteRequest, parse_execute
 
 
@@ -241,3 +242,28 @@ def test_fetch_long_data_and_field_list() -> None:
     assert requests.parse_long_data(struct.pack("<IH", 9, 2) + b"xyz") == (9, 2, b"xyz")
     assert requests.parse_field_list(b"t\x00a%") == (b"t", b"a%")
     assert requests.parse_field_list(b"t") == (b"t", b"")
+
+
+def test_a_bulk_execution_has_a_bound() -> None:
+    head = struct.pack("<IH", 1, 128) + bytes((0x03, 0))
+    assert len(requests.parse_bulk(head + b"\x01" * requests.SETS_MAX, 1, None).sets) == requests.SETS_MAX
+    with pytest.raises(ProxyError) as refused:
+        requests.parse_bulk(head + b"\x01" * (requests.SETS_MAX + 1), 1, None)
+    assert refused.value.errno == 1210
+
+
+def test_long_data_is_bounded_over_all_values_until_it_is_forgotten() -> None:
+    parameters = PreparedParameters(3, 10)
+    body = struct.pack("<IBI", 1, 0, 1) + b"\x00\x01" + bytes((0xFC, 0)) * 3
+    for _ in range(2):
+        parameters.add(0, b"12345")
+        parameters.add(1, b"12345")
+        parameters.add(7, b"no such value")
+        parameters.add(2, b"")
+        assert parameters.execution(body, 0, "utf-8").values == (b"12345", b"12345", b"")
+    parameters.add(0, b"123456")
+    parameters.add(1, b"12345")
+    parameters.add(2, b"1")
+    with pytest.raises(ProxyError) as refused:
+        parameters.execution(body, 0, "utf-8")
+    assert refused.value.errno == 1153
