@@ -55,6 +55,7 @@ _REFUSED = frozenset(
 )
 _KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB sends to idle connections
 KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
+TURN_SECONDS = 0.005  # of commands that were sent ahead, until others have their turn
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
@@ -85,6 +86,7 @@ class ClientConnection:
         self._fast = FastCommands(executor, self._statements.upstream)
         self.may_relay = self._fast.may_relay
         self._dumping = False
+        self._turn_ends = 0.0
         self._handlers: dict[int, Handler] = {
             Commands.COM_QUERY: self._text.query,
             Commands.COM_INIT_DB: self._text.init_db,
@@ -160,7 +162,7 @@ class ClientConnection:
         """The command phase. Returns when the client is gone or must go; the caller closes everything."""
         try:
             while self.session.upstream.alive and not self._killed:
-                payload = await self.client.read_command()
+                payload = await self._next_command()
                 if not payload:
                     raise ProxyError(1835, "Malformed communication packet: an empty command")
                 if payload[0] == Commands.COM_QUIT:
@@ -182,6 +184,17 @@ class ClientConnection:
             report = self.session.abandon()
             if report:
                 self.executor.engine.committed(report)
+
+    async def _next_command(self) -> bytes:
+        """A client that sends ahead lets others have their turn: to read what has come already is no wait."""
+        now = asyncio.get_running_loop().time
+        sent_ahead = self.client.commands.unread > 0
+        if over := sent_ahead and now() >= self._turn_ends:
+            await asyncio.sleep(0)
+        payload = await self.client.read_command()
+        if over or not sent_ahead:
+            self._turn_ends = now() + TURN_SECONDS
+        return payload
 
     async def _dispatch(self, payload: bytes) -> None:
         command = payload[0]

@@ -15,6 +15,7 @@ import pymysql
 import pytest
 from servers import Gate, Sql, Stream, in_threads, read_available, wait_until
 from slowness import scaled
+from wire_client import BULK_EXECUTE, WireClient
 
 
 @pytest.fixture
@@ -139,6 +140,64 @@ def test_two_commands_in_one_segment(gate, unharmed):
         answer = read_available(sock, 1)
         assert b"4711" in answer
         assert b"4712" in answer
+
+
+FLOODS = {
+    "closing statements": frame(b"\x19\x01\0\0\0", 0) * 100_000,
+    "pings": frame(b"\x0e", 0) * 100_000,
+    "statistics": frame(b"\x09", 0) * 50_000,
+}
+
+
+def flooded(gate, client, flood):
+    """The longest time in which another client had its answer, while all of this was answered."""
+    ends = b"the flood has ended"
+    with gate.connect() as connection, ThreadPoolExecutor(2) as threads:
+
+        def drained():
+            data = b""
+            while ends not in data:
+                chunk = client.recv(1 << 16)
+                assert chunk, data
+                data = data[-100:] + chunk
+
+        draining = threads.submit(drained)
+        sending = threads.submit(client.sendall, flood + frame(b"\x03SELECT '" + ends + b"'", 0))
+        longest = 0.0
+        while not draining.done():
+            began = time.monotonic()
+            connection.ping(reconnect=False)
+            longest = max(longest, time.monotonic() - began)
+        draining.result()
+        sending.result()
+    return longest
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_commands_that_are_sent_ahead_keep_nobody_else_waiting(gate, unharmed, kind):
+    with gate.raw() as sock:
+        log_in(gate, sock)
+        assert flooded(gate, sock, FLOODS[kind]) < scaled(0.5)
+
+
+def test_a_bulk_execution_on_the_embedded_backend_is_no_command(gate, unharmed, place, queue):
+    """Of a statement that the proxy takes apart itself, too."""
+    if place != "embedded":
+        pytest.skip("MariaDB has it")
+    q = queue()
+    with WireClient(gate.port, database=gate.database) as client:
+        for sql in (f"INSERT INTO {q} (payload) VALUES (?) DELAY ?", f"INSERT INTO {q} (payload) VALUES (?)"):
+            head = struct.pack("<IH", client.prepare(sql), 128) + bytes((0xFD, 0, 0x03, 0))
+            assert client.command(BULK_EXECUTE, head + b"\x01" * 8_000_000).errno == 1047
+        assert client.value("SELECT 'still here'") == b"still here"
+
+
+def test_many_pieces_of_many_values_keep_nobody_else_waiting(gate, unharmed, queue):
+    q, values = queue(), 20_000
+    with WireClient(gate.port, database=gate.database) as client:
+        statement = client.prepare(f"INSERT INTO {q} (payload) VALUES {', '.join(['(?)'] * values)} DELAY ?")
+        pieces = (frame(b"\x18" + struct.pack("<IH", statement, at % values), 0) for at in range(2 * values))
+        assert flooded(gate, client.socket, b"".join(pieces)) < scaled(0.5)
 
 
 def test_a_hundred_idle_handshakes_leave_room_for_others(new_gate):
