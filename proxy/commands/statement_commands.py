@@ -123,6 +123,8 @@ class StatementCommands:
         number = self.upstream.number(large.head)
         if number >= FIRST_LOCAL_ID or not self._complete(large.head, number):
             return False
+        if large.head[0] == Commands.COM_STMT_SEND_LONG_DATA:
+            self.upstream.long_data(number)
         effects = self.upstream.effects_of(large.head[0], number)
         outcome = await self._executor.database.pass_on(large, effects)
         self._executor.database.note(outcome, effects, effects.transaction)

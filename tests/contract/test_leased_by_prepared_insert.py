@@ -183,6 +183,19 @@ def test_values_that_are_sent_ahead(sql, queue, stream, wire):
     assert sql.rows(f"SELECT payload, n FROM {q} ORDER BY id") == [("a", 1), ("ahead", 2), ("ahead", 2)]
 
 
+@pytest.mark.parametrize("size", [1 << 10, 1 << 20, 3 << 20])
+def test_a_value_that_is_sent_ahead_in_a_large_piece(sql, queue, stream, wire, size):
+    """What is passed on while it comes is noted as well: the values after it are where the execution has them."""
+    q = queue("body LONGBLOB, n INT, name TEXT")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    statement = wire.prepare(f"INSERT INTO {q} (body, n, name) VALUES (?, ?, ?)")
+    first = "1" + "x" * 49  # whose length, as a digit, would be a value of its own
+    wire.command(LONG_DATA, struct.pack("<IH", statement, 0) + b"B" * size)
+    done(execute(wire, statement, (BLOB, 0, b""), (LONG, 0, struct.pack("<i", 0)), text(first)))
+    receiver.wait(1, scaled(10))
+    assert sql.rows(f"SELECT LENGTH(body), n, name FROM {q}") == [(size, 0, first)]
+
+
 def test_the_statements_table_is_that_of_its_preparation(sql, queue, stream, wire, place):
     if place == "embedded" or SERVER == "vitess":
         pytest.skip("one database there")
