@@ -121,6 +121,20 @@ def test_a_topic_keeps_what_a_group_has_not_done(sql, topic):
     assert [group["lost"] for group in sql.named(f"SHOW GROUPS ON {t} LIKE 'safe'")] == [1]
 
 
+def test_a_topic_whose_name_begins_as_a_groups_does_is_another(sql, topic):
+    """The queue of group g of t_group has the name of one of group `group_g` of t."""
+    t = topic("WITH (retain_rows = 2)")
+    sql(f"CREATE TOPIC {t}_group (body TEXT)")
+    sql(f"CREATE TOPIC {t}_group_x (body TEXT)")
+    sql(f"CREATE GROUP g ON {t}_group")
+    sql(f"CREATE GROUP g ON {t}_group_x")
+    sql(f"INSERT INTO {t} (body) VALUES ('1'), ('2'), ('3'), ('4')")
+    wait_until(lambda: ids(sql, t) == [3, 4], what="the retention of the topic")
+    for other in (f"{t}_group", f"{t}_group_x"):
+        sql(f"DROP GROUP g ON {other}")
+        sql(f"DROP TOPIC {other}")
+
+
 def test_retention_is_changed_and_ended(sql, topic):
     t = topic("")
     assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == topic_options("")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from engine.backend.base import StoreConnection
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, InvalidQueueTable
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.options import UNTIL_CONSUMED
-from engine.model.queue import QueueName, QueueSpec
+from engine.model.options import UNTIL_CONSUMED, from_comment
+from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec
 from engine.model.topics import GroupPosition, TopicExtent, may_be_group_of
+from engine.store.gate import COMMENT
 from engine.store.operations.feed import position_of
-from engine.store.statements.topic_partitions import TABLE
 from engine.store.statements.topics import (
     MESSAGES_COUNTED_MAX,
     PositionStatements,
@@ -49,8 +49,19 @@ def has_unknown_groups(
         return False
     tables = [QueueName(topic.database, str(table)) for (table,) in rows]
     unknown = [table for table in tables if table not in known and may_be_group_of(topic, table)]
-    # A group that was dropped leaves its position.
-    return any(connection.query(TABLE, (table.database, table.table)) for table in unknown)
+    return any(_is_group_of(connection, topic, table) for table in unknown)
+
+
+def _is_group_of(connection: StoreConnection, topic: QueueName, table: QueueName) -> bool:
+    """Whether a table is there, and is a group of that topic, or may be. A group that was dropped leaves its position,
+    and the name alone may be that of a group of another topic, or of a topic with numbers."""
+    rows = connection.query(COMMENT, (table.database, table.table))
+    if not rows or QUEUE_MARK not in str(rows[0][0]):
+        return False
+    try:
+        return from_comment(str(rows[0][0]), table.table).topic == topic.table
+    except InvalidQueueTable:
+        return True
 
 
 def first_retained(

@@ -13,9 +13,6 @@ PAGE = 10_000
 
 NO_SUCH_PARTITION = 1507
 
-TABLE = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
-"""Whether there is such a table."""
-
 _NEXT_ID = re.compile(r"\n\) ENGINE=\w+ (?:[^'\n]* )?AUTO_INCREMENT=(\d+)")
 
 
