@@ -11,7 +11,7 @@ import asyncio
 from engine.context import EngineContext
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.groups import GroupKey
+from engine.model.groups import GroupKey, GroupPlace
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
@@ -49,7 +49,8 @@ class GroupScan(Service):
     async def run_once(self) -> int:
         """Complete the groups that are done. Returns how many. Raises BackendError."""
         groups, work, host = self._context.store.groups, self._context.work, self._context.host
-        completed, after = 0, ""
+        completed = 0
+        after: GroupPlace | None = None
         while not self._stopping.is_set():
             page = await work.run(groups.read(self.group, after))
             for value in page.done:

@@ -24,6 +24,9 @@ GROUPS_TABLE = "queuegate_groups"
 GROUP_VALUE_MAX = 255
 """Characters of a group's value, and of a follow-up's id."""
 
+GroupPlace = tuple[str, str, str, str]
+"""A parked message, after which the next page begins: its group, and the database, table and id of it."""
+
 FindQueue = Callable[[QueueName], QueueSpec | None]
 """Looks a queue up in the catalog."""
 
@@ -59,10 +62,10 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """Some of the groups that have parked messages. `last`: where the next page begins; None: there is none."""
+    """The groups of some parked messages that seem to be done. `last`: see GroupPlace; None: there are no more."""
 
     done: list[str] = field(default_factory=list)
-    last: str | None = None
+    last: GroupPlace | None = None
 
 
 def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.groups import FindQueue, GroupKey, GroupPage, GroupPlace
 from engine.model.key_range import KeyRange
 from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import (
@@ -431,7 +431,7 @@ class GroupStore(Protocol):
         """Create their table, if it is missing. Raises BackendError."""
         ...
 
-    async def read(self, group: GroupKey, after: str) -> GroupPage:
+    async def read(self, group: GroupKey, after: GroupPlace | None) -> GroupPage:
         """The next groups, after a value, for which messages are parked, and which of them seem to be done."""
         ...
 

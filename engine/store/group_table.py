@@ -7,9 +7,11 @@ such group is completed in a transaction of its own, which a thread runs on a RE
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
-from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.groups import FindQueue, GroupKey, GroupPage, GroupPlace
 from engine.model.identity import id_kind
 from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.store.statements.dialect import Dialect
@@ -17,7 +19,7 @@ from engine.store.statements.groups import GroupStatements, create_groups
 from engine.store.topic_state import Define
 
 GROUPS_PAGE = 200
-"""Groups checked together: each is one query by an index."""
+"""Parked messages whose groups are checked together: each is one query by an index."""
 
 
 class GroupTable:
@@ -33,7 +35,7 @@ class GroupTable:
         except BackendError:
             await self._define(create_groups(group.queue.database))
 
-    async def read(self, group: GroupKey, after: str) -> GroupPage:
+    async def read(self, group: GroupKey, after: GroupPlace | None) -> GroupPage:
         statements = GroupStatements(self._dialect, group)
         return await self._pool.read(lambda c: _read_page(c, statements, group, after))
 
@@ -42,24 +44,37 @@ class GroupTable:
         return await self._pool.write(lambda c: _complete(c, statements, group, value, find))
 
 
-def _read_page(connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: str) -> GroupPage:
-    """The next groups after a value, and which of them seem to be done."""
-    rows = connection.query(statements.values, (group.queue.table, after, GROUPS_PAGE))
-    values = [str(row[0]) for row in rows]
-    done = [value for value in values if _is_done(connection, statements, group, value)]
-    return GroupPage(done, values[-1] if len(values) == GROUPS_PAGE else None)
+def _read_page(
+    connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: GroupPlace | None
+) -> GroupPage:
+    """The groups of the next parked messages that seem to be done."""
+    if after is None:
+        rows = connection.query(statements.first_parked, (group.queue.table, GROUPS_PAGE))
+    else:
+        rows = connection.query(statements.next_parked, (group.queue.table, after[0], *after, GROUPS_PAGE))
+    done = _done(connection, statements, group, rows)
+    return GroupPage(list(done), rows[-1] if len(rows) == GROUPS_PAGE else None)
+
+
+def _done(
+    connection: StoreConnection, statements: GroupStatements, group: GroupKey, rows: Sequence[tuple[str, ...]]
+) -> dict[str, None]:
+    """The groups of these parked messages that are done. Each value by itself, as the queue's own column compares it:
+    values that the table of groups takes for equal may be two groups."""
+    values = dict.fromkeys(row[0] for row in rows)
+    return {value: None for value in values if _is_done(connection, statements, group, value)}
 
 
 def _complete(
     connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str, find: FindQueue
 ) -> list[QueueName]:
-    """Make the messages that are parked for a done group due, in queues of its database; returns these queues. In one
-    transaction, with its rows locked before the last check of the group."""
+    """Make the messages that are parked for a done group due, in queues of its database, and those for done groups
+    whose values the table of groups takes for equal; returns these queues. In one transaction, with its rows locked
+    before the last check of each group."""
     parked = connection.query(statements.parked, (group.queue.table, value))
-    if not parked or not _is_done(connection, statements, group, value):
-        return []
+    done = _done(connection, statements, group, parked)
     sent: list[QueueName] = []
-    for database, table, id_ in parked:
+    for database, table, id_ in (message for own, *message in parked if own in done):
         # An account that may write to this table may have no privileges in another database.
         follow = find(QueueName(database, table)) if database == group.queue.database else None
         if follow is None:

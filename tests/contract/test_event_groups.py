@@ -451,6 +451,20 @@ def test_acks_around_the_proxy_are_found_by_the_scan(gate, sql, queue, done, pla
     assert sql.value(f"SELECT time_next FROM {done} WHERE order_id = 2") == PARKED
 
 
+def test_the_scan_sends_nothing_of_a_group_that_is_open(sql, queue):
+    """Though the table of groups takes its value for that of another, which is done."""
+    parts = queue("job VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", group_key="'job'", poll_interval="'1s'")
+    done = queue("job VARCHAR(9)")
+    sql(f"INSERT INTO {parts} (job) VALUES ('A'), ('a'), ('')")
+    for value in ("A", "a", ""):
+        sql(f"INSERT INTO {done} (job) VALUES ('{value}') AFTER GROUP '{value}' OF {parts}")
+    sql(f"UPDATE {parts} SET job = 'b' WHERE id <> 2")
+    parked = f"SELECT id FROM {done} WHERE time_next = {PARKED}"
+    wait_until(lambda: sql.column(parked) == [2], what="the scan")
+    sql(f"ACK {parts} 2")
+    assert sql.column(parked) == []
+
+
 def test_a_queue_without_groups_knows_nothing_of_them(sql, queue, done):
     plain = queue("order_id BIGINT")
     sql(f"INSERT INTO {plain} (order_id) VALUES (1)")

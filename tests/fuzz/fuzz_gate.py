@@ -45,7 +45,7 @@ from engine.backend.environment import StatementPins
 from engine.background import alarm_watch, watchdog
 from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
-from engine.model.groups import GroupKey, GroupPage
+from engine.model.groups import GroupKey, GroupPage, GroupPlace
 from engine.model.queue import Condition, Layout, QueueName
 from engine.model.topics import group_table
 from proxy.cluster.peers import Peers
@@ -482,7 +482,7 @@ class FakeGroups:
 
     async def make(self, group: GroupKey) -> None: ...
 
-    async def read(self, group: GroupKey, after: str) -> GroupPage:
+    async def read(self, group: GroupKey, after: GroupPlace | None) -> GroupPage:
         return GroupPage()
 
 

@@ -8,6 +8,8 @@ from engine.model.states import PARKED_NS
 from engine.store.gate import GatedTable
 from engine.store.statements.dialect import Dialect
 
+_PLACE = "group_value, follow_database, follow_table, follow_id"
+
 
 def table_of(database: str) -> str:
     """The database's table of groups, for clients' own connections."""
@@ -40,14 +42,16 @@ class GroupStatements:
         self.exists = f"SELECT 1 FROM {table} LIMIT 0"
         """Fails if the table is not there."""
 
-        self.values = f"SELECT DISTINCT group_value {waiting} AND group_value > ? ORDER BY group_value LIMIT ?"
-        """Groups that have parked messages, page by page."""
+        places, order = f"SELECT {_PLACE} {waiting}", f"ORDER BY {_PLACE} LIMIT ?"
+        self.first_parked = f"{places} {order}"
+        """The parked messages, each with its group, page by page."""
 
-        self.parked = (
-            f"SELECT follow_database, follow_table, follow_id {waiting} AND group_value = ? {dialect.skip_locked}"
-        )
-        """The messages that are parked for a group. Rows locked by a client are skipped: it is settling messages of the
-        group, and will complete the group."""
+        beyond = "(group_value > ? OR (follow_database, follow_table, follow_id) > (?, ?, ?))"
+        self.next_parked = f"{places} AND group_value >= ? AND {beyond} {order}"
+
+        self.parked = f"{places} AND group_value = ? {dialect.skip_locked}"
+        """The messages that are parked for a group, or for one whose value this table takes for equal. Rows locked by a
+        client are skipped: it is settling messages of the group, and will complete the group."""
 
         self.forget = table.delete("follow_database = ? AND follow_table = ? AND follow_id = ?")
 

@@ -68,6 +68,27 @@ async def test_all_pages_are_looked_at(bench, scan):
     assert await bench.run("SELECT COUNT(*) FROM queuegate_groups") == [(0,)]
 
 
+async def test_values_are_equal_only_where_the_column_says_so(bench, scan):
+    """The table of groups takes all of these for one, and the first is open."""
+    await bench.run("ALTER TABLE parts MODIFY job VARCHAR(40) COLLATE utf8mb4_bin")
+    await bench.run("INSERT INTO parts (id, job) VALUES (1, 'A'), (2, 'á'), (3, '\U0001f600')")
+    for number, value in enumerate(("A", "a", "á", "\U0001f600", "\U0001f389", ""), 1):
+        await hold(bench, number, value)
+    await scan.run_once()
+    assert await sent(bench) == [2, 5, 6]
+    await bench.run("DELETE FROM parts WHERE id = 2")
+    await scan.run_once()
+    assert await sent(bench) == [2, 3, 5, 6]
+
+
+async def test_a_page_may_end_within_a_group(bench, scan):
+    await bench.run("INSERT INTO parts (id, job) VALUES (1, 'c')")
+    for number in range(1, GROUPS + 1):
+        await hold(bench, number, "aAbc"[number % 4])
+    await scan.run_once()
+    assert await sent(bench) == [n for n in range(1, GROUPS + 1) if n % 4 != 3]
+
+
 async def test_what_was_sent_by_hand_or_deleted_is_left_alone(bench, scan):
     for number in (1, 2, 3):
         await hold(bench, number, "done")

@@ -242,7 +242,7 @@ def event(bench: Bench) -> TraceEvent:
 
 async def complete(bench: Bench) -> Any:
     key = keyed(bench, QueueCatalog())
-    await bench.store.groups.read(key, "")
+    await bench.store.groups.read(key, None)
     return await bench.store.groups.complete(key, "7", lambda name: bench.q)
 
 
