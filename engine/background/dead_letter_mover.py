@@ -139,7 +139,10 @@ class DeadLetterMover(Service):
         if owner is not None and owner != self.queue.name.table:
             raise EngineError(f"'{name}' holds the dead letters of '{owner}': name another with the option dead_letter")
         if dead.options.topic is not None:
-            raise EngineError(f"'{name}' is fed from its topic: name another queue with the option dead_letter")
+            how = "name another queue with the option dead_letter"
+            if self.queue.options.topic is not None:
+                how = "DROP GROUP one of the two, and create it under another name"
+            raise EngineError(f"'{name}' is fed from its topic: {how}")
 
     async def _check_name(self) -> None:
         if not await self._work.run(self._names.allows(self.queue, self._engine.catalog)):

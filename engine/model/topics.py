@@ -19,7 +19,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import QueueName, derived_name
+from engine.model.queue import QueueName, QueueSpec, default_dead_letter, derived_name
 
 POSITIONS_TABLE = "queuegate_positions"
 """How far each consumer group of a database has read."""
@@ -53,6 +53,16 @@ def may_be_group_of(topic: QueueName, table: QueueName) -> bool:
     """Whether a table has the name of a queue of one of the topic's consumer groups."""
     pieces = table.table.split("_group_")
     return any(group_table(topic, "_group_".join(pieces[first:])) == table for first in range(1, len(pieces)))
+
+
+def unfit_group_table(table: QueueName, queues: Iterable[QueueSpec]) -> str | None:
+    """Why a new consumer group cannot have that queue: one of these is its dead-letter queue, or has it for its own."""
+    dead = default_dead_letter(table.table)
+    for queue in (queue for queue in queues if queue.name.database == table.database):
+        if queue.dead_letter == table or (queue.name.table == dead and queue.options.topic is not None):
+            both = f"the queue '{table.table}' of the group, and '{queue.name.table}'"
+            return f"{both}: one has the name of the other's dead-letter queue; choose another name"
+    return None
 
 
 def is_group_name(name: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from engine.background.dead_letter_mover import dead_letter_name
 from engine.background.surveyor import Survey
 from engine.delivery.metrics import DELAY_BUCKETS, QueueMetrics
 from engine.history.writer import HistoryState
@@ -219,7 +218,7 @@ def _table_metrics(facts: Facts) -> Iterator[str]:
     )
     paused = ((_of_queue(queue.name), queue.options.paused) for queue in catalog)
     yield from _gauge("queuegate_queue_paused", "1 while the queue is paused.", paused)
-    targets = {dead_letter_name(queue) for queue in catalog}
+    targets = {dead.name for queue in catalog if (dead := dead_letter_queue(queue, catalog)) is not None}
     dead_letters = (
         (_of_queue(queue.name), queue.options.dead_letter_of is not None or queue.name in targets) for queue in catalog
     )

@@ -272,8 +272,9 @@ def text_of(value: int | float | str) -> str:
 
 
 def dead_letter_queue(queue: QueueSpec, catalog: QueueCatalog) -> QueueSpec | None:
-    """Where the queue's dead letters are, if there have been any."""
-    return catalog.get(dead_letter_name(queue))
+    """Where the queue's dead letters are, if there have been any. A consumer group's queue of that name is not it."""
+    target = catalog.get(dead_letter_name(queue))
+    return None if target is None or target.options.topic is not None else target
 
 
 def queue_summaries(

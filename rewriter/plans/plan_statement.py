@@ -198,7 +198,7 @@ class PlanBuilder:
         else:
             group = self._lookup.group(name, name.group, context)
             dead = self._lookup.find(group.dead_letter)
-            if dead is None:  # it is made with the first dead letter
+            if dead is None or dead.options.topic is not None:  # it is made with the first dead letter
                 return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
         if dead.shards and statement.limit is not None:
             raise UnsupportedSql("REDRIVE ... LIMIT is not possible over several shards: WHERE id IN (...) names some")
@@ -247,14 +247,13 @@ class PlanBuilder:
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
         topic = self._lookup.topic(statement.topic, context)
-        plan = plan_group(statement, topic, self._defaults)
         known = map(str.lower, self._catalog.groups_of(topic.name))
         if statement.group.lower() in known:
             text = f"Consumer group '{statement.group}' already exists"
             if statement.if_not_exists:
                 return NoOperation(1050, text, GroupName(topic.name, statement.group))
             raise GroupExists(text)
-        return plan
+        return plan_group(statement, topic, self._defaults, self._catalog)
 
     def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
         if spec.options.topic is None:
@@ -344,14 +343,9 @@ class PlanBuilder:
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
         vschema = self._lookup.sharded_table(queue, options)
-        sql = create_table(
-            Name(queue.database, queue.table),
-            statement.items,
-            options,
-            context.now_sql,
-            if_not_exists=statement.if_not_exists,
-            numbered=vschema is None,
-        )
+        table, now_sql, if_absent = Name(queue.database, queue.table), context.now_sql, statement.if_not_exists
+        numbered = vschema is None
+        sql = create_table(table, statement.items, options, now_sql, if_not_exists=if_absent, numbered=numbered)
         plan = Execute(sql, Effects(catalog=frozenset((queue,))), vschema=vschema)
         dead = foreign_dead_letter(queue, options, self._lookup.find)
         if dead is not None:

@@ -17,7 +17,7 @@ def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
     """The queue that these are the dead letters of.
 
     Raises:
-        UnsupportedSql: it was dropped, or is unknown.
+        UnsupportedSql: it was dropped, or is unknown; or these are the messages of a consumer group.
     """
     name = dead.name
     owner = dead.options.dead_letter_of
@@ -28,6 +28,8 @@ def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
         sources = [q for q in catalog if q.name.database == name.database and q.options.dead_letter == name.table]
         sources += [q for q in catalog if q.options.dead_letter is None and q.dead_letter == name]
         why = "no queue has it for its dead-letter queue" if not sources else "several queues have it for theirs"
+    if dead.options.topic is not None:
+        sources, why = [], "it is the queue of a consumer group"
     if len(sources) != 1:
         raise UnsupportedSql(f"REDRIVE {name.table} is not possible: {why}; move the messages by INSERT ... SELECT")
     return sources[0]

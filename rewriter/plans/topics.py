@@ -37,7 +37,7 @@ from engine.model.topic_options import (
     topic_comment,
 )
 from engine.model.topic_partitions import by_range, first_partitions
-from engine.model.topics import group_table, is_group_name
+from engine.model.topics import group_table, is_group_name, unfit_group_table
 from rewriter.errors import InsertOfDump, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
 from rewriter.grammar.create_queue import parse_create_table
@@ -172,8 +172,10 @@ def _check_item(item: Item) -> None:
         raise UnsupportedSql("the id of a topic numbers its messages; no other column can be AUTO_INCREMENT or its key")
 
 
-def plan_group(statement: CreateGroup, topic: TopicSpec, defaults: QueueOptions) -> CreateConsumerGroup:
-    """CREATE GROUP on a known topic.
+def plan_group(
+    statement: CreateGroup, topic: TopicSpec, defaults: QueueOptions, queues: Iterable[QueueSpec]
+) -> CreateConsumerGroup:
+    """CREATE GROUP on a known topic, beside these queues.
 
     Raises:
         InvalidOption: a name or an option that a group cannot have.
@@ -185,7 +187,10 @@ def plan_group(statement: CreateGroup, topic: TopicSpec, defaults: QueueOptions)
     options = parse_options({**statement.options, **own}, defaults)
     start, moment = start_at(statement.beginning)
     check = filter_check(topic, options.filter)
-    return CreateConsumerGroup(topic.name, group_table(topic.name, statement.group), options, start, moment, check)
+    queue = group_table(topic.name, statement.group)
+    if (reason := unfit_group_table(queue, queues)) is not None:
+        raise InvalidOption(reason)
+    return CreateConsumerGroup(topic.name, queue, options, start, moment, check)
 
 
 def group_filter(topic: TopicSpec, text: str) -> str:

@@ -639,6 +639,15 @@ def test_dead_letters_of_an_older_topic_of_that_name_stay(sql, topic):
     sql(f"DROP TOPIC {t}_2")
 
 
+@pytest.mark.parametrize(("first", "second"), [("x", "x_dead"), ("x_dead", "x")])
+def test_no_groups_queue_is_anothers_dead_letter_queue(sql, topic, first, second):
+    t = topic(**{first: ""})
+    number, text = sql.error(f"CREATE GROUP {second} ON {t}")
+    assert (number, "one has the name of the other's dead-letter queue" in text) == (1231, True)
+    assert list(groups(sql, t)) == [first]
+    assert sql("CREATE GROUP IF NOT EXISTS " + first + f" ON {t}") == 0
+
+
 def test_a_group_tells_what_is_wrong_with_it(sql, topic):
     t = topic("user_id BIGINT, body VARCHAR(10)", g="START AT EARLIEST")
     sql(f"INSERT INTO {t} (user_id) VALUES (1), (2)")

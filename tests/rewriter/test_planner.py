@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rewriter_catalog import CATALOG
+from rewriter_catalog import CATALOG, ORDERS, group
 
 from engine.model.errors import EngineError
 from engine.model.keyspaces import Keyspaces
 from engine.model.options import QueueOptions
 from engine.model.queue import IndexInfo, QueueCatalog, QueueName
+from proxy.show.status_tables import dead_letter_queue
 from rewriter.errors import RewriteError, UnknownQueue, UnsupportedSql
-from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
+from rewriter.plan import Execute, NoOperation, Passthrough, PlanContext, Subscribe
 from rewriter.planner import PlanCache, Planner
 from rewriter.scan.scanner import StatementClass, StatementScanner
 
@@ -174,3 +175,14 @@ def test_nothing_is_archived_where_tablets_purge(statement: str) -> None:
     for allowed in (statement.replace("1)", "0)"), statement.replace("archive = 1", "purge_after = '1d'")):
         assert isinstance(on_vitess.plan(allowed, SHOP), Execute)
     assert isinstance(Planner(CATALOG).plan(statement, SHOP), Execute)
+
+
+def test_a_groups_queue_is_nobodys_dead_letter_queue() -> None:
+    """Of two groups that an earlier version has made beside each other."""
+    both = (group(ORDERS, "x"), group(ORDERS, "x_dead"))
+    catalog = replace(CATALOG, queues={**CATALOG.queues, **{each.name: each for each in both}})
+    planner = Planner(catalog)
+    assert isinstance(planner.plan("REDRIVE orders GROUP x", SHOP), NoOperation)
+    with pytest.raises(UnsupportedSql, match="it is the queue of a consumer group"):
+        planner.plan("REDRIVE orders_group_x_dead", SHOP)
+    assert dead_letter_queue(both[0], catalog) is None
