@@ -11,7 +11,8 @@ from slowness import scaled
 pytestmark = pytest.mark.no_proxy_accounts
 
 TABLE = """CREATE TABLE IF NOT EXISTS queuegate_archive
-           (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"""
+           (queue VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+            archived_until BIGINT NOT NULL)"""
 
 
 def test_only_what_is_archived_is_purged(sql, queue):
@@ -30,6 +31,28 @@ def test_only_what_is_archived_is_purged(sql, queue):
     wait_until(lambda: sql.column(f"SELECT n FROM {q} ORDER BY n") == [2, 3], what="the purge of what is archived")
     sql("REPLACE INTO queuegate_archive (queue, archived_until) VALUES (%s, %s)", q, second)
     wait_until(lambda: sql.column(f"SELECT n FROM {q} ORDER BY n") == [3], what="the purge of the rest")
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_bin"])  # of an older table, of one of now
+def test_a_name_that_differs_in_an_accent_is_another_queues(sql, queue, collation):
+    q = queue("n INT", archive=1, purge_after=0, poll_interval="'100ms'")
+    other = f"{q}_é"
+    sql(f"CREATE QUEUE {other} (n INT) WITH (archive = 1, purge_after = 0, poll_interval = '100ms')")
+    archived = f"{q}_e"
+    sql(f"CREATE QUEUE {archived} (n INT) WITH (archive = 1, purge_after = 0, poll_interval = '100ms')")
+    sql(TABLE)
+    sql(f"ALTER TABLE queuegate_archive MODIFY queue VARCHAR(64) CHARACTER SET utf8mb4 COLLATE {collation} NOT NULL")
+    for name in (other, archived):
+        sql(f"INSERT INTO {name} (n) VALUES (1)")
+        sql(f"ACK {name} 1")
+    sql("INSERT INTO queuegate_archive (queue, archived_until) VALUES (%s, 4000000000000000000)", archived)
+    wait_until(lambda: sql.column(f"SELECT id FROM {archived}") == [], what="the purge of what is archived")
+    sql(f"INSERT INTO {archived} (n) VALUES (2)")
+    sql(f"ACK {archived} 2")
+    wait_until(lambda: sql.column(f"SELECT id FROM {archived}") == [], what="one purge more")
+    assert sql.column(f"SELECT id FROM {other}") == [1]
+    for name in (other, archived):
+        sql(f"DROP QUEUE {name}")
 
 
 def test_the_option_is_taken_back(sql, queue):

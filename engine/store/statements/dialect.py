@@ -48,7 +48,8 @@ class Dialect:
     `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
     `adds_columns`: adds a column of that definition to a table without holding anybody up, or raises; None where
     MySQL's own words do. `mark`: see engine.model.states. `moment`: a TIMESTAMP column, by its name, as seconds since
-    the epoch. `zone_offsets`: by how many seconds the clocks of a time zone are ahead of UTC at such moments.
+    the epoch. `exact`: a text column, by its name, as compared with a text byte by byte. `zone_offsets`: by how many
+    seconds the clocks of a time zone are ahead of UTC at such moments.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Dialect:
     checks_values: bool = True
     table_bytes: str = ""
     mark: str = MARK
+    exact: str = "CONVERT({} USING utf8mb4) COLLATE utf8mb4_bin"
     adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None
 
     @property

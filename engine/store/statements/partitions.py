@@ -15,15 +15,18 @@ ARCHIVE_TABLE = "queuegate_archive"
 
 
 def archived_until(dialect: Dialect, database: str) -> str:
-    """Until which time_acked queue `?` is archived, as a value."""
-    return f"(SELECT archived_until FROM {dialect.gate.own(database, ARCHIVE_TABLE)} WHERE queue = ?)"
+    """Until which time_acked queue `?` is archived, as a value. A table of an earlier version, or of a job, may take
+    the names of two queues for equal."""
+    table = dialect.gate.own(database, ARCHIVE_TABLE)
+    return f"(SELECT archived_until FROM {table} WHERE {dialect.exact.format('queue')} = ?)"
 
 
 def make_table(database: str) -> str:
     """Its definition. `archived_until`: every message with a time_acked up to this is archived."""
     return (
         f"CREATE TABLE IF NOT EXISTS {QueueName(database, ARCHIVE_TABLE).sql}"
-        " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL) ENGINE=InnoDB"
+        " (queue VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,"
+        " archived_until BIGINT NOT NULL) ENGINE=InnoDB"
     )
 
 

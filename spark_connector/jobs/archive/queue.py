@@ -16,8 +16,10 @@ from spark_connector.jobs.failures import JobError
 
 MAKE_TABLE = (
     "CREATE TABLE IF NOT EXISTS queuegate_archive"
-    " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL) ENGINE=InnoDB"
+    " (queue VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,"
+    " archived_until BIGINT NOT NULL) ENGINE=InnoDB"
 )
+_OWN_ROW = "CONVERT(queue USING utf8mb4) COLLATE utf8mb4_bin = %s"  # an older table may take two names for equal
 _WITHIN = "time_acked > %s AND time_acked <= %s"
 
 
@@ -63,14 +65,18 @@ class ArchivedQueue:
             raise JobError(f"the lock on the archive of queue {self.queue.name} was lost: run the job again")
 
     def archived_until(self) -> int:
-        """The time up to which the queue is archived, unix nanoseconds; 0 at first."""
+        """The time up to which the queue is archived, unix nanoseconds; 0 at first. Raises JobError."""
         self._client.execute(MAKE_TABLE)
         self._client.execute(
             "INSERT IGNORE INTO queuegate_archive (queue, archived_until) VALUES (%s, 0)", (self.queue.name,)
         )
-        return int(
-            self._client.value("SELECT archived_until FROM queuegate_archive WHERE queue = %s", (self.queue.name,))
-        )
+        rows = self._client.rows(f"SELECT archived_until FROM queuegate_archive WHERE {_OWN_ROW}", (self.queue.name,))
+        if not rows:
+            raise JobError(
+                f"queuegate_archive takes the name of queue {self.queue.name} for that of another: ALTER TABLE"
+                " queuegate_archive MODIFY queue VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+            )
+        return int(rows[0][0])
 
     def now_ns(self) -> int:
         """The database's clock."""
@@ -113,7 +119,7 @@ class ArchivedQueue:
     def advance(self, interval: Interval) -> None:
         """Records that the interval is archived: from now on the proxy may purge it. Raises JobError."""
         changed = self._client.execute(
-            "UPDATE queuegate_archive SET archived_until = %s WHERE queue = %s AND archived_until = %s",
+            f"UPDATE queuegate_archive SET archived_until = %s WHERE {_OWN_ROW} AND archived_until = %s",
             (interval.until, self.queue.name, interval.after),
         )
         if changed != 1:
