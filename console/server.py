@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import ssl
 import time
@@ -95,6 +96,7 @@ async def _serve(settings: ConsoleSettings, sockets: Sequence[socket.socket], pa
         server.should_exit = True
 
     on_signals(ENDING, stop)
+    on_signals((signal.SIGHUP,), lambda: None)  # sent to all of a service; a renewed certificate is noticed without it
     if parent is not None:
         loop.add_reader(parent, _gone, parent, stop)
     background: list[Coroutine[Any, Any, None]] = [_housekeeping(sessions, entry.refused, clock)]

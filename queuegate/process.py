@@ -93,9 +93,13 @@ def serve(options: argparse.Namespace) -> int:
         notifier.stopping()
         _end_in_time(config)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        serving = app.serve(config, ready=ready, ending=ending, handed=handed, console=console)
-        runner.run(then_ignore_them(serving))
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            serving = app.serve(config, ready=ready, ending=ending, handed=handed, console=console)
+            runner.run(then_ignore_them(serving))
+    finally:
+        if console is not None:
+            console.end()  # it has a folder, also where the start failed
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -54,6 +55,30 @@ def test_it_comes_back_when_it_is_killed(new_console, root, place):
     assert "the console died (SIGKILL); starting another" in gate.log
     assert person.get("/").location == "/login", "its sessions were in its memory"
     assert Sql(gate.connect()).value("SELECT 1") == 1
+
+
+def test_a_signal_to_all_of_the_service_ends_no_session(new_console, root):
+    """`systemctl kill -s HUP` sends it to the console, too."""
+    gate = new_console()
+    person = root(gate)
+    (console,) = consoles_of(gate)
+    os.kill(console, signal.SIGHUP)
+    assert person.get("/").status == 200
+    assert consoles_of(gate) == [console]
+    handled = re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{console}/status").read_text())
+    assert int(handled[1], 16) >> (signal.SIGHUP - 1) & 1
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        command = [
+            sys.executable, "-m", "queuegate", "serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}",
+            "--console", "127.0.0.1:0",
+        ]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1 and b"in use" in done.stderr
+    assert list(tmp_path.glob("queuegate-*")) == []
 
 
 def test_it_ends_with_the_proxy(new_console, place):
