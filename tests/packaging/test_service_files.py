@@ -92,11 +92,24 @@ def test_the_units_are_well_formed(tmp_path):
 def test_the_service_does_what_the_program_understands():
     service = unit("queuegate.service")
     assert service["Type"] == ["notify"]
-    for key in ("ExecStartPre", "ExecStart"):
-        (command,) = service[key]
-        options = parser().parse_args(command.split()[1:])
-        assert options.config == Path("/etc/queuegate/config.yaml")
-    assert service["RestartPreventExitStatus"] == ["2"]
+    (command,) = service["ExecStart"]
+    options = parser().parse_args(command.split()[1:])
+    assert options.config == Path("/etc/queuegate/config.yaml")
+    # systemd compares the exit code of the main process alone.
+    assert service["RestartPreventExitStatus"] == ["2"] and "ExecStartPre" not in service
+
+
+def test_an_upgrade_whose_configuration_is_refused_is_complete(tmp_path):
+    for name, code in (("getent", 0), ("install", 0), ("systemctl", '"$([ "$1" != try-restart ]; echo $?)"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    script = (ROOT / "packaging/debian/postinst").read_text()
+    script = script.replace("/run/systemd/system", str(tmp_path)).replace("@PYTHON@", "true")
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "postinst", "configure", "0.1.0"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "") and "journalctl -u queuegate" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["queuegate.socket", "queuegate-admin.socket"])
