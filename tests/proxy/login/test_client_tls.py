@@ -12,8 +12,9 @@ import pytest
 import yaml
 from certificates import Authority
 
+from engine.backend.url import BackendUrl
 from proxy.config import Config, ConfigError, load
-from proxy.login.backend_tls import backend_tls_mistake
+from proxy.login.backend_tls import RenewedBackendTls, backend_tls_mistake
 from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate, untimely
 
 
@@ -120,6 +121,21 @@ def test_a_renewed_certificate_is_for_logins_to_come(authority: Authority, caplo
         "holds no PEM certificate",
         "No such file or directory",
     ]
+
+
+def test_replaced_files_of_the_backend_url(authority: Authority) -> None:
+    """Those that are in use count: a client's own login has no certificate of the proxy."""
+    certificate, key = authority.issue("own")
+    url = BackendUrl.parse(f"mysql://u@db/d?ssl_ca={authority.ca}&ssl_cert={certificate}&ssl_key={key}")
+    own, of_client = RenewedBackendTls(url, own=True), RenewedBackendTls(url)
+    before, clients = own.current(), of_client.current()
+    assert own.current() is before
+    certificate.write_text("half a")
+    assert own.current() is before
+    authority.issue("own")
+    assert own.current() is not before and of_client.current() is clients
+    authority.ca.write_bytes(Authority(authority.directory, "another").ca.read_bytes())
+    assert of_client.current() is not clients
 
 
 def test_nothing_to_renew() -> None:
