@@ -18,9 +18,20 @@ from proxy.session.guard import judged_as_plan
 from proxy.statements.executor import Executor
 from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.upstream.large_command import LargeCommand
-from rewriter.plan import Effects, EndInGroup, Execute, InsertAfterGroup, Passthrough, UseDatabase
+from rewriter.plan import (
+    Effects,
+    EndInGroup,
+    Execute,
+    ExecuteCounting,
+    InsertAfterGroup,
+    Passthrough,
+    Redrive,
+    UseDatabase,
+)
 from rewriter.scan.scanner import StatementClass, transaction_verb
+from rewriter.text.lexis import leading_verb
 
+_OPTION_VERBS = (b"NACK", b"REJECT", b"RELEASE", b"RENEW", b"RETRY")
 STATEMENT_COMMANDS = frozenset(
     (
         Commands.COM_STMT_EXECUTE,
@@ -31,6 +42,11 @@ STATEMENT_COMMANDS = frozenset(
         BULK_EXECUTE,
     )
 )
+
+
+def _follows_options(text: bytes) -> bool:
+    """Whether what a verb does depends on the queue's options, which ALTER QUEUE may change."""
+    return leading_verb(text)[0] in _OPTION_VERBS
 
 
 class StatementCommands:
@@ -57,8 +73,8 @@ class StatementCommands:
                     upstream.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
-            case Execute() as plan if plan.has_prerequisites:
-                # At each execution: by then the database may decide differently.
+            case Execute() as plan if plan.has_prerequisites or plan.effects.catalog or _follows_options(text):
+                # At each execution: by then the database may decide differently, and the queue have other options.
                 upstream.last = await self._local.prepare(rebind(self._executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self._executor.session, plan):
                 pinned, plain = (
@@ -68,8 +84,10 @@ class StatementCommands:
             case UseDatabase(database):
                 if (number := await self._prepared(payload)) is not None:
                     upstream.add_use(number, database)
-            case EndInGroup() | InsertAfterGroup():
+            case EndInGroup() | InsertAfterGroup() | Redrive():
                 upstream.last = await self._local.prepare(rebind(self._executor, text))
+            case ExecuteCounting(column=column):
+                upstream.last = await self._local.prepare(replace(rebind(self._executor, text), column=column))
             case plan:
                 upstream.last = await self._local.prepare(plan)
 

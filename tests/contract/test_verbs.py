@@ -41,6 +41,16 @@ def prepared(gate) -> Iterator[Any]:
     link.close()
 
 
+@contextlib.contextmanager
+def prepared_cursor(gate) -> Iterator[Any]:
+    """A cursor that prepares a statement once, as long as it executes the same string."""
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    with contextlib.closing(link), contextlib.closing(link.cursor(prepared=True)) as cursor:
+        yield cursor
+
+
 def due(sql, q):
     return sql.column(f"SELECT id FROM STREAM {q} LIMIT 100 NOWAIT")
 
@@ -256,6 +266,31 @@ def test_prepared_verbs(gate, sql, held):
         assert caught.value.errno == 1231
     assert sql.value(f"SELECT last_error FROM {held} WHERE id = 1") == "it's \\ 'late'"
     assert sorted(due(sql, held)) == [2, 4]
+
+
+@pytest.mark.parametrize("verb", ["NACK {q} ?", "SELECT queue_nack('{q}', ?)", "NACK {q} WHERE n = ?"])
+def test_a_prepared_verb_follows_the_options_of_the_moment(gate, sql, queue, verb):
+    q = queue("n INT", min_backoff="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert sorted(received(sql, q, 2)) == [1, 2]
+    statement = verb.format(q=q)
+    with prepared_cursor(gate) as cursor:
+        for id_ in (1, 2):
+            cursor.execute(statement, (id_,))
+            assert cursor.fetchall() == [(1,)] if cursor.with_rows else cursor.rowcount == 1
+            sql(f"ALTER QUEUE {q} SET (max_attempts = 1)")
+    wait_until(lambda: sql.column(f"SELECT id FROM {q}") == [1], what="the move of the second alone")
+
+
+def test_a_prepared_alter_queue_changes_what_it_names_alone(gate, sql, queue):
+    q = queue("n INT")
+    statement = f"ALTER QUEUE {q} SET (batch_size = 7)"
+    with prepared_cursor(gate) as cursor:
+        for _ in range(2):
+            cursor.execute(statement)
+            text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+            sql(f"ALTER QUEUE {q} SET (batch_size = 9, prefetch = 33)")
+    assert "batch_size = 7" in text and "prefetch = 33" in text
 
 
 def test_a_parameter_in_plain_text_is_an_error(sql, held):
