@@ -166,7 +166,7 @@ def _blocking_reasons(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
         yield "exhausted", text + _error(row)
     if row.key_in_flight is not None:
         yield "blocked", f"key blocked by {row.key_in_flight}, which is in flight"
-    elif row.earlier is not None and options.on_failure != "skip":
+    elif row.earlier is not None:
         yield "blocked", f"key blocked by {row.earlier}, which comes first and is not acked"
     if options.max_concurrency is not None and (facts.in_flight or 0) >= options.max_concurrency:
         yield "concurrency_limit", f"the queue has its max_concurrency of {options.max_concurrency} in flight"

@@ -36,8 +36,9 @@ _OFFSET_DIGITS_MAX = 18  # below 2^63
 DELIVERY_COLUMNS = (
     "now", "id", "epoch", "time_next", "time_acked", "slot", "last_error", "earlier", "held", "failed_attempts",
 )  # fmt: skip
-"""`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
-the key that is in flight; NULL without. `failed_attempts`: for TRACE MESSAGE alone, for they may be long."""
+"""`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, which with
+on_failure=skip has not failed or is due again, and another one of the key that is in flight; NULL without.
+`failed_attempts`: for TRACE MESSAGE alone, for they may be long."""
 
 
 def explain_plan(
@@ -80,8 +81,8 @@ def offset_in(id_: Token, topic: QueueName) -> int:
 
 def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
     """TRACE MESSAGE on a known topic."""
-    question = ExplainMessages(Name(None, topic.name.table), f"id = {id_}", None)
-    queries = [(group, explain_plan(question, spec, now_sql, attempts=True)) for group, spec in sorted(groups.items())]
+    of_id = ExplainMessages(Name(None, topic.name.table), f"id = {id_}", None)
+    queries = [(group, explain_plan(of_id, spec, now_sql, attempts=True)) for group, spec in sorted(groups.items())]
     offset = SEQUENCE_COLUMN if topic.sequenced else "id"
     sql = f"SELECT time_created, {offset} FROM {topic.name.sql} WHERE id = {id_}"
     return Trace(topic.name, id_, sql, tuple(queries))
@@ -113,8 +114,10 @@ def _order_key_columns(spec: QueueSpec, table: str, now_sql: str) -> tuple[str, 
     same = f"FROM {table} AS qg_other WHERE qg_other.time_acked IS NULL"
     if key != "*":
         same += f" AND qg_other.{quoted(key)} = {table}.{quoted(key)}"
+    due = f"qg_other.time_next IS NULL OR qg_other.time_next <= {now_sql}"
+    fresh = f" AND (COALESCE(qg_other.epoch, 0) = 0 OR {due})" if spec.options.on_failure == "skip" else ""
     out = in_flight(now_sql, MARK).replace("time_", "qg_other.time_").replace("epoch", "qg_other.epoch")
     return (
-        f"(SELECT MIN(qg_other.id) {same} AND qg_other.id < {table}.id)",
+        f"(SELECT MIN(qg_other.id) {same} AND qg_other.id < {table}.id{fresh})",
         f"(SELECT MIN(qg_other.id) {same} AND qg_other.id <> {table}.id AND {out})",
     )

@@ -154,11 +154,10 @@ def times_rule(table: str, columns: Iterable[str] = ("time_scheduled", "time_nex
     MySQL the names of constraints are unique in a database, without case, and RENAME TABLE changes those that begin
     with the table's name and `_chk_`. So the rule's name is short, too: the new one must not be too long.
     """
-    digest = f"_{hashlib.sha256(table.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    name = f"{table}_chk{'' if table == table.lower() else digest}{_TIMES_RULE}"
-    if len(name) > _NAME_MAX:
-        ending = f"_chk{digest}{_TIMES_RULE}"
-        name = table[: _NAME_MAX - len(ending)] + ending
+    ending = f"_chk{_TIMES_RULE}"
+    if table != table.lower() or len(table + ending) > _NAME_MAX:
+        ending = f"_chk_{hashlib.sha256(table.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}{_TIMES_RULE}"
+    name = table[: _NAME_MAX - len(ending)] + ending
     good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in columns)
     return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
 

@@ -465,3 +465,19 @@ def test_ids_that_are_one_for_the_database_are_one_message(sql, queue):
         ("Abc", "dead"),
         ("x", "unknown"),
     ]
+
+
+@pytest.mark.parametrize("key", ["customer", "*"])
+def test_with_skip_only_what_has_not_failed_blocks_its_key(sql, queue, key):
+    q = queue("customer INT", order_key=f"'{key}'", on_failure="'skip'", min_backoff="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (customer) VALUES (7)")
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [(1,)]
+    assert sql(f"NACK {q} 1") == 1
+    sql(f"INSERT INTO {q} (customer) VALUES (7) DELAY '1h'")
+    sql(f"INSERT INTO {q} (customer) VALUES (7)")
+    ((_, state, text),) = explained(sql, q, "id = 3")
+    assert state == "blocked" and "key blocked by 2" in text, text
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    sql(f"ACK {q} 2")
+    assert "blocked" not in explained(sql, q, "id = 3")[0][2]
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [(3,)]

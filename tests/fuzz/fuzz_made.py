@@ -43,7 +43,9 @@ _OTHER = (
     rb"\(SELECT MIN\(qg_other\.id\) FROM " + _TABLE + rb" AS qg_other WHERE qg_other\.time_acked IS NULL"
     rb"(?: AND qg_other\." + _NAME + rb" = " + _TABLE + rb"\." + _NAME + rb")? AND qg_other\.id <>? " + _TABLE
     + rb"\.id(?: AND \(qg_other\.time_acked IS NULL AND qg_other\.epoch > 0 AND qg_other\.time_next > " + NOW + rb" AND"
-    rb" MOD\(qg_other\.time_next, 1000\) IN \(1, 3\)\))?\)"
+    rb" MOD\(qg_other\.time_next, 1000\) IN \(1, 3\)\)"
+    rb"| AND \(COALESCE\(qg_other\.epoch, 0\) = 0 OR qg_other\.time_next IS NULL OR qg_other\.time_next <= "
+    + NOW + rb"\))?\)"
 )  # fmt: skip
 _SAVED = rb"SAVEPOINT queuegate_unit"
 _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
