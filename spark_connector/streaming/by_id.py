@@ -68,6 +68,8 @@ class ById:
         return int(client.value(f"SELECT COUNT(*) FROM ({beyond}) AS behind"))
 
     def lost(self, client: Client, offset: TailOffset, seen: int, rows: Sequence[Row], now: int) -> Loss | None:
+        if offset.at == 0 and (self.queue.is_topic or not offset.history):
+            return None  # nothing was read yet: the first id is unknown, of a queue where it was empty at the start
         if self.queue.is_topic:
             return self._deleted(client, offset, seen, now)
         return self._purged(client, offset, seen, rows, now)

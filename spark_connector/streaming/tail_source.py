@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from spark_connector.client.connection import Client, settings
-from spark_connector.client.queue import Queue, describe
+from spark_connector.client.queue import PURGE_AFTER, Queue, describe
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.client.topic_log import check_numbers, check_order
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
@@ -39,6 +39,7 @@ _NS = 1_000_000_000
 _POLL_MAX = 100_000  # rows of one poll; a larger micro-batch needs several
 _COUNT_MAX = 1_000_000  # a larger backlog is not counted
 _NOT_LOGGED = -1  # the count of an initial offset that is not in the checkpoint yet
+_SEEN_PER_PURGE = 8  # times that an idle query stores, within purge_after, that it has seen everything
 _AT_THE_END = 1.0  # seconds that availableNow waits for uncommitted messages: longer than GRACE_NS
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer", "bigint")
 _log = logging.getLogger("queuegate.spark")
@@ -155,7 +156,7 @@ class TailSource(PickledSource):
         order = self._get_order()
         seen = max(offset.seen, self._caught_up[1]) if self._caught_up[0] == offset.at else offset.seen
         if self._is_at_the_end(client, offset, seen):
-            return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
+            return _empty(offset, self._caught_up, self._get_queue())
         rows: list[Row] = []
         now = 0
         while most is None or len(rows) < most:
@@ -170,9 +171,7 @@ class TailSource(PickledSource):
             if result.complete or self._waits:
                 break
         if not rows:
-            # Spark logs no offset as long as there are no messages, and a restart would start at a later message: so a
-            # query starts with an empty micro-batch, which makes Spark log the offset.
-            return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
+            return _empty(offset, self._caught_up, self._get_queue())
         if most is not None and self._may_wait() and len(rows) < self._options.min_messages:
             return None
         if most is not None and self._options.max_bytes is not None:
@@ -283,6 +282,21 @@ class TailSource(PickledSource):
             return ByNumber(queue, settings(client))
         check_order(client, queue)
         return ById(queue)
+
+
+def _empty(offset: TailOffset, caught_up: tuple[int, int], queue: Queue) -> TailOffset | None:
+    """The end of an empty micro-batch, which makes Spark log an offset; mostly None.
+
+    A query starts with one: otherwise a restart would start at a later message. An idle query has one now and then:
+    otherwise it would not know after a restart that it had seen everything.
+    """
+    if offset.count == _NOT_LOGGED:
+        return replace(offset, count=0)
+    at, seen = caught_up
+    purge_after = float(queue.options.get("vt_purge_after", PURGE_AFTER))
+    if at != offset.at or seen - offset.seen <= max(purge_after * _NS / _SEEN_PER_PURGE, _NS):
+        return None
+    return replace(offset, since=at, count=0, seen=seen)
 
 
 def _check_ids(queue: Queue) -> None:

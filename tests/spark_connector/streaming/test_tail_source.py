@@ -191,6 +191,42 @@ def test_gaps_of_what_was_there_before_the_query_are_none(tail, sql, queue):
     assert came(query) + came(query) == ["a", "c", "e"]
 
 
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_query_that_began_on_an_emptied_queue_has_lost_nothing(tail, sql, queue, starting):
+    """What its messages were called is not known then."""
+    name = queue()
+    fill(sql, name, "a", "b", "c")
+    sql(f"DELETE FROM {name}")
+    query = tail(name, startingOffsets=starting)
+    assert came(query) == []
+    query.kill()
+    age_offset(query.checkpoint)
+    fill(sql, name, "d")
+    assert came(tail(name, query.checkpoint, startingOffsets=starting, pollTimeoutMs=5000)) == ["d"]
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "available now"])
+def test_a_query_that_finds_nothing_stores_now_and_then_that_it_has_seen_everything(tail, sql, queue, ends):
+    name = queue()
+    fill(sql, name, "a")
+    query = tail(name)
+    assert came(query) == ["a"] and not query.plan()
+    query.kill()
+    query.checkpoint.offsets[-1]["seen"] -= DAY_NS // 2  # the default of purge_after is a day
+    idle = tail(name, query.checkpoint)
+    if ends:
+        idle.source.prepare_available_now()
+    assert idle.plan() and idle.run() == []
+    idle.finish()
+    assert not idle.plan(), "not again so soon"
+    idle.kill()
+    offset = query.checkpoint.offsets[-1]
+    assert offset["id"] == offset["since"] and offset["seen"] > two_days(sql) + DAY_NS // 2
+    offset["seen"] -= int(0.8 * DAY_NS)
+    sql(f"INSERT INTO {name} (id, payload) VALUES (100, 'b')")  # ids that were rolled back
+    assert came(tail(name, query.checkpoint, pollTimeoutMs=5000)) == ["b"]
+
+
 def test_a_batch_that_lost_messages_before_it_was_repeated_is_an_error(tail, sql, queue):
     name = queue()
     fill(sql, name, "a", "b", "c")

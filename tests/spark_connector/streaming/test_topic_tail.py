@@ -206,6 +206,30 @@ def test_messages_that_were_deleted_before_they_were_read_are_an_error_with_thei
     assert going_on.source.report()["missing"] == 2
 
 
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_query_that_began_on_an_emptied_topic_has_lost_nothing(tail, sql, topic, starting):
+    name = topic()
+    fill(sql, name, "a", "b", "c")
+    sql(f"DELETE FROM {name}")
+    query = tail(name, startingOffsets=starting)
+    assert came(query) == []
+    query.kill()
+    away(query.checkpoint)
+    fill(sql, name, "d")
+    assert came(tail(name, query.checkpoint, startingOffsets=starting, pollTimeoutMs=5000)) == ["d"]
+
+
+def test_what_was_deleted_before_a_query_at_earliest_began_is_no_loss(tail, sql, topic):
+    """Its first micro-batch is empty, because nobody knows yet how long ago the missing ids were given."""
+    name = topic()
+    fill(sql, name, "a", "b", "c")
+    sql(f"DELETE FROM {name} WHERE payload < 'c'")
+    query = tail(name, pollTimeoutMs=0)
+    assert came(query) == []
+    away(query.checkpoint)
+    assert until(query, 1) == ["c"]
+
+
 def test_messages_that_were_read_may_be_deleted(tail, sql, topic):
     name = topic()
     fill(sql, name, "a", "b")
