@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pymysql
 
 from spark_connector.client.connection import NO_TABLE, Client, number, quoted
+from spark_connector.client.reconnecting import run_with_retries
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
@@ -45,18 +47,19 @@ def publish(
     """Enqueues the rows: all of them or none. With a name for the run, a second one of that name adds nothing."""
     at = queue_address(options)
     writer = _writer(job, run)
-    with Client(at.address) as client:
-        if (done := _published(client, at.queue, writer)) is not None:
-            return Enqueued(at.queue, run, done, repeated=True)
-        write_options = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
-        if key is not None:
-            write_options["keyColumn"] = key
-        with console.phase("enqueueing") as phase, watched(spark, phase):
-            rows.write.format("queuegate").mode("append").options(**write_options).save()
-            messages = _published(client, at.queue, writer)
-            if messages is None:
-                raise JobError(f"the write has ended and table {publish_log.LOG} does not tell of it: was it deleted?")
-            phase.count = messages
+    published = partial(_published, queue=at.queue, writer=writer)
+    # A connection for each: one that was idle during the write may be lost, and the rows are messages then.
+    if (done := run_with_retries(at.address, published)) is not None:
+        return Enqueued(at.queue, run, done, repeated=True)
+    write_options = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
+    if key is not None:
+        write_options["keyColumn"] = key
+    with console.phase("enqueueing") as phase, watched(spark, phase):
+        rows.write.format("queuegate").mode("append").options(**write_options).save()
+        messages = run_with_retries(at.address, published)
+        if messages is None:
+            raise JobError(f"the write has ended and table {publish_log.LOG} does not tell of it: was it deleted?")
+        phase.count = messages
     return Enqueued(at.queue, run, messages)
 
 

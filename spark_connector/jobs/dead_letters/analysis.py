@@ -58,16 +58,16 @@ def shape_of(text: str | None) -> str | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return "not JSON, though it begins so"
-    return _shape(value, 0)[:_SHAPE_MAX]
+    return _shape(value, 0)[:_SHAPE_MAX].encode(errors="replace").decode()  # JSON may have halves of a character
 
 
 def _shape(value: Any, depth: int) -> str:
+    if isinstance(value, dict | list) and depth == _DEPTH_MAX:
+        return "{...}" if isinstance(value, dict) else "[...]"
     if isinstance(value, dict):
-        inner = ", ".join(f"{key}: {_shape(value[key], depth + 1)}" for key in sorted(value))
-        return f"{{{inner if depth < _DEPTH_MAX else '...'}}}"
+        return f"{{{', '.join(f'{key}: {_shape(value[key], depth + 1)}' for key in sorted(value))}}}"
     if isinstance(value, list):
-        kinds = sorted({_shape(item, depth + 1) for item in value}) if depth < _DEPTH_MAX else ["..."]
-        return f"[{' | '.join(kinds)}]"
+        return f"[{' | '.join(sorted({_shape(item, depth + 1) for item in value}))}]"
     return "null" if value is None else _KINDS[type(value)]
 
 
