@@ -15,6 +15,7 @@ from spark_connector.streaming.due import Due, DueMessage, DueSnapshot
 from spark_connector.streaming.sizes import Sizes
 
 NS = 1_000_000_000
+_RECEIVERS_LEASE_MAX = 12 * 3600 * NS  # what the proxy gives a receiver; a longer one is renewed at once
 SPENT = "not acked after {} deliveries"
 
 
@@ -120,7 +121,7 @@ class ClaimMaker:
             condition = f" WHERE {column} <= {until}"
         rows = client.rows(
             f"SELECT {self.due.columns} FROM STREAM {self._queue.quoted}{condition}"
-            f" WITH (ack_wait = '{self._lease // 1_000_000}ms', prefetch = {limit.messages})"
+            f" WITH (ack_wait = '{min(self._lease, _RECEIVERS_LEASE_MAX) // 1_000_000}ms', prefetch = {limit.messages})"
             f" LIMIT {limit.messages} NOWAIT"
         )
         leased = [self.due.to_message(row) for row in rows]
@@ -157,6 +158,8 @@ class ClaimMaker:
         self._claims.record(client, seq, messages, earliest)
         if not leasing and self._bounded(client):
             self._claims.count_all(client, seq)
+        if not leasing and self._lease > _RECEIVERS_LEASE_MAX:
+            self._claims.renew(client, earliest, self._lease)
         if leasing and (leased := self._claims.lease(client, seq, latest + self._lease)) != len(messages):
             raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(messages)} locked messages were leased")
         self.leased_at = max(self.leased_at, began)

@@ -108,7 +108,7 @@ def _expression(column: Column, field: Field, table: str) -> str:
     if column.is_time and field.type == "timestamp":
         return f"{name} DIV 1000"  # nanoseconds; a TIMESTAMP has microseconds
     # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is exact.
-    return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
+    return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double", "string") else name
 
 
 def _array(text: pa.BinaryArray, field: Field, of: pa.DataType, ids: pa.BinaryArray | None = None) -> pa.Array:

@@ -628,6 +628,22 @@ def test_available_now_with_an_order_goes_on_to_the_end_of_each_key(begin, sql, 
     assert states(sql, name) == {"acked": 10}
 
 
+HALF_A_DAY_NS = 12 * 3600 * 10**9
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_rate": "1000"}], ids=["directly", "by a stream"])
+def test_a_lease_may_be_longer_than_that_of_any_other_receiver(begin, sql, queue, limit):
+    """A receiver has half a day at most, unless it renews its leases."""
+    name = queue(**limit)
+    fill(sql, name, 3)
+    query = begin(name, leaseSeconds=7 * 86400)
+    assert query.plan() and len(query.run()) == 3
+    now = int(sql.value("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) AS SIGNED)")) * 10**9
+    assert min(sql.column(f"SELECT time_next FROM {name}")) > now + 10 * HALF_A_DAY_NS
+    query.finish()
+    assert not query.plan() and states(sql, name) == {"acked": 3}
+
+
 # --- offsets
 
 
