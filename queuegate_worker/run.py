@@ -110,6 +110,11 @@ class Run:
         if self._error is not None:
             raise self._error
 
+    def log_error(self) -> None:
+        """Log the error that ended the run: for a program that joins it much later."""
+        if self._error is not None:
+            logger.error("the worker of %s has ended: %s", self._plan.statements.queue, self._error)
+
     def _thread(self, target: Callable[[], None], name: str) -> threading.Thread:
         return threading.Thread(target=target, name=f"queuegate-{name}", daemon=True)
 

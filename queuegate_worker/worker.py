@@ -94,10 +94,12 @@ class Worker:
     async def serve(self, handle: Callable[..., Any], *, drain: bool = False, signals: bool = True) -> None:
         """The same inside an event loop, on which coroutines run. `signals`: end at SIGTERM and SIGINT.
 
-        When it is cancelled it stops as `stop` does, and ends when the handlers have.
+        The WorkerError that ends it is logged, too: the program may await it only at its own end. When it is cancelled
+        it stops as `stop` does, and ends when the handlers have.
         """
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         run = self._new_run(handle, drain=drain, loop=loop)
+        run.on_end(run.log_error)
         run.on_end(lambda: loop.call_soon_threadsafe(ended.set))
 
         def stop() -> None:
@@ -122,8 +124,9 @@ class Worker:
     @contextmanager
     def running(self, handle: Callable[..., Any]) -> Iterator[None]:
         """Handle messages in threads while the block runs, and stop after it: for a program with other work, and for
-        tests. Raises WorkerError at the end of the block."""
+        tests. Logs the WorkerError that ends it, and raises it at the end of the block."""
         run = self._new_run(handle, drain=False)
+        run.on_end(run.log_error)
         run.start()
         try:
             yield
