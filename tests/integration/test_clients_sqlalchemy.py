@@ -168,3 +168,17 @@ def test_business_row_and_message_in_one_session(engine, queue, sql, name, strea
     assert len(receiver.rows) == 1
     assert sql.column(f"SELECT sum FROM {name}") == [2]
     metadata.drop_all(engine)
+
+
+@pytest.mark.parametrize("engine", ["pymysql"], indirect=True)
+def test_a_stream_gives_each_row_as_it_comes(engine, queue, sql):
+    """With `stream_results` alone a row waits until more have come."""
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (0)")
+    with engine.connect().execution_options(yield_per=1) as connection:
+        for expected, row in zip(
+            range(5), connection.execute(sa.text(f"SELECT n FROM STREAM {q} WAIT 20")), strict=False
+        ):
+            assert row == (expected,)
+            sql(f"INSERT INTO {q} (n) VALUES ({expected + 1})")
+        connection.invalidate()

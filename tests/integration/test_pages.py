@@ -11,13 +11,15 @@ import shutil
 import stat
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 from page_steps import ROOT, Step, fits, steps
 from servers import Gate, Sql, free_port, wait_until
-from sessions import PORT, client_binary
+from sessions import PORT, client_binary, first, run_python, sessions
 from slowness import scaled
 
 from proxy.config import Config
@@ -202,6 +204,40 @@ def test_the_blocks_of_a_page(new_gate, tmp_path, reading):
     finally:
         reader.leave()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_is_that_of_the_programs_zone(new_gate, monkeypatch, zone):
+    """As guide-later.md sends a message at six in the evening, where the session has another zone."""
+    gate = new_gate().start()
+    client = Sql(gate.connect())
+    client(first(DOCS / "guide-later.md", "sql"))
+    monkeypatch.setenv("TZ", zone)
+    done = run_python(gate, first(DOCS / "guide-later.md", "python").replace('"main"', f'"{gate.database}"'))
+    assert done.stdout == "1\n", done.stderr
+    due = client.value("SELECT time_scheduled FROM reminders") // 10**9
+    assert datetime.fromtimestamp(due, ZoneInfo(zone)).strftime("%H:%M:%S") == "18:00:00"
+    client.close()
+
+
+def test_late_times_of_a_table_do_not_become_now(new_gate):
+    """As guide-migrate-skip-locked.md moves its rows."""
+    client = Sql(new_gate().start().connect())
+    blocks = [each.text for each in sessions(DOCS / "guide-migrate-skip-locked.md") if each.language == "sql"]
+    (move,) = (text for text in blocks if "UNIX_TIMESTAMP" in text)
+    for statement in ";".join(blocks[:2]).split(";"):
+        if statement.strip():
+            client(statement)
+    client("UPDATE jobs SET run_after = '9999-12-31 23:59:59' WHERE id = 2")
+    client("UPDATE jobs SET run_after = '2039-06-01' WHERE id = 3")
+    for statement in move.split(";"):
+        if statement.strip():
+            client(statement)
+    assert (
+        client.value("SELECT COUNT(*) FROM job_queue WHERE time_next > UNIX_TIMESTAMP('2037-01-01') * 1000000000") == 2
+    )
+    assert client.rows("SELECT id FROM STREAM job_queue LIMIT 3 NOWAIT") == []
+    client.close()
 
 
 def test_a_page_that_is_wrong_is_noticed(new_gate, tmp_path):

@@ -79,6 +79,9 @@ FLASK = """
 with app.test_client() as client:
     print(client.post("/orders?customer=ann").json)
     print(client.post("/orders").status_code)
+app.before_request_funcs[None].insert(0, lambda: ("log in first", 401))
+with app.test_client() as client:
+    print(client.post("/orders").status_code)
 """
 STARLETTE = """
 {page}
@@ -151,7 +154,7 @@ def test_fastapi(gate, client):
 
 def test_flask(gate, client):
     (page,) = blocks("from flask")
-    assert run(gate, FLASK, page) == ["{'order': 1}", "400"]
+    assert run(gate, FLASK, page) == ["{'order': 1}", "400", "401"]
     assert client.rows("SELECT id, customer FROM orders") == [(1, "ann")]
     assert client.rows("SELECT recipient, body FROM mails") == [("ann", "Order 1")]
 
