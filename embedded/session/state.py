@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
 from embedded.compile.binding import MOMENTS, Dynamics, dynamic_values, moment_value, utc_now
@@ -169,7 +169,7 @@ class State:
                 pipes_as_concat="PIPES_AS_CONCAT" in words,
                 real_as_float="REAL_AS_FLOAT" in words,
                 no_auto_value_on_zero="NO_AUTO_VALUE_ON_ZERO" in words,
-                utc=self.zone.utcoffset(None) is not None and not self.zone.utcoffset(utc_now()),
+                utc=self.zone is UTC,
                 database=self.current,
                 strict=not words.isdisjoint(_STRICT),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import time
 from decimal import Decimal
 
 import pytest
@@ -336,6 +337,44 @@ async def test_time_zones(client):
     assert await client.value("SELECT t FROM z WHERE t = '2024-06-01 06:00:00'") == datetime.datetime(2024, 6, 1, 6)
     assert await client.value("SELECT TIMESTAMPDIFF(HOUR, NOW(), UTC_TIMESTAMP())") in (4, 5)
     assert await client.errno("SET time_zone = 'Nowhere/Land'") == 1298
+
+
+@pytest.fixture
+def winter_in_london(monkeypatch):
+    """The machine's zone is UTC today, and not in summer."""
+    monkeypatch.setattr("embedded.session.state.utc_now", lambda: datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC))
+    monkeypatch.setenv("TZ", "Europe/London")
+    time.tzset()
+    yield
+    monkeypatch.delenv("TZ")
+    time.tzset()
+
+
+async def test_a_timestamp_of_summer_that_is_stored_in_winter(winter_in_london, client, connect):
+    await client("CREATE TABLE z (t TIMESTAMP NULL)")
+    await client("INSERT INTO z VALUES ('2024-07-01 12:00:00')")
+    other = connect()
+    await other("SET time_zone = '+00:00'")
+    for session, hour in ((client, 12), (other, 11)):
+        assert await session.rows("SELECT t, UNIX_TIMESTAMP(t) FROM z") == [
+            (datetime.datetime(2024, 7, 1, hour), 1719831600)
+        ]
+
+
+async def test_a_text_with_an_offset(client):
+    await client("CREATE TABLE z (t TIMESTAMP NULL, d DATETIME)")
+    text = "'2024-01-01 10:00:00+03:00'"
+    await client(f"INSERT INTO z VALUES ({text}, {text})")
+    assert await client.value(f"SELECT COUNT(*) FROM z WHERE d = {text} AND t = '2024-01-01 07:00:00'") == 1
+    await client("SET time_zone = '+02:00'")
+    for value in (text, "'2024-01-01T10:00:00Z'"):
+        assert await client.errno(f"INSERT INTO z (t) VALUES ({value})") == 1292
+        assert await client.errno(f"INSERT INTO z (d) SELECT {value}") == 1292
+        assert await client.errno(f"SELECT 1 FROM z WHERE d = {value}") == 1525
+    await client("INSERT INTO z (t) VALUES (CAST('2024-01-01 10:00:00+03:00' AS DATETIME))")
+    assert await client.value("SELECT COUNT(*) FROM z WHERE t = '2024-01-01 09:00:00'") == 2
+    await client("SET time_zone = '+00:00'")
+    assert await client.errno("INSERT INTO z (t) VALUES ('2024-01-01T10:00:00Z')") == 1292
 
 
 async def test_session_variables_and_their_scopes(client, connect):

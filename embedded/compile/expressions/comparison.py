@@ -132,7 +132,7 @@ def _moments(compilation: Compilation, left: Typed, right: Typed) -> Pair:
             return Pair(swapped.right, swapped.left)
         left = _parsed(compilation, left)
     if right.slot is not None:
-        convert = DateTimeOf(left.type.scale, left.type.kind is Kind.DATE)
+        convert = DateTimeOf(left.type.scale, compilation.modes.utc, left.type.kind is Kind.DATE)
         return Pair(left.sql, rebind(compilation, right, convert))
     right = right if right.type.kind in CALENDAR else _parsed(compilation, right)
     if left.type.kind is right.type.kind and left.type.scale == right.type.scale:
@@ -144,7 +144,7 @@ def _moments(compilation: Compilation, left: Typed, right: Typed) -> Pair:
 def _parsed(compilation: Compilation, value: Typed) -> Typed:
     if value.type.kind in NUMERIC or value.type.kind in TEXTUAL:
         if value.slot is not None:
-            return Typed(rebind(compilation, value, DateTimeOf(6)), datetime_type(6))
+            return Typed(rebind(compilation, value, DateTimeOf(6, compilation.modes.utc)), datetime_type(6))
         return Typed(compilation.function(f"qg_moment({to_text(compilation, value)})"), datetime_type(6))
     raise unsupported(f"comparing {value.type.name} with a date", "add a CAST")
 

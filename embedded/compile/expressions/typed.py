@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -220,15 +220,17 @@ class DateTimeOf:
     """Convert a slot's value to a date and time as text that compares rightly with a column of `decimals` decimals.
 
     A part that is zero is left out where the column has no place for it, so the shorter text is equal, not less.
+    `utc`: the session is in UTC, to which a text with an offset is converted.
     """
 
     decimals: int
+    utc: bool
     date_only: bool = False
 
     def __call__(self, value: Any) -> Any:
         if value is None:
             return None
-        moment = parse_datetime(value)
+        moment = parse_datetime(value, UTC if self.utc else None)
         if moment is None:
             kind = "DATE" if self.date_only else "DATETIME"
             raise SqlError(1525, f"Incorrect {kind} value: '{text_of(value)}'")

@@ -124,7 +124,7 @@ class CallContext:
 
     def moment(self, value: object) -> datetime | None:
         """An argument as a date and time."""
-        moment = parse_datetime(value)
+        moment = parse_datetime(value, self.zone)
         if moment is None:
             self.lose(1292, f"Incorrect datetime value: '{shown(value)}'")
         return moment

@@ -137,7 +137,7 @@ def extract(context: CallContext, unit: str, value: object) -> int | None:
     """EXTRACT and the functions named for one part."""
     if unit.split("_")[-1] in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
         return _extract_time(context, unit, value)
-    moment = parse_datetime(value)
+    moment = parse_datetime(value, context.zone)
     if moment is None:
         return _extract_time(context, unit, value)
     if unit == "WEEK":
@@ -341,7 +341,7 @@ def timediff(context: CallContext, one: str, other: str) -> int | None:
 
 
 def _duration(context: CallContext, text: str) -> int | None:
-    moment = parse_datetime(text) if "-" in text[1:] else None
+    moment = parse_datetime(text, context.zone) if "-" in text[1:] else None
     if moment is not None:
         return (moment - _EPOCH) // timedelta(microseconds=1)
     return context.span(text)
@@ -361,7 +361,7 @@ def _moved(context: CallContext, value: str, other: str, sign: int) -> str | Non
     difference = context.span(other)
     if difference is None:
         return None
-    moment = parse_datetime(value) if "-" in value[1:] else None
+    moment = parse_datetime(value, context.zone) if "-" in value[1:] else None
     if moment is not None:
         try:
             return _text(moment + sign * timedelta(microseconds=difference), -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC
 from functools import lru_cache
 from sys import getsizeof
 from typing import Any
@@ -27,16 +28,16 @@ from embedded.compile.values.types import Kind, SqlType
 
 
 @lru_cache(maxsize=1024)
-def _target(description: str) -> StoreAs:
+def _target(description: str, utc: bool) -> StoreAs:
     document, column = json.loads(description)
     sql_type = SqlType(**{**document, "kind": Kind(document["kind"]), "values": tuple(document["values"])})
-    return StoreAs(sql_type, column)
+    return StoreAs(sql_type, column, utc)
 
 
 @scalar()
 def store(context: CallContext, value: Any, description: str) -> Any:
     """A value to be stored in a column, where it is not a literal."""
-    return _target(description)(value)
+    return _target(description, context.zone is UTC)(value)
 
 
 def scalars() -> tuple[tuple[str, int, Callable[..., Any], bool], ...]:

@@ -11,7 +11,7 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from math import isinf
 from typing import Any
@@ -57,7 +57,8 @@ _FLOAT_MAX = (2 - 2**-23) * 2.0**127
 
 @dataclass(frozen=True, slots=True)
 class StoreAs:
-    """Converts a value for one column. Called with the value; None stays None. `utc`: a TIMESTAMP is in UTC already."""
+    """Converts a value for one column. Called with the value; None stays None. `utc`: the session is in UTC, and so
+    is a TIMESTAMP."""
 
     type: SqlType
     column: str
@@ -234,7 +235,7 @@ def _store_enum(target: StoreAs, value: Any) -> str:
 
 
 def _moment(target: StoreAs, value: Any, what: str) -> datetime:
-    moment = parse_datetime(value)
+    moment = parse_datetime(value, UTC if target.utc else None)
     if moment is None:
         raise ValueRefused(1292, f"Incorrect {what} value: '{shown(value)}' for column '{target.column}'")
     return moment

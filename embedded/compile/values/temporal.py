@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -13,7 +13,7 @@ MAX_TIME = ((838 * 60 + 59) * 60 + 59) * MICROSECONDS
 _TIME_NUMBER_MAX = 10_000_000  # above 838:59:59
 _DELIMITED = re.compile(
     r"\s*(\d{4}|\d{1,2})[^\w\s](\d{1,2})[^\w\s](\d{1,2})"
-    r"(?:[T\s]+(\d{1,2})(?:[^\w\s](\d{1,2})(?:[^\w\s](\d{1,2})(?:\.(\d*))?)?)?)?\s*([+-]\d{2}:\d{2}|Z)?\s*",
+    r"(?:[T\s]+(\d{1,2})(?:[^\w\s](\d{1,2})(?:[^\w\s](\d{1,2})(?:\.(\d*))?)?)?)?\s*([+-]\d{2}:\d{2})?\s*",
     re.ASCII,
 )
 _COMPACT = re.compile(r"\s*(\d{14}|\d{12}|\d{8}|\d{6})(?:\.(\d*))?\s*", re.ASCII)
@@ -21,15 +21,16 @@ _TIME = re.compile(r"\s*(-)?(?:(\d+)\s+)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\
 _SHORT_YEAR_PIVOT = 70  # two-digit years: 70-99 are 19xx, 00-69 are 20xx
 
 
-def parse_datetime(value: Any) -> datetime | None:
-    """A date and time from what MySQL accepts as one: text, number, date. None if it is not one."""
+def parse_datetime(value: Any, zone: tzinfo | None = None) -> datetime | None:
+    """A date and time from what MySQL accepts as one: text, number, date. None if it is not one. A text with an offset
+    from UTC is one in `zone`, and none where that is not known."""
     match value:
         case datetime():
             return value.replace(tzinfo=None)
         case date():
             return datetime.combine(value, time())
         case bytes():
-            return parse_datetime(value.decode("utf-8", "replace"))
+            return parse_datetime(value.decode("utf-8", "replace"), zone)
         case int():
             text = str(value)
             return _compact(text.zfill(14 if len(text) > 12 else 12 if len(text) > 8 else 8 if len(text) > 6 else 6))
@@ -39,23 +40,25 @@ def parse_datetime(value: Any) -> datetime | None:
         case float() | Decimal() if isfinite(value):
             return parse_datetime(int(value))
         case str():
-            return _parse_text(value)
+            return _parse_text(value, zone)
     return None
 
 
-def _parse_text(text: str) -> datetime | None:
+def _parse_text(text: str, target: tzinfo | None = None) -> datetime | None:
     match = _DELIMITED.fullmatch(text)
     if match is None:
         return _compact(text)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     moment = _moment((year, month, day, hour or 0, minute or 0, second or 0), fraction)
-    return moment if moment is None or zone is None else _without_zone(moment, zone)
+    if moment is None or zone is None:
+        return moment
+    return None if target is None else _moved(moment, zone, target)
 
 
-def _without_zone(moment: datetime, zone: str) -> datetime | None:
-    offset = timedelta() if zone == "Z" else timedelta(hours=int(zone[:3]), minutes=int(zone[0] + zone[4:]))
+def _moved(moment: datetime, offset: str, target: tzinfo) -> datetime | None:
+    east = timedelta(hours=int(offset[:3]), minutes=int(offset[0] + offset[4:]))
     try:
-        return moment.replace(tzinfo=timezone(offset)).astimezone(UTC).replace(tzinfo=None)
+        return moment.replace(tzinfo=timezone(east)).astimezone(target).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
 
