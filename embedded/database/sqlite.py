@@ -184,9 +184,10 @@ def _make_private(path: str) -> None:
 
 
 def _lock_file(path: str) -> int:
-    """Lock the file for this process. The kernel releases the lock with the process, so a crash leaves no stale one."""
+    """Lock the file for this process. The kernel releases the lock with the process, so a crash leaves no stale one.
+    A file has one lock, also where it is opened by a link."""
     try:
-        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{os.path.realpath(path)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BackendUnavailable(f"cannot open the database file '{path}': {error.strerror}") from error
     try:

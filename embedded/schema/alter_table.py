@@ -52,7 +52,7 @@ class Rebuild:
             self._copy()
         else:
             self._change_indexes()
-        if self.new.auto_increment != self.old.auto_increment and self.new.auto_increment is not None:
+        if self.new.auto_increment is not None:
             set_next_number(self.connection, self.new, self.new.auto_increment)
 
     def _change_indexes(self) -> None:

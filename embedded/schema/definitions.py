@@ -41,11 +41,12 @@ from embedded.compile.definitions.statements import (
 from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.functions.context import CallContext
 from embedded.compile.plan import Insert, Query
-from embedded.compile.queries.sources import table_name
+from embedded.compile.queries.sources import has_star, table_name
 from embedded.compile.schema import DATABASE, Column, ForeignKey, Schema, Table, to_json
 from embedded.compile.statement import compile_statement
 from embedded.compile.text.literal_lifting import lift
 from embedded.compile.text.modes import Modes
+from embedded.compile.text.parse import parse
 from embedded.compile.values.types import Kind, collation_name, meta, text_type, text_width
 from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteFault
@@ -273,6 +274,8 @@ class Definer:
         _no_variables(plan)
         if plan.temporary:
             raise SqlError(1352, "View's SELECT refers to a temporary table")
+        if definition.columns and has_star(parse(lifted.shape, lifted.values, "SELECT").tree):
+            raise unsupported("* in a view whose columns are named", "name the columns that it shows")
         names = definition.columns or tuple(column.meta.name for column in plan.columns)
         if len(names) != len(plan.columns):
             raise SqlError(
@@ -287,7 +290,7 @@ class Definer:
 
     def _alter(self, definition: AlterTable) -> None:
         old = self._base(definition.name)
-        alteration = Alteration.of(old)
+        alteration = Alteration.of(replace(old, auto_increment=None))  # what an earlier statement set is used up
         for change in definition.changes:
             if isinstance(change, AddKey) and change.if_not_exists and old.index(change.key.name) is not None:
                 self.defined.notes.append((1061, f"Duplicate key name '{change.key.name}'"))

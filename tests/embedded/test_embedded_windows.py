@@ -1,7 +1,8 @@
-"""Frames of window functions over DECIMAL of more than 15 digits, which is summed by a function of our own."""
+"""Window functions: frames over DECIMAL of more than 15 digits, which a function of our own sums; defaults of LAG."""
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 import pytest
@@ -56,3 +57,23 @@ async def test_a_sum_too_large_says_so(client, call):
     await client(f"INSERT INTO large VALUES (1, {'9' * 65}), (2, {'9' * 65}), (3, 1)")
     assert await client.error(f"SELECT {call} FROM large") == (1690, "DECIMAL value is out of range")
     assert await client.value("SELECT SUM(n) FROM large WHERE id = 1") == Decimal("9" * 65)
+
+
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [
+        ("LAG(SUM(d), 1, 0)", [Decimal("0.00"), Decimal("1.50")]),
+        ("LEAD(n, 1, 0.5)", [Decimal("0.2500"), Decimal("0.5000")]),
+        ("LAG(t, 1, '00:00:00')", ["00:00:00", "10:11:12"]),
+        ("LAG(t, 1, NULL)", [None, datetime.timedelta(seconds=36672)]),
+        ("LAG(m, 1, '2000-01-01')", ["2000-01-01", "2024-01-01 10:00:00"]),
+        ("LAG(b, 1, 'x')", [b"x", b"\xff"]),
+        ("LAG(SUM(d) / 7, 1, 0) OVER (ORDER BY id) * 7 + 0 * RANK()", [Decimal("0"), Decimal("1.5")]),
+    ],
+)
+async def test_a_default_of_lag_has_the_form_of_the_other_values(client, call, values):
+    await client("CREATE TABLE w (id INT PRIMARY KEY, n DECIMAL(24,4), d DECIMAL(8,2), t TIME, m DATETIME, b BLOB)")
+    await client("INSERT INTO w VALUES (1, 7, 1.5, '10:11:12', '2024-01-01 10:00:00', x'ff')")
+    await client("INSERT INTO w VALUES (2, 0.25, 2.5, '12:00:00', '2024-01-02 10:00:00', x'fe')")
+    rows = await client.rows(f"SELECT {call} OVER (ORDER BY id) FROM w GROUP BY id ORDER BY id")
+    assert [round(value, 9) if isinstance(value, Decimal) else value for (value,) in rows] == values

@@ -15,12 +15,13 @@ from embedded.compile.expressions.functions import define
 from embedded.compile.expressions.functions_json import json_value
 from embedded.compile.expressions.scope import Scope
 from embedded.compile.expressions.stored_operands import SHORT, with_stored_operands
-from embedded.compile.expressions.typed import OVER_MARK, Typed, shown, to_integer, to_number, to_text
+from embedded.compile.expressions.typed import OVER_MARK, Typed, chosen, shown, to_integer, to_number, to_text
 from embedded.compile.functions.exact_numbers import quotient_decimals
 from embedded.compile.text.keywords import keywords
 from embedded.compile.values.types import (
     BIGINT,
     BITS,
+    BLOB,
     DOUBLE,
     JSON,
     TEXT,
@@ -32,6 +33,7 @@ from embedded.compile.values.types import (
     joint_collation,
     text_type,
     text_width,
+    unify,
 )
 
 _AVG_DECIMALS = 4  # that AVG has more than its column
@@ -157,6 +159,9 @@ def _group_concat(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     distinct = isinstance(inner, exp.Distinct)
     parts = list(inner.expressions) if distinct else [inner]
     values = [x.compile(part, scope) for part in parts]
+    binary = any(value.type.kind is Kind.BINARY for value in values)
+    if binary and len(values) > 1:
+        raise unsupported("GROUP_CONCAT of bytes beside others", "use CONCAT(), or HEX()")
     text = " || ".join(to_text(x.compilation, value) for value in values)
     between = to_text(x.compilation, x.compile(separator, scope)) if separator is not None else "','"
     folded = int(any(value.type.kind in TEXTUAL and not value.type.case_sensitive for value in values))
@@ -165,7 +170,7 @@ def _group_concat(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         value = x.compile(item.this, scope)
         sign = -1 if item.args.get("desc") else 1
         arguments += [sort_key(x.compilation, value), str(sign * (2 if value.type.case_sensitive else 1))]
-    result = replace(TEXT, collation=joint_collation(*(value.type for value in values)))
+    result = BLOB if binary else replace(TEXT, collation=joint_collation(*(value.type for value in values)))
     return Typed(x.compilation.function(f"qg_group_concat({', '.join(arguments)})"), result, aggregate=True)
 
 
@@ -225,8 +230,16 @@ def _as_text(value: Typed) -> Typed:
 
 def _window_function(name: str, fewest: int, most: int) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        result = _WINDOW_ONLY.get(name) or _as_text(values[0]).type
-        return Typed(f"{name}({', '.join(value.sql for value in values)})", result, aggregate=True)
+        if name in _WINDOW_ONLY:
+            return Typed(f"{name}({', '.join(value.sql for value in values)})", _WINDOW_ONLY[name], aggregate=True)
+        value, *others = values
+        target, carried = _as_text(value).type, value.carried
+        if len(values) > 2:  # LAG and LEAD with a default, of which either may be the result
+            target = unify(target, values[2].type)
+            (value, default), carried = chosen(x.compilation, [value, values[2]], target)
+            others = [values[1], default]
+        sql = f"{name}({', '.join(one.sql for one in (value, *others))})"
+        return Typed(sql, target, aggregate=True, carried=carried)
 
     define(name, fewest, most, build)
 
@@ -249,7 +262,7 @@ def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         raise unsupported("this frame, which may have no row, for DECIMAL of more than 15 digits", "CAST to DOUBLE")
     if value.windowed is not None:
         return Typed(value.windowed.replace(OVER_MARK, f" OVER {over}"), value.type)
-    return Typed(f"{value.sql} OVER {over}", value.type)
+    return Typed(f"{value.sql} OVER {over}", value.type, carried=value.carried)
 
 
 def _may_be_empty(node: exp.Expression) -> bool:

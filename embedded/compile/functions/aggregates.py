@@ -30,8 +30,8 @@ class GroupConcat:
 
     def __init__(self) -> None:
         self.context: CallContext | None = None
-        self.rows: list[tuple[str, tuple[Any, ...]]] = []
-        self.seen: set[str] = set()
+        self.rows: list[tuple[str | bytes, tuple[Any, ...]]] = []
+        self.seen: set[str | bytes] = set()
         self.separator = ","
         self.size = self.allocated = 0
         self.directions: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class GroupConcat:
         self.directions = order[1::2]
         if text is None:
             return
-        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        text = text if isinstance(text, bytes) else str(text)
         if distinct:
             key = text.lower() if folded else text
             if key in self.seen:
@@ -55,7 +55,7 @@ class GroupConcat:
             self.context.allocate(id(self), self.allocated)
         self.rows.append((text, order[::2]))
 
-    def finalize(self) -> str | None:
+    def finalize(self) -> str | bytes | None:
         if self.context is not None:
             self.context.allocate(id(self), 0)
         if not self.rows:
@@ -63,9 +63,11 @@ class GroupConcat:
         rows = self.rows
         if self.directions:
             rows = sorted(rows, key=cmp_to_key(self._compare))
-        return self.separator.join(text for text, _ in rows)
+        if isinstance(rows[0][0], bytes):
+            return self.separator.encode().join(text for text, _ in rows if isinstance(text, bytes))
+        return self.separator.join(text for text, _ in rows if isinstance(text, str))
 
-    def _compare(self, one: tuple[str, tuple[Any, ...]], other: tuple[str, tuple[Any, ...]]) -> int:
+    def _compare(self, one: tuple[Any, tuple[Any, ...]], other: tuple[Any, tuple[Any, ...]]) -> int:
         for left, right, direction in zip(one[1], other[1], self.directions, strict=True):
             result = _order(left, right, abs(direction) == 1)
             if result:

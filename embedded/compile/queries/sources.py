@@ -195,10 +195,17 @@ class Sources:
             self._views.pop()
             self._common = outer
         names = tuple(column.name for column in table.columns)
-        source = derived_source(alias, selected.columns, names)
+        columns, places = selected.columns, list(range(len(selected.columns)))
+        if has_star(tree):  # it shows the columns that there were when it was made
+            places = [next((i for i in places if columns[i][0].lower() == name.lower()), -1) for name in names]
+            if -1 in places:
+                text = f"View '{DATABASE}.{table.name}' references invalid table(s) or column(s)"
+                raise SqlError(1356, f"{text} or function(s) or definer/invoker of view lack rights to use them")
+        source = derived_source(alias, [columns[place] for place in places], names)
         inner = self.compilation.alias()
-        listed = ", ".join(quote(name) for name in names)
-        text = f"(WITH {inner}({listed}) AS ({selected.sql}) SELECT * FROM {inner}) AS {quote(alias)}"
+        listed = ", ".join(f"c{place}" for place in range(len(columns)))
+        shown = ", ".join(f"c{place} AS {quote(name)}" for place, name in zip(places, names, strict=True))
+        text = f"(WITH {inner}({listed}) AS ({selected.sql}) SELECT {shown} FROM {inner}) AS {quote(alias)}"
         return text, replace(source, table=table.name)
 
     def _derived(self, node: exp.Expression, scope: Scope) -> str:
@@ -241,6 +248,13 @@ class Sources:
         self._weights[name.lower()] = len(selected.sql) + self.compilation.budget.copied - before
         columns = listed or [column for column, _ in selected.columns]
         return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS ({selected.sql})"
+
+
+def has_star(tree: exp.Expression) -> bool:
+    """Whether the columns of a query depend on those that its tables have."""
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        tree = tree.this
+    return any(isinstance(one.this if isinstance(one, exp.Column) else one, exp.Star) for one in tree.expressions)
 
 
 def _is_composite(node: exp.Expression) -> bool:

@@ -304,8 +304,8 @@ def unify(left: SqlType, right: SqlType) -> SqlType:
     if left.kind in TEMPORAL and right.kind in TEMPORAL:
         both = left.kind is right.kind is Kind.TIME
         return (time_type if both else datetime_type)(max(left.scale, right.scale))
-    if left.kind is right.kind is Kind.BINARY:
-        return varbinary(max(text_width(left), text_width(right)))
+    if Kind.BINARY in (left.kind, right.kind):
+        return varbinary(max(text_width(one) * (4 if one.kind in TEXTUAL else 1) for one in (left, right)))
     if left.kind is right.kind is Kind.JSON:
         return JSON
     return text_type(max(text_width(left), text_width(right)), joint_collation(left, right))

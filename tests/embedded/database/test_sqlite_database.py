@@ -52,6 +52,13 @@ async def test_a_second_opening_is_refused(database):
     await again.close()
 
 
+async def test_a_second_opening_by_a_link_is_refused(database, tmp_path):
+    link = tmp_path / "link.db"
+    link.symlink_to(database.path)
+    with pytest.raises(BackendUnavailable, match="in use by another process"):
+        await SqliteDatabase.open(str(link))
+
+
 async def test_a_path_that_cannot_be_is_told(tmp_path):
     with pytest.raises(BackendUnavailable, match="cannot open"):
         await SqliteDatabase.open(str(tmp_path / "no" / "such" / "folder.db"))
