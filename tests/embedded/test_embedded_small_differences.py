@@ -120,3 +120,19 @@ async def test_a_change_is_strict_where_mysql_is_and_mariadb_is_not(client, sql,
     assert await client.rows("SELECT n FROM t WHERE s = 0") == [(1,)]
     await client("SET sql_mode = ''")
     await client(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE n SET a = UUID(), b = a",
+        "INSERT INTO n VALUES (1, 'x', 'y') ON DUPLICATE KEY UPDATE a = RAND(), b = CONCAT(a, '!')",
+        "SELECT RAND() AS r FROM n HAVING r > 0.5",
+        "SELECT FLOOR(RAND() * 3) AS g, COUNT(*) FROM n GROUP BY g",
+        "UPDATE n SET i = (SELECT COUNT(*) FROM (SELECT i FROM n) d) + n.i ORDER BY i DESC",
+    ],
+)
+async def test_what_would_be_evaluated_again_with_another_value_is_refused(client, sql):
+    await client("CREATE TABLE n (i INT PRIMARY KEY, a VARCHAR(40), b VARCHAR(40))")
+    await client("INSERT INTO n VALUES (1, '', '')")
+    assert await client.errno(sql) == 1235

@@ -13,6 +13,7 @@ from embedded.compile.errors import SqlError, unknown_column, unsupported
 from embedded.compile.expressions.compiler import Expressions
 from embedded.compile.expressions.dates import moment
 from embedded.compile.expressions.scope import Scope
+from embedded.compile.expressions.stored_operands import is_changing
 from embedded.compile.expressions.typed import Typed
 from embedded.compile.schema import Column, Table
 from embedded.compile.values.types import TEXTUAL
@@ -28,6 +29,7 @@ class Assignments:
     alias: str = ""
     assigned: list[Column] = field(default_factory=list)
     _new: dict[str, str] = field(default_factory=dict)
+    _changing: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.alias = self.alias or self.table.name
@@ -64,9 +66,16 @@ class Assignments:
         if not isinstance(node, exp.EQ) or not isinstance(node.this, exp.Column):
             raise unsupported("this assignment")
         column = self._target(node.this)
-        sql = self.value(column, node.args["expression"])
+        value = node.args["expression"]
+        if any(self.x.compilation.name(one.name).lower() in self._changing for one in value.find_all(exp.Column)):
+            raise unsupported(
+                "reading a column that the same statement sets to another value each time", "SET @v first"
+            )
+        sql = self.value(column, value)
         self.assign_stored(column, sql)
         self._update_scope(column, sql)
+        if is_changing(sql):
+            self._changing.add(column.name.lower())
 
     def assign_stored(self, column: Column, sql: str) -> None:
         """Set a column to a value that is in storage form already."""

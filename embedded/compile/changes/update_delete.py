@@ -38,12 +38,15 @@ def compile_update(compilation: Compilation, parsed: Parsed) -> Modify:
         return _joined_update(compilation, queries, tree)
     table, alias, scope = _single(compilation, queries, target)
     _refuse_own_subquery(tree, table)
+    queries.sources.fixed = True
     assignments = Assignments(queries.expressions, table, Scope(sources=list(scope.sources)), alias)
     changes = assignments.compile(tree.expressions)
     update = f"UPDATE {table_name(table)} AS {quote(alias)} SET {changes}"
     assigned = tuple(column.name for column in assignments.assigned)
     each = None
     if tree.args.get("order") is not None and _is_key(table, assigned):
+        if any(tree.find_all(exp.Select)):
+            raise unsupported("a subquery in an UPDATE of a key with ORDER BY", "write its value")
         each = compilation.finish(_row_ids(queries, tree, table, alias, scope))
         statement = compilation.finish(f"{update} WHERE {quote(alias)}.{row_id(table)} = ")
         statement = replace(statement, sql=f"{statement.sql}?{len(statement.binds) + 1}")
@@ -63,6 +66,7 @@ def compile_delete(compilation: Compilation, parsed: Parsed) -> Modify:
         return _joined_delete(compilation, queries, tree)
     table, alias, scope = _single(compilation, queries, tree.this)
     _refuse_own_subquery(tree, table)
+    queries.sources.fixed = True
     where = _where(queries, tree, table, alias, scope)
     statement = compilation.finish(f"DELETE FROM {table_name(table)} AS {quote(alias)}{where}")
     return Modify((table,), (statement,), False, temporary=compilation.temporary)

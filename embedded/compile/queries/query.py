@@ -17,6 +17,7 @@ from embedded.compile.expressions.compiler import Expressions, refuse_parts
 from embedded.compile.expressions.functions_number import limit_value
 from embedded.compile.expressions.ordering import order_by
 from embedded.compile.expressions.scope import Scope, Source
+from embedded.compile.expressions.stored_operands import is_changing
 from embedded.compile.expressions.subqueries import Selected
 from embedded.compile.expressions.typed import Typed, coerce, shown
 from embedded.compile.plan import RowLock
@@ -154,6 +155,9 @@ class Queries:
         inner = Scope(scope.parent, scope.sources, scope.merged)
         columns = {name.lower() for source in scope.sources for name, _ in source.columns}
         inner.preferred = {name: value for name, value in scope.aliases.items() if name not in keys & columns}
+        changing = {name for name, value in inner.preferred.items() if is_changing(value.sql)}
+        if changing and any(one.name.lower() in changing for one in having.find_all(exp.Column)):
+            raise unsupported("HAVING of a column that is another each time", "put the query into a derived table")
         return self.expressions.condition(having.this, inner, "having clause")
 
     def _windows(self, node: exp.Expression, scope: Scope) -> str:
@@ -246,6 +250,8 @@ class Queries:
             value = self._position(slot, columns) if slot is not None else self.expressions.compile(key, scope)
             if value.aggregate:
                 raise SqlError(1056, f"Can't group on '{key.name}'")
+            if is_changing(value.sql):
+                raise unsupported("GROUP BY of what is another each time", "put the query into a derived table")
             keys.append(f"{group_key(self.compilation, value)}{sort_collation(value)}")
         scope.clause = "field list"
         return " GROUP BY " + ", ".join(keys)

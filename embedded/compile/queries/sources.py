@@ -13,6 +13,7 @@ from embedded.compile.errors import SqlError, unsupported
 from embedded.compile.expressions.comparison import Pair, comparable
 from embedded.compile.expressions.compiler import Expressions, refuse_parts
 from embedded.compile.expressions.scope import Scope, Source, derived_source, table_source
+from embedded.compile.expressions.stored_operands import is_changing
 from embedded.compile.expressions.subqueries import Subqueries
 from embedded.compile.expressions.typed import Typed
 from embedded.compile.queries.information_schema import INFORMATION_SCHEMA, grant_source, is_grant_table, virtual_source
@@ -29,11 +30,13 @@ _MAX_VIEW_DEPTH = 16  # views on views; deeper than anyone can read
 
 @dataclass(eq=False, slots=True)
 class Sources:
-    """Compiles FROM clauses; knows the common table expressions in reach."""
+    """Compiles FROM clauses; knows the common table expressions in reach. `fixed`: in a change, whose subqueries read
+    the rows of before."""
 
     compilation: Compilation
     expressions: Expressions
     queries: Subqueries
+    fixed: bool = False
     _common: list[dict[str, list[tuple[str, Typed]]]] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
     _weights: dict[str, int] = field(default_factory=dict)  # of common table expressions, in characters
@@ -205,7 +208,7 @@ class Sources:
         inner = self.compilation.alias()
         listed = ", ".join(f"c{place}" for place in range(len(columns)))
         shown = ", ".join(f"c{place} AS {quote(name)}" for place, name in zip(places, names, strict=True))
-        text = f"(WITH {inner}({listed}) AS ({selected.sql}) SELECT {shown} FROM {inner}) AS {quote(alias)}"
+        text = f"(WITH {inner}({listed}) AS {self._once(selected.sql)} SELECT {shown} FROM {inner}) AS {quote(alias)}"
         return text, replace(source, table=table.name)
 
     def _derived(self, node: exp.Expression, scope: Scope) -> str:
@@ -221,12 +224,16 @@ class Sources:
         selected = self.queries.query(inner, scope.parent)
         names = tuple(self.compilation.name(one.name) for one in alias_node.args.get("columns") or ())
         scope.add(derived_source(alias, selected.columns, names))
-        body = f"({selected.sql})"
-        if names:
+        body = once = self._once(selected.sql)
+        if names or body.startswith("MATERIALIZED"):
             common = self.compilation.alias()
-            listed = ", ".join(quote(name) for name in names)
-            body = f"(WITH {common}({listed}) AS ({selected.sql}) SELECT * FROM {common})"
+            listed = f"({', '.join(quote(name) for name in names)})" if names else ""
+            body = f"(WITH {common}{listed} AS {once} SELECT * FROM {common})"
         return f"{body} AS {quote(alias)}{self.joins(node.args.get('joins') or [], scope)}"
+
+    def _once(self, sql: str) -> str:
+        """A query that is evaluated once, before the first row is changed; SQLite would put it where it is used."""
+        return f"MATERIALIZED ({sql})" if self.fixed or is_changing(sql) else f"({sql})"
 
     def _common_table(
         self, node: exp.Expression, names: dict[str, list[tuple[str, Typed]]], scope: Scope | None, recursive: bool
@@ -247,7 +254,7 @@ class Sources:
         names[name.lower()] = _bare(listed, selected.columns)
         self._weights[name.lower()] = len(selected.sql) + self.compilation.budget.copied - before
         columns = listed or [column for column, _ in selected.columns]
-        return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS ({selected.sql})"
+        return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS {self._once(selected.sql)}"
 
 
 def has_star(tree: exp.Expression) -> bool:
