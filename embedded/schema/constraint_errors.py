@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedded.compile.compilation import quote
+from embedded.compile.definitions.generated import LENGTH, RANGE
 from embedded.compile.schema import ForeignKey, Index, Schema, Table
 from embedded.compile.values.numbers import to_text
 from embedded.database.connection import SqliteConnection
@@ -15,6 +16,7 @@ from embedded.database.errors import SqliteFault
 from engine.model.errors import BackendError
 
 _UNIQUE = re.compile(r"UNIQUE constraint failed: (?:index '(?P<index>.+)'|(?P<columns>.+))")
+_UNFIT = ((RANGE, 1264, "Out of range value"), (LENGTH, 1406, "Data too long"))
 _NO_IDS = "Failed to read auto-increment value from storage engine"  # the ids are used up
 _SHOWN = 64  # characters of a key's value that an error quotes
 
@@ -80,6 +82,9 @@ def _index_of(detail: str, table: Table) -> Index | None:
 
 def _check(error: SqliteFault, failed: FailedChange) -> SqliteFault:
     name = error.detail.split(": ", 1)[-1]
+    for prefix, errno, text in _UNFIT:
+        if name.startswith(prefix):
+            return SqliteFault(error.code, error.detail, f"{text} for column '{name.removeprefix(prefix)}'", errno)
     auto = failed.table.auto_column
     if auto is not None and not any(check.name == name for check in failed.table.checks):
         return SqliteFault(error.code, error.detail, _NO_IDS, 1467)

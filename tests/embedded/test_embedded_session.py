@@ -571,6 +571,20 @@ async def test_json_functions_beyond_what_the_comparison_covers(client):
     assert await client.errno("SELECT JSON_EXTRACT('{}', 'no path')") == 3143
 
 
+async def test_a_generated_value_beyond_its_column_is_refused_with_the_number_of_a_stored_one(client):
+    await client(
+        "CREATE TABLE g (id INT AUTO_INCREMENT PRIMARY KEY, a INT, t TINYINT AS (a * 2),"
+        " s VARCHAR(3) AS (CONCAT(a, '')) STORED)"
+    )
+    assert await client.error("INSERT INTO g (a) VALUES (64)") == (1264, "Out of range value for column 't'")
+    assert await client.error("INSERT INTO g (a) VALUES (-1000)") in [
+        (1264, "Out of range value for column 't'"),
+        (1406, "Data too long for column 's'"),
+    ]
+    for column in ("FLOAT AS (a * 2)", "DECIMAL(20,2) AS (a * 2)", "TIME AS (a)", "ENUM('1') AS (a)"):
+        assert await client.errno(f"ALTER TABLE g ADD c {column}") == 1235
+
+
 async def test_generated_columns_of_json_and_dates_can_be_indexed(client):
     await client(
         "CREATE TABLE g (doc JSON, at DATETIME, a DECIMAL(8,3),"

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from embedded.compile.changes.update_delete import row_id
 from embedded.compile.compilation import Compilation, key_part, quote, sql_literal
+from embedded.compile.definitions.generated import converted, limit
 from embedded.compile.errors import SqlError, unknown_column
 from embedded.compile.expressions.scope import Scope, Source
 from embedded.compile.expressions.typed import Typed
@@ -114,8 +115,7 @@ def _column(table: Table, column: Column) -> str:
     if column.type.kind in TEXTUAL and not column.type.case_sensitive:
         text += " COLLATE NOCASE"
     if column.generated is not None:
-        kind = "STORED" if column.stored else "VIRTUAL"
-        text += f" GENERATED ALWAYS AS ({_generated(table, column)}) {kind}"
+        text += _generated(table, column)
     if not column.nullable:
         text += " NOT NULL"
     return text + _default(table, column)
@@ -123,7 +123,9 @@ def _column(table: Table, column: Column) -> str:
 
 def _generated(table: Table, column: Column) -> str:
     assert column.generated is not None
-    return _expression(table, column.generated).sql
+    kind = "STORED" if column.stored else "VIRTUAL"
+    value = _expression(table, column.generated, column=column)
+    return f" GENERATED ALWAYS AS ({value.sql}) {kind}{limit(column, value)}"
 
 
 def _default(table: Table, column: Column) -> str:
@@ -164,15 +166,16 @@ def _column_names(default: Default) -> list[str]:
     return [column.name for column in tree.find_all(exp.Column)]
 
 
-def _expression(table: Table, text: str, qualifier: str = "") -> Typed:
-    """An expression of the table's definition, in SQLite's own functions only."""
+def _expression(table: Table, text: str, qualifier: str = "", column: Column | None = None) -> Typed:
+    """An expression of the table's definition, in SQLite's own functions only. `column`: as that stores it."""
     lifted = lift(text)
     compilation = Compilation(Schema(), Modes(), list(lifted.kinds), list(lifted.values), inline=True)
     tree = parse_expression(lifted.shape, lifted.values)
     scope = Scope(sources=[_source(table, qualifier)])
     scope.clause = "generated column function"
     value = Queries(compilation).expressions.compile(tree, scope)
-    return replace(value, sql=compilation.finish(value.sql).sql)
+    sql = value.sql if column is None else converted(compilation, column, value)
+    return replace(value, sql=compilation.finish(sql).sql)
 
 
 def _source(table: Table, qualifier: str) -> Source:
