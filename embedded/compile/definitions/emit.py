@@ -16,7 +16,7 @@ from embedded.compile.compilation import Compilation, key_part, quote, sql_liter
 from embedded.compile.definitions.generated import converted, limit
 from embedded.compile.errors import SqlError, unknown_column
 from embedded.compile.expressions.scope import Scope, Source
-from embedded.compile.expressions.typed import Typed
+from embedded.compile.expressions.typed import Typed, truth
 from embedded.compile.queries.query import Queries
 from embedded.compile.queries.sources import table_name
 from embedded.compile.schema import Check, Column, Default, ForeignKey, Index, Schema, Table, stored_default
@@ -156,7 +156,7 @@ def _now(decimals: int) -> str:
 
 
 def _check(table: Table, check: Check) -> str:
-    return _expression(table, check.expression).sql
+    return _expression(table, check.expression, condition=True).sql
 
 
 def _column_names(default: Default) -> list[str]:
@@ -166,7 +166,9 @@ def _column_names(default: Default) -> list[str]:
     return [column.name for column in tree.find_all(exp.Column)]
 
 
-def _expression(table: Table, text: str, qualifier: str = "", column: Column | None = None) -> Typed:
+def _expression(
+    table: Table, text: str, qualifier: str = "", column: Column | None = None, *, condition: bool = False
+) -> Typed:
     """An expression of the table's definition, in SQLite's own functions only. `column`: as that stores it."""
     lifted = lift(text)
     compilation = Compilation(Schema(), Modes(), list(lifted.kinds), list(lifted.values), inline=True)
@@ -174,7 +176,8 @@ def _expression(table: Table, text: str, qualifier: str = "", column: Column | N
     scope = Scope(sources=[_source(table, qualifier)])
     scope.clause = "generated column function"
     value = Queries(compilation).expressions.compile(tree, scope)
-    sql = value.sql if column is None else converted(compilation, column, value)
+    sql = truth(compilation, value) if condition else value.sql
+    sql = sql if column is None else converted(compilation, column, value)
     return replace(value, sql=compilation.finish(sql).sql)
 
 

@@ -185,7 +185,9 @@ def _numbers(name: str, names: str) -> None:
 def _bit_aggregate(name: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
         number = to_integer(x.compilation, values[0])
-        return Typed(x.compilation.function(f"qg_{name}({number})"), BITS, nullable=False, aggregate=True)
+        sql = x.compilation.function(f"qg_{name}({number})")
+        none = -1 if name == "bit_and" else 0  # all bits, or none of them, of no rows
+        return Typed(f"COALESCE({sql}, {none})", BITS, nullable=False, aggregate=True)
 
     define(name, 1, 1, build)
 
@@ -255,7 +257,7 @@ def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         value = x.compile(node.this, scope)
     if isinstance(node.this.this, exp.Distinct):
         raise unsupported("DISTINCT in a window function")
-    if value.windowed is None and value.sql.startswith("qg_"):
+    if value.windowed is None and value.sql.startswith(("qg_", "COALESCE(qg_")):
         raise unsupported(f"{call_name(node.this).upper()} as a window function")
     if any(own in (value.windowed or "") for own in _CRASHING) and _may_be_empty(node):
         # Python's sqlite3 module crashes when it reads the value of a function that got no row.

@@ -206,7 +206,7 @@ def _to_date(x: Expressions, values: list[Typed]) -> Typed:
 def _to_time(x: Expressions, values: list[Typed]) -> Typed:
     if values[0].type.kind is Kind.TIME:
         return values[0]
-    decimals = values[0].type.scale if values[0].type.kind is Kind.DATETIME else 0
+    decimals = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.TIMESTAMP) else 0
     decimals = 6 if values[0].type.kind is Kind.STRING else decimals
     return Typed(x.compilation.function(f"qg_time({_moment_text(x, values[0])}, {decimals})"), time_type(decimals))
 

@@ -19,7 +19,7 @@ from embedded.compile.expressions.functions import (
 )
 from embedded.compile.expressions.predicates import compare, is_case_sensitive
 from embedded.compile.expressions.stored_operands import with_stored_operands
-from embedded.compile.expressions.typed import Typed, to_bytes, to_integer, to_text
+from embedded.compile.expressions.typed import Typed, to_bytes, to_integer, to_number, to_text
 from embedded.compile.values.types import (
     BIGINT,
     BLOB,
@@ -141,12 +141,19 @@ def _field(x: Expressions, values: list[Typed]) -> Typed:
 
 def _hex(x: Expressions, values: list[Typed]) -> Typed:
     value = values[0]
-    if value.type.kind in NUMERIC:
+    if value.type.kind in NUMERIC | {Kind.EXACT}:
         sql = f"qg_hex_number({to_integer(x.compilation, value)})"
         return Typed(x.compilation.function(sql), varchar(16))
     if not x.compilation.inline:
         return Typed(x.compilation.function(f"qg_hex({to_bytes(x.compilation, value)})"), TEXT, value.nullable)
     return Typed(f"(CASE WHEN {value.sql} IS NULL THEN NULL ELSE hex({to_bytes(x.compilation, value)}) END)", TEXT)
+
+
+def _format(x: Expressions, values: list[Typed]) -> Typed:
+    number, places = to_number(x.compilation, values[0]).sql, to_integer(x.compilation, values[1])
+    if values[0].type.kind in (Kind.DOUBLE, Kind.STRING):
+        number = x.compilation.function(f"qg_round({number}, max({places}, 0), 0)")
+    return Typed(x.compilation.function(f"qg_format({number}, {places})"), varchar(64))
 
 
 def _unhex(x: Expressions, values: list[Typed]) -> Typed:
@@ -208,7 +215,7 @@ simple("sha2", "bi", varchar(128))
 simple("random_bytes", "i", varbinary(1024))
 simple("crc32", "b", UNSIGNED_BIGINT)
 simple("soundex", "t", long_text)
-simple("format", "ni", varchar(64))
+define("format", 2, 2, _format)
 simple("uuid_to_bin", "t", varbinary(16))
 simple("bin_to_uuid", "b", varchar(36))
 simple("is_uuid", "t", BIGINT)

@@ -318,6 +318,10 @@ def _moment_number(sql_type: SqlType) -> SqlType:
 def truth(compilation: Compilation, value: Typed) -> str:
     """A value as a condition: text counts for the number it begins with, which SQLite does alike."""
     kind = value.type.kind
+    if kind is Kind.JSON and value.unquoted is not None:
+        if not compilation.inline:
+            return f"({value.unquoted} <> 0)"
+        return f"CASE {value.unquoted} WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {value.unquoted} <> 0 END"
     if kind is Kind.ENUM or (compilation.strict and kind in (Kind.STRING, Kind.BINARY)):
         return to_number(compilation, value).sql
     return f"({value.sql} <> '{encode(Decimal())}')" if kind is Kind.EXACT else value.sql

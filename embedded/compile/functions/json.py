@@ -326,7 +326,12 @@ def _contains(context: CallContext, target: Any, candidate: Any) -> bool:
         return isinstance(candidate, dict) and all(
             key in target and _contains(context, target[key], value) for key, value in candidate.items()
         )
-    return type(target) is type(candidate) and bool(target == candidate)
+    return _equal(target, candidate)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether JSON values are the same; 1 and 1.0 are, 1 and true are not."""
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 @scalar(splits=True)
@@ -398,7 +403,7 @@ def json_overlaps(context: CallContext, one: str, other: str) -> int:
     if isinstance(first, dict) and isinstance(second, dict):
         return int(any(key in second and second[key] == value for key, value in first.items()))
     left, right = (value if isinstance(value, list) else [value] for value in (first, second))
-    return int(any(type(a) is type(b) and a == b for a in context.until_killed(left) for b in right))
+    return int(any(_equal(a, b) for a in context.until_killed(left) for b in right))
 
 
 @scalar(splits=True)

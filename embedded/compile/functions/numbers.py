@@ -64,16 +64,22 @@ def _whole_prefix(text: str) -> int:
 @scalar("round", splits=True)
 def rounded(context: CallContext, value: Number, places: int, exact: int) -> Number:
     """ROUND: halves away from zero for exact numbers, to even for floating point, as MySQL does."""
-    if not exact:
-        return float(round(value, places)) if abs(places) < 300 else float(value)
-    return _quantized(value, places, ROUND_HALF_UP)
+    return _quantized(value, places, ROUND_HALF_UP) if exact else _scaled(float(value), places, round)
 
 
 @scalar("truncate")
 def truncated(context: CallContext, value: Number, places: int, exact: int) -> Number:
     """TRUNCATE."""
-    result = _quantized(value, places, ROUND_DOWN)
-    return result if exact else float(result)
+    return _quantized(value, places, ROUND_DOWN) if exact else _scaled(float(value), places, math.trunc)
+
+
+def _scaled(value: float, places: int, whole: Callable[[float], int]) -> float:
+    """A floating-point number cut to its places: as a multiple of a power of ten, as MySQL's own code does it."""
+    power = 10.0 ** min(abs(places), 308)
+    scaled = value * power if places >= 0 else value / power
+    if not math.isfinite(scaled):
+        return value
+    return whole(scaled) / power if places >= 0 else whole(scaled) * power
 
 
 def _quantized(value: Number, places: int, rounding: str) -> Number:

@@ -224,8 +224,9 @@ def _store_binary(target: StoreAs, value: Any) -> bytes:
 
 
 def _store_enum(target: StoreAs, value: Any) -> str:
+    """A number is that of a member; a text is a member, or else the number of one."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else plain_text(value)
-    for member in target.type.values:
+    for member in target.type.values if isinstance(value, str | bytes) else ():
         if member == text or (not target.type.case_sensitive and member.casefold() == text.casefold()):
             return member
     index = int(text) if text.isdecimal() else 0
