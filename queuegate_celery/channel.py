@@ -260,7 +260,7 @@ class Channel(Declarations):
             for tag in list(self._consumers):
                 self.basic_cancel(tag)
             if self.link.alive:
-                self.link.settlement.send_acks()
+                self.link.settlement.send_acks(pauses=False)
                 self.basic_recover()
         finally:
             self.link.remove(self)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from queuegate_celery.errors import RETRYABLE, number, to_amqp_error
+from queuegate_celery.errors import RETRYABLE, Unavailable, number, to_amqp_error
 from queuegate_celery.mysql_client.driver import OWN_SESSION, close_socket, socket_of
 from queuegate_celery.settings import Address, Settings
 
@@ -59,10 +59,15 @@ def connect(address: Address, settings: Settings) -> Any:
 
 
 class SqlConnection:
-    """Runs one statement at a time, in autocommit, for any thread. Raises AMQP's errors."""
+    """Runs one statement at a time, in autocommit, for any thread. Raises AMQP's errors.
+
+    After Unavailable the next statement goes over a new connection: a server that has become read-only may be the old
+    one of two. Messages that were fetched over the old connection are given back.
+    """
 
     def __init__(self, address: Address, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.address = address
+        self.address, self._settings = address, settings
+        self._is_stale = False
         self._connection = connect(address, settings)
         self._lock = threading.RLock()
         self._sleep = sleep
@@ -128,14 +133,26 @@ class SqlConnection:
     def _run(self, work: Callable[[Any], T]) -> T:
         for attempt in range(_ATTEMPTS):
             try:
-                with self._lock, self._connection.cursor() as cursor:
-                    self._last_used = time.monotonic()
-                    return work(cursor)
+                with self._lock:
+                    self._renew_stale()
+                    with self._connection.cursor() as cursor:
+                        self._last_used = time.monotonic()
+                        return work(cursor)
             except (pymysql.Error, OSError) as error:
-                if number(error) not in RETRYABLE or attempt == _ATTEMPTS - 1:
+                if number(error) not in RETRYABLE:
+                    raised = to_amqp_error(error, self.address)
+                    self._is_stale = isinstance(raised, Unavailable)
+                    raise raised from error
+                if attempt == _ATTEMPTS - 1:
                     raise to_amqp_error(error, self.address) from error
                 self._sleep(_PAUSE_SECONDS * 2**attempt * (0.5 + random.random()))
         raise AssertionError("unreachable")
+
+    def _renew_stale(self) -> None:
+        if self._is_stale:
+            connection, self._is_stale = connect(self.address, self._settings), False
+            self.abort()
+            self._connection = connection
 
 
 def _enable_keepalive(sock: socket.socket) -> None:

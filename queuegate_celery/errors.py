@@ -1,7 +1,7 @@
 """MySQL's errors as those of AMQP, which Kombu and Celery handle: retry on a new connection, or report what is wrong.
 
 After a recoverable error Celery's worker reconnects, and a producer publishes again by its `task_publish_retry_policy`.
-Other errors are raised where they happen.
+Other errors are raised where they happen, and end a worker. So only errors that waiting does not fix are of that kind.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from amqp.exceptions import (
     RecoverableChannelError,
     RecoverableConnectionError,
 )
+from pymysql.err import OperationalError, error_map
 
 from queuegate_celery.settings import Address
 
@@ -29,12 +30,24 @@ _LOST = frozenset(
     {2000, 2002, 2003, 2006, 2013, 2014, 2055, 1040, 1042, 1053, 1158, 1159, 1160, 1161, 1203, 1218, 1927, 3169, 4031}
 )
 _DENIED = frozenset({1044, 1142, 1143, 1227})
-_LOGIN = frozenset({1045, 1698})
+_LOGIN = frozenset({1045, 1130, 1251, 1698, 3118, 3159})
+_REFUSED = frozenset(
+    {1046, 1050, 1059, 1104, 1115, 1118, 1136, 1153, 1210, 1231, 1292, 1300, 1305, 1364, 1370, 1644, 1690, 3819, 4025}
+)
+"""What waiting does not fix, in addition to the errors that PyMySQL has classes for: a wrong value, a wrong name."""
+
+RETRY_SECONDS = 1.0
+"""The pause before a statement that the database did not execute is sent again."""
 
 CONNECTION_ERRORS = (ConnectionError, OSError)
 CHANNEL_ERRORS = (ChannelError,)
 RECOVERABLE_CONNECTION_ERRORS = (RecoverableConnectionError, OSError)
 RECOVERABLE_CHANNEL_ERRORS = (RecoverableChannelError,)
+
+
+class Unavailable(RecoverableConnectionError):  # type: ignore[misc]
+    """The database does not execute the statement now: it is read-only, a lock is held, a node has no majority. It may
+    be sent again."""
 
 
 def number(error: BaseException) -> int:
@@ -75,6 +88,6 @@ def to_amqp_error(error: BaseException, address: Address) -> Any:
             f"{message}. A queue of Celery's shares its name with another table: give Celery a database of its own, or "
             "set broker_transport_options['queue_prefix']"
         )
-    if code in RETRYABLE:
-        return RecoverableChannelError(message)
-    return ChannelError(message)
+    if code in _REFUSED or error_map.get(code, OperationalError) is not OperationalError:
+        return ChannelError(message)
+    return Unavailable(message)

@@ -317,10 +317,10 @@ class Link:
         self.settlement.unsettled.ack(tags)
         if not self.alive:
             UNSENT_ACKS.add(self.address, self.settlement.unsettled.take_acks())
-        elif self._loop is not None and self.consumers and self._renewal is not None:
+            return
+        is_later = self._loop is not None and self.consumers
+        if (is_later or not self.settlement.send_acks()) and self._renewal is not None:
             self._renewal.acks_wait()
-        else:
-            self.settlement.send_acks()
 
     def remove(self, channel: Any) -> None:
         """The channel is closed. The connections of its consumers own the leases of what they have delivered."""
@@ -356,7 +356,7 @@ class Link:
             self.drop_transient(queue)
         with suppress(AMQPError, OSError):
             if self.failure is None:
-                self.settlement.send_acks()
+                self.settlement.send_acks(pauses=False)
         UNSENT_ACKS.add(self.address, self.settlement.unsettled.take_acks())
         self.db.close() if self.failure is None else self.db.abort()
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from queuegate_celery.errors import RETRY_SECONDS, Unavailable
+
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 0.1
@@ -22,7 +24,7 @@ LISTENER_SECONDS = 60.0
 AWAKE_SECONDS = 60.0
 """Servers, proxies and firewalls may close connections that are idle for so long."""
 
-_TURNS = 3  # two may fail before a lease ends, or an idle connection does
+_TURNS = 3  # a turn that fails is repeated each second: for two thirds of a lease, its owner has not lost it
 
 
 class Leaseholder(Protocol):
@@ -30,7 +32,7 @@ class Leaseholder(Protocol):
 
     def renew(self) -> None: ...
 
-    def send_acks(self) -> None: ...
+    def send_acks(self) -> bool: ...
 
 
 class Owner(Protocol):
@@ -83,6 +85,9 @@ class Renewal:
                 return
             try:
                 self.run_once()
+            except Unavailable as error:
+                logger.warning("leases are renewed again in a second: %s", error)
+                self._renew_at = self._clock() + RETRY_SECONDS
             except Exception as error:  # the event loop raises it in its next iteration, and Celery reconnects
                 logger.debug("renewal ends: %r", error)
                 self._owner.fail(error)
@@ -92,8 +97,7 @@ class Renewal:
         """Does what is due."""
         now = self._clock()
         if self._acks_at is not None and now >= self._acks_at:
-            self._acks_at = None
-            self._holder.send_acks()
+            self._acks_at = None if self._holder.send_acks() else now + RETRY_SECONDS
         if now >= self._renew_at:
             self._renew_at = now + self._every
             # Half a turn: a connection that was used just after the last one is not left until the next one.

@@ -7,47 +7,70 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from amqp.exceptions import ChannelError, NotFound
 
 from queuegate_celery.connection import SqlConnection
-from queuegate_celery.messages import Delivery, Incoming, Unreadable, delivery_of, incoming
+from queuegate_celery.errors import RETRY_SECONDS, Unavailable
+from queuegate_celery.messages import Incoming, Unreadable, delivery_of, incoming
 from queuegate_celery.mysql_client.packets import Row
 from queuegate_celery.settings import Address, Settings
-from queuegate_celery.sql import escaped, quoted
+from queuegate_celery.sql import quoted
 from queuegate_celery.unsettled import UNSENT_ACKS, Deliveries, Unsettled, conditions
 
 logger = logging.getLogger(__name__)
 
+_LATER = "1h"
+
 
 class Settlement:
-    """See the module. `unsettled`: the deliveries, by tag."""
+    """See the module. `unsettled`: the deliveries, by tag.
 
-    def __init__(self, db: SqlConnection, address: Address, settings: Settings) -> None:
-        self._db, self._address, self._settings = db, address, settings
+    While the database is unavailable nothing is raised: acks and other settlements are sent again after a pause.
+    """
+
+    def __init__(
+        self, db: SqlConnection, address: Address, settings: Settings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._db, self._address, self._settings, self._clock = db, address, settings, clock
         self.unsettled = Unsettled()
+        self._put_off: list[Callable[[], None]] = []
+        self._retry_at = 0.0  # 0: nothing has failed
         self._lock = threading.RLock()  # no lease is renewed between the decision to settle and the statement
 
-    def send_acks(self) -> None:
-        """Sends the acks of this connection, and those left by ended connections of this process."""
+    def send_acks(self, *, pauses: bool = True) -> bool:
+        """Sends the acks of this connection, those left by ended connections of this process, and the settlements that
+        were put off. False: the database is unavailable, and they are to be sent again after RETRY_SECONDS, or before
+        that with pauses=False."""
+        if pauses and self._clock() < self._retry_at:
+            return False
         unsent = UNSENT_ACKS.take(self._address)
-        if not unsent and not self.unsettled.has_acks:
-            return
+        if not unsent and not self.unsettled.has_acks and not self._put_off:
+            return True
         with self._lock:
-            acks = self.unsettled.take_acks()
+            acks, is_sent = self.unsettled.take_acks(), False
             for table, ids in unsent.items():
                 acks.setdefault(table, []).extend(ids)
             try:
-                self._settle("ACK", acks)
-            except Exception:
-                UNSENT_ACKS.add(self._address, acks)
-                raise
+                is_sent = self._attempt(partial(self._settle, "ACK", acks))
+            finally:
+                if not is_sent:
+                    UNSENT_ACKS.add(self._address, acks)
+            put_off, self._put_off = self._put_off, []
+            for settle in put_off:
+                self._settle_or_put_off(settle)
+            is_sent = is_sent and not self._put_off
+            if is_sent:
+                self._retry_at = 0.0
+            return is_sent
 
     def release(self, ids: Deliveries) -> None:
         """Gives them back: due at once, and the delivery does not count."""
         with self._lock:
-            self._settle("RELEASE", ids)
+            self._settle_or_put_off(partial(self._settle, "RELEASE", ids))
 
     def requeue(self, tags: Iterable[int]) -> None:
         """Requeues: a failed attempt, which comes again after the queue's backoff, so that a task that kills its worker
@@ -55,14 +78,14 @@ class Settlement:
         with self._lock:
             ids = self.unsettled.settle(tags)
             if self._settings.count_requeues:
-                self._settle("NACK", ids, " REASON 'requeued by the consumer'")
+                self._settle_or_put_off(partial(self._settle, "NACK", ids, " REASON 'requeued by the consumer'"))
             else:
-                self._settle("RELEASE", ids)
+                self.release(ids)
 
     def reject(self, tags: Iterable[int], reason: str = "rejected by the consumer") -> None:
         """Moves them to the dead letters."""
         with self._lock:
-            self._settle("REJECT", self.unsettled.settle(tags), self._db.mogrify(" REASON %s", (reason,)))
+            self._settle_or_put_off(partial(self._dead_letter, self.unsettled.settle(tags), reason))
 
     def renew(self) -> None:
         """Renews all leases, for their full length from now."""
@@ -77,23 +100,40 @@ class Settlement:
                 messages.append(incoming(row))
             except Unreadable as error:
                 logger.error("message %d of %s is set aside: %s", error.id, table, error.reason)
-                self._reject_unreadable(table, delivery_of(row), error)
+                with self._lock:
+                    settle = partial(self._dead_letter, {table: [delivery_of(row)]}, error.reason)
+                    self._settle_or_put_off(settle)
         return messages
-
-    def _reject_unreadable(self, table: str, delivery: Delivery, error: Unreadable) -> None:
-        with self._lock:
-            try:
-                for condition in conditions([delivery]):
-                    self._db.execute(f"REJECT {escaped(table)} WHERE {condition} REASON %s", (error.reason,))
-            except NotFound:
-                pass  # the queue was dropped
-            except ChannelError as refused:  # a dead-letter queue has no dead letters
-                logger.error("message %d of %s stays, and comes again: %s", error.id, table, refused)
 
     def ack_now(self, deliveries: Deliveries) -> None:
         """Acks what is not handed to a consumer that acks."""
-        with self._lock:
-            self._settle("ACK", deliveries)
+        UNSENT_ACKS.add(self._address, deliveries)
+        self.send_acks()
+
+    def _settle_or_put_off(self, settle: Callable[[], None]) -> None:
+        if not self._attempt(settle):
+            self._put_off.append(settle)
+
+    def _attempt(self, settle: Callable[[], None]) -> bool:
+        """False: the database is unavailable."""
+        try:
+            settle()
+        except Unavailable as error:
+            if not self._retry_at:
+                logger.warning("acks and other settlements are sent again each second: %s", error)
+            self._retry_at = self._clock() + RETRY_SECONDS
+            return False
+        return True
+
+    def _dead_letter(self, deliveries: Deliveries, reason: str) -> None:
+        """Where messages have no dead letters, such as in a dead-letter queue, they come again later."""
+        tail = self._db.mogrify(" REASON %s", (reason,))
+        for table, each in deliveries.items():
+            try:
+                self._settle("REJECT", {table: each}, tail)
+            except ChannelError as error:
+                logger.error("%d rejected messages of %s come again in %s: %s", len(each), table, _LATER, error)
+                self._settle("NACK", {table: each}, f" DELAY '{_LATER}'{tail}")
 
     def _settle(self, verb: str, deliveries: Deliveries, tail: str = "") -> None:
         for table, each in deliveries.items():

@@ -15,6 +15,7 @@ become visible late.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import socket
@@ -29,13 +30,15 @@ from amqp.exceptions import ChannelError, RecoverableConnectionError
 from pymysql.constants.COMMAND import COM_QUERY
 
 from queuegate_celery.connection import KEEPALIVE, SqlConnection, connect
-from queuegate_celery.errors import KILLED, LOCK_WAIT, to_amqp_error
+from queuegate_celery.errors import KILLED, LOCK_WAIT, NO_TABLE, RETRY_SECONDS, Unavailable, to_amqp_error
 from queuegate_celery.messages import COLUMNS
 from queuegate_celery.mysql_client.answers import AnswerReader
 from queuegate_celery.mysql_client.driver import close_socket, socket_of
 from queuegate_celery.mysql_client.packets import HEADER_BYTES, MalformedAnswer, Row, parse_error
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sql import escaped, quoted
+
+logger = logging.getLogger(__name__)
 
 POLL_LIMIT_MAX = 1000
 """Limit of one poll if Kombu sets no prefetch count: more than a proxy delivers at once, and a bound for memory."""
@@ -47,7 +50,7 @@ _STOP_SECONDS = 5.0
 _KILL_AGAIN_SECONDS = 0.5
 _READ_BYTES, _TURN_BYTES = 65_536, 4_194_304  # of one recv, and of one turn: the loop has other sockets, too
 _PREFETCH_MAX = 1_000_000  # the proxy's maximum; the real limit is LIMIT
-_BRINGS_NOTHING = frozenset({KILLED, LOCK_WAIT})  # errors after which the poll may be repeated
+_BRINGS_NOTHING = frozenset({KILLED, LOCK_WAIT})  # errors after which the poll is repeated at once
 _FIELDS = ", ".join(("id", "epoch", *COLUMNS))
 _TOPIC_FIELDS = ", ".join(("id", *COLUMNS))
 
@@ -80,7 +83,9 @@ class _PollConnection:
         self._answer: AnswerReader | None = None
         self._lock = threading.RLock()
         self._used_at = time.monotonic()
+        self._failing_since: float | None = None
         self.sent_at = 0.0
+        self.retry_at = 0.0
 
     @property
     def _sock(self) -> Any:
@@ -121,8 +126,8 @@ class _PollConnection:
         self._answer, self.sent_at = AnswerReader(rows_only=rows_only), time.monotonic()
 
     def read(self) -> list[Row]:
-        """The rows available now. Raises AMQP's errors. An answer that KILL QUERY ended, or that failed because another
-        session has locked the table, counts as ended without an error."""
+        """The rows available now. Raises AMQP's errors. An answer that KILL QUERY ended, or that failed because the
+        database is unavailable, counts as ended without an error."""
         with self._lock:
             return self._read()
 
@@ -159,11 +164,27 @@ class _PollConnection:
             return []
         if answer.done:
             self._answer, self._used_at = None, time.monotonic()
-            if answer.error is not None:
-                number, text, _ = parse_error(answer.error)
-                if number not in _BRINGS_NOTHING:
-                    raise to_amqp_error(pymysql.OperationalError(number, text), self._address)
+            if answer.error is None:
+                self._failing_since = None
+            else:
+                self._failed(*parse_error(answer.error)[:2])
         return answer.take_rows()
+
+    def _failed(self, number: int, text: str) -> None:
+        """Returns if the statement may be sent again, at `retry_at`."""
+        if number in _BRINGS_NOTHING:
+            return
+        error, now = to_amqp_error(pymysql.OperationalError(number, text), self._address), time.monotonic()
+        if number == NO_TABLE:  # dropped: it is created again when it is declared again, by the next connection
+            raise RecoverableConnectionError(str(error))
+        if not isinstance(error, Unavailable):
+            raise error
+        if self._failing_since is None:
+            logger.warning("a poll is sent again each second: %s", error)
+            self._failing_since = now
+        if now - self._failing_since > self._settings.lease_seconds:  # leases have ended; another server may be well
+            raise RecoverableConnectionError(str(error))
+        self.retry_at = now + RETRY_SECONDS
 
     @property
     def has_columns(self) -> bool:
@@ -227,7 +248,7 @@ class QueueSource:
         if self._connection.busy:
             if time.monotonic() > self._connection.sent_at + _WAIT_SECONDS + _OVERDUE_SECONDS:
                 raise RecoverableConnectionError(f"no answer about queue {self.table!r}: its proxy is gone")
-        elif capacity > 0 and not self.stopped:
+        elif capacity > 0 and not self.stopped and time.monotonic() >= self._connection.retry_at:
             self._connection.send(f"{self._head}{min(capacity, POLL_LIMIT_MAX)}{self._tail}")
 
     def read(self) -> list[Row]:
@@ -253,8 +274,8 @@ class QueueSource:
                 # Repeatedly: a KILL that overtakes its statement, on the other connection, has no effect.
                 db.execute(f"KILL QUERY {self._connection.id}")
                 rows += self._connection.read_until(lambda: not self._connection.busy, min(_KILL_AGAIN_SECONDS, left))
-        except ChannelError:
-            pass  # it has ended already: its queue was dropped
+        except (ChannelError, RecoverableConnectionError):
+            pass  # it has ended already, for example because its queue was dropped
         return rows
 
     def close(self) -> None:

@@ -207,6 +207,25 @@ def test_requeue_reject_multiple_and_recover(broker, names, sql):
     wait_until(lambda: sql.column(f"SELECT body FROM {name}_dead") == [b"1"], what="the dead letter")
 
 
+def test_what_is_rejected_in_a_dead_letter_queue_comes_again_later(broker, names, sql):
+    """It has no dead letters; the consumer goes on."""
+    connection, name = broker(), names()
+    dead = f"{name}_dead"
+    with connection.channel() as channel:
+        queue = declared(channel, name)
+        for n in range(2):
+            publish(channel, n, name)
+            received(connection, queue, 1)[0].reject()
+        wait_until(lambda: sql.rows("SHOW TABLES LIKE %s", dead), what="the dead-letter queue")
+        wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {dead}") == 2, what="the dead letters")
+        for n in range(2):
+            (message,) = received(connection, declared(channel, dead), 1, prefetch=1)
+            assert message.payload == n
+            message.reject()
+        in_seconds = f"SELECT (MIN(time_next) - UNIX_TIMESTAMP() * 1000000000) DIV 1000000000 FROM {dead}"
+        assert 3000 < sql.value(in_seconds) <= 3601
+
+
 def test_requeues_count(broker, names, sql):
     connection, name = broker(), names()
     with connection.channel() as channel:

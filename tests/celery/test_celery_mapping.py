@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from over import over
 
-from queuegate_celery.errors import to_amqp_error
+from queuegate_celery.errors import Unavailable, to_amqp_error
 from queuegate_celery.exchanges import matches
 from queuegate_celery.messages import (
     COLUMNS,
@@ -188,8 +188,11 @@ def test_a_queue_is_made_with_what_its_arguments_and_the_options_say():
         (1142, amqp.exceptions.AccessRefused, "Grant user 'app'"),
         (1146, amqp.exceptions.NotFound, "declared"),
         (1347, amqp.exceptions.PreconditionFailed, "queue_prefix"),
-        (1213, amqp.exceptions.RecoverableChannelError, "1213"),
         (1064, amqp.exceptions.ChannelError, "1064"),
+        (1235, amqp.exceptions.ChannelError, "1235"),
+        (1406, amqp.exceptions.ChannelError, "1406"),
+        (4025, amqp.exceptions.ChannelError, "4025"),
+        *((code, Unavailable, str(code)) for code in (1020, 1047, 1105, 1176, 1205, 1213, 1290, 1836, 3100)),
     ],
 )
 def test_errors_are_those_that_kombu_knows(case):

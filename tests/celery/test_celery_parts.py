@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_celery.errors import RETRY_SECONDS, Unavailable
 from queuegate_celery.messages import Delivery
 from queuegate_celery.mysql_client.answers import AnswerReader
 from queuegate_celery.mysql_client.packets import MalformedAnswer, parse_error
 from queuegate_celery.renewal import ACK_SECONDS, AWAKE_SECONDS, LISTENER_SECONDS, Renewal
-from queuegate_celery.settings import Address
+from queuegate_celery.settings import Address, Settings
+from queuegate_celery.settlement import Settlement
 from queuegate_celery.unsettled import IDS_MAX, UnsentAcks, Unsettled, UnsettledDelivery, conditions
 
 EOF = b"\xfe\x00\x00\x02\x00"
@@ -166,8 +168,9 @@ class Holder:
     def renew(self) -> None:
         self.calls.append("renew")
 
-    def send_acks(self) -> None:
+    def send_acks(self) -> bool:
         self.calls.append("acks")
+        return len(self.calls) > 1
 
     def listen(self) -> None:
         self.calls.append("listen")
@@ -221,11 +224,15 @@ def test_acks_that_the_event_loop_leaves_are_sent():
     renewal.run_once()
     renewal.run_once()
     assert holder.calls == ["acks"]
+    for _ in range(2):  # they could not be sent: once more, a second later
+        clock.now += RETRY_SECONDS
+        renewal.run_once()
+    assert holder.calls == ["acks", "acks"]
 
 
 def test_a_failure_is_told_and_ends_it():
     class Failing(Holder):
-        def send_acks(self) -> None:
+        def send_acks(self) -> bool:
             raise OSError("gone")
 
     holder = Failing()
@@ -233,3 +240,64 @@ def test_a_failure_is_told_and_ends_it():
     renewal.acks_wait()
     assert holder.failed.wait(20)
     renewal.stop()
+
+
+def test_a_renewal_that_the_database_refuses_for_now_is_repeated():
+    class Refused(Holder):
+        renewed = threading.Event()
+
+        def renew(self) -> None:
+            self.calls.append("renew")
+            if self.calls.count("renew") == 1:
+                raise Unavailable("read-only")
+            self.renewed.set()
+
+    holder = Refused()
+    renewal = Renewal(holder, holder, 0.03)
+    assert holder.renewed.wait(20)
+    renewal.stop()
+    assert not holder.failed.is_set()
+
+
+class ReadOnly:
+    """Notes the statements; while `error` is there, none is executed."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.error: Exception | None = None
+
+    def execute(self, sql: str) -> int:
+        if self.error is not None:
+            raise self.error
+        self.statements.append(sql)
+        return 1
+
+    def mogrify(self, sql: str, args: tuple[str, ...]) -> str:
+        return sql % args
+
+
+def test_what_the_database_refuses_for_now_is_sent_again():
+    db, clock, channel = ReadOnly(), Clock(), object()
+    settlement = Settlement(db, Address("h", 2, "u", "p", "refusing"), Settings(), clock)  # type: ignore[arg-type]
+    acked, requeued, rejected = (
+        settlement.unsettled.add(UnsettledDelivery("q", delivery, channel, None)) for delivery in named(1, 2, 3)
+    )
+    db.error = Unavailable("read-only")
+    settlement.unsettled.ack([acked])
+    assert not settlement.send_acks()
+    settlement.requeue([requeued])
+    settlement.reject([rejected], "no")
+    db.error = None
+    assert not settlement.send_acks() and db.statements == []  # a pause
+    clock.now += RETRY_SECONDS
+    assert settlement.send_acks() and settlement.send_acks()
+    assert [sql.split()[0] for sql in db.statements] == ["ACK", "NACK", "REJECT"]
+
+
+def test_an_end_waits_for_no_pause():
+    db, clock = ReadOnly(), Clock()
+    settlement = Settlement(db, Address("h", 3, "u", "p", "ending"), Settings(), clock)  # type: ignore[arg-type]
+    db.error = Unavailable("read-only")
+    settlement.ack_now({"q": named(1)})
+    db.error = None
+    assert settlement.send_acks(pauses=False) and len(db.statements) == 1

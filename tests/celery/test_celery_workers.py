@@ -292,3 +292,40 @@ def test_a_proxy_that_restarts_while_workers_run(new_gate, shops, worker, end):
     for words in ("before", "after"):
         assert sorted(shop.notes(f"{words} %")) == [f"{words} {n}" for n in range(10)]
     assert shop.notes("later") == ["later"]
+
+
+@on_server
+def test_a_database_that_is_read_only_for_a_while_costs_nothing(gate_here, shops, worker, server_here):
+    """Neither the worker, nor a lease, nor a second run of what has ended."""
+    shop = shops(gate_here)
+    working = worker(gate_here, "-c", "2", "-Q", "refusing", CELERY_TEST_LEASE="30").ready()
+    for n in range(2):
+        shop.send("late", f"refused {n}", f"end {n}", queue="refusing")
+        shop.wait(f"refused {n} begins")
+    with server_here.connect(database=gate_here.database) as around, around.cursor() as cursor:
+        cursor.execute(
+            "CREATE TRIGGER refusing_all BEFORE UPDATE ON refusing FOR EACH ROW "
+            "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'read-only'"
+        )
+        shop.say("end 0")
+        for words in ("settlements are sent again", "leases are renewed again"):
+            wait_until(lambda words=words: working._said(words), 40, words)
+        cursor.execute("DROP TRIGGER refusing_all")
+    shop.say("end 1")
+    shop.settled("refusing")
+    shop.send("say", "refused no more", queue="refusing")
+    shop.wait("refused no more")
+    assert shop.sql.column("SELECT epoch FROM refusing") == [1, 1, 1]
+    assert sorted(shop.notes("refused _ %")) == [f"refused {n} {what}" for n in range(2) for what in ("begins", "ends")]
+    assert working.process.poll() is None
+
+
+@on_server
+def test_a_dropped_queue_is_created_again_and_the_worker_goes_on(gate_here, shops, worker):
+    shop = shops(gate_here)
+    working = worker(gate_here, "-c", "1", "-Q", "stays,dropped").ready()
+    shop.sql("DROP QUEUE dropped")
+    wait_until(lambda: shop.sql.rows("SHOW TABLES LIKE 'dropped'") and working._said("was created"), 60, "the queue")
+    for queue in ("stays", "dropped"):
+        shop.send("say", f"in {queue}", queue=queue)
+        shop.wait(f"in {queue}")
