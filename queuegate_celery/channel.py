@@ -58,7 +58,7 @@ class Declarations(StdChannel):
         """Exclusive and auto-delete queues exist in this connection only; any other queue is a table."""
         queue = queue or f"amq.gen-{uuid4()}"
         if queue in self.link.transients or (not passive and (exclusive or auto_delete)):
-            waiting = len(self.link.transients.declare(queue).waiting)
+            waiting = len(self.link.transients.declare(queue, auto_delete).waiting)
             return queue_declare_ok_t(queue, waiting, self._consumer_count(queue))
         return queue_declare_ok_t(queue, self.link.queues.declare(queue, arguments or {}, passive), 0)
 
@@ -122,7 +122,7 @@ class Channel(Declarations):
         self.prefetch_count = 0
         self.closed = False
         self._consumers: dict[str, Consumer] = {}
-        self._retired: list[Consumer] = []  # cancelled; their connections own the leases of what they have delivered
+        self.retired: list[Consumer] = []  # cancelled; their connections own the leases of what they have delivered
         link.channels.append(self)
 
     @property
@@ -193,7 +193,7 @@ class Channel(Declarations):
     def basic_cancel(self, consumer_tag: str, **_: Any) -> None:
         consumer = self._consumers.pop(consumer_tag, None)
         if consumer is not None:
-            self._retired.append(consumer)
+            self.retired.append(consumer)
             self.link.cancel(consumer)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
@@ -240,7 +240,14 @@ class Channel(Declarations):
     @property
     def consumers(self) -> list[Consumer]:
         """All of them; those that were cancelled have messages that are not settled yet."""
-        return [*self._retired, *self._consumers.values()]
+        return [*self.retired, *self._consumers.values()]
+
+    def close_settled(self) -> None:
+        """Closes the connections of cancelled consumers whose messages are all settled."""
+        for consumer in [each for each in self.retired if self.link.settlement.is_settled(each)]:
+            self.retired.remove(consumer)
+            if consumer.source is not None:
+                consumer.source.close()
 
     def capacity(self, consumer: Consumer) -> int:
         """How many more messages it may receive now."""

@@ -62,6 +62,7 @@ class Consumer:
 class Transient:
     """A queue without a table: it receives the broadcasts of its exchanges since it was bound."""
 
+    auto_delete: bool = False  # it ends with its last consumer
     bindings: list[tuple[str, str, str]] = field(default_factory=list)  # exchange, its type, routing key
     sources: dict[str, BroadcastSource] = field(default_factory=dict)  # by exchange
     waiting: deque[Incoming] = field(default_factory=deque)  # not consumed yet
@@ -80,12 +81,17 @@ class Transients(dict[str, Transient]):
         super().__init__()
         self._exchanges = exchanges
 
-    def declare(self, queue: str) -> Transient:
-        """A queue that exists as long as the connection."""
+    def declare(self, queue: str, auto_delete: bool) -> Transient:
+        """A queue that exists as long as the connection, or until it has had consumers and they are cancelled."""
         if queue not in self:
             self._exchanges.make_topic()
-            self[queue] = Transient()
+            self[queue] = Transient(auto_delete)
         return self[queue]
+
+    def is_unused(self, queue: str, consumers: Iterable[Consumer]) -> bool:
+        """Whether it ends because it has no consumers any more."""
+        transient = self.get(queue)
+        return transient is not None and transient.auto_delete and not any(c.queue == queue for c in consumers)
 
 
 _WAITING_MAX = 1000
@@ -211,6 +217,7 @@ class Link:
         if self.failure is not None:
             raise self.failure
         self.settlement.send_acks()
+        self._close_settled()
         for consumer in self.consumers.values():
             if consumer.source is not None:
                 consumer.source.poll(consumer.channel.capacity(consumer))
@@ -267,18 +274,22 @@ class Link:
         source.poll(consumer.channel.capacity(consumer))
 
     def cancel(self, consumer: Consumer) -> None:
-        """Stops delivering. Its deliveries stay leased until they are settled or the channel is closed."""
+        """Stops delivering. Its deliveries stay leased until they are settled or the channel is closed; so long its
+        connection stays."""
         with self._arrivals.lock:
             consumer.cancelled = True
             self.consumers.pop(consumer.tag, None)
             undelivered = self._arrivals.discard(consumer)
             if consumer.source is None:
+                if self.transients.is_unused(consumer.queue, self.consumers.values()):
+                    self.drop_transient(consumer.queue)
                 return
             self._unregister(consumer.source)
             rows = consumer.source.stop(self.db)
         self.settlement.release(self.settlement.unsettled.settle(undelivered))
         self.settlement.release({consumer.source.table: [delivery_of(row) for row in rows]} if rows else {})
         self.settlement.send_acks()
+        self._close_settled()
 
     def bind_transient(self, queue: str, exchange: str, kind: str, routing_key: str) -> None:
         """From now on it receives what is published there."""
@@ -304,12 +315,18 @@ class Link:
         if transient is not None:
             for source in transient.sources.values():
                 self._arrivals.receive(source)
-            return transient.waiting.popleft() if transient.waiting else None
+            while transient.waiting:
+                message = transient.waiting.popleft()
+                if not message.expired(time.time_ns()):
+                    return message
+            return None
         table = self.queues.table(queue)
         tokens = self.queues.has_tokens(table)
         while (row := QueueSource.fetch(self.db, self.settings, table, has_tokens=tokens)) is not None:
-            if messages := self.settlement.readable(table, [row]):
-                return messages[0]
+            for message in self.settlement.readable(table, [row]):
+                if not message.expired(time.time_ns()):
+                    return message
+                self.settlement.ack_now({table: [message.delivery]})
         return None
 
     def ack(self, tags: Iterable[int]) -> None:
@@ -321,6 +338,8 @@ class Link:
         is_later = self._loop is not None and self.consumers
         if (is_later or not self.settlement.send_acks()) and self._renewal is not None:
             self._renewal.acks_wait()
+        if not is_later:
+            self._close_settled()
 
     def remove(self, channel: Any) -> None:
         """The channel is closed. The connections of its consumers own the leases of what they have delivered."""
@@ -333,7 +352,7 @@ class Link:
                         consumer.source.close()
 
     def listen(self) -> None:
-        for exchange in {exchange for each in self.transients.values() for exchange in each.sources}:
+        for exchange in {exchange for each in list(self.transients.values()) for exchange in list(each.sources)}:
             self.exchanges.register_listener(exchange)
 
     def fail(self, error: Exception) -> None:
@@ -384,6 +403,12 @@ class Link:
         if self._loop is not None:
             with suppress(AMQPError, OSError):
                 self._loop.remove(source.fileno())
+
+    def _close_settled(self) -> None:
+        if any(channel.retired for channel in self.channels):
+            with self._arrivals.lock:
+                for channel in self.channels:
+                    channel.close_settled()
 
     def _on_readable(self, source: QueueSource | BroadcastSource) -> None:
         self._arrivals.receive(source)

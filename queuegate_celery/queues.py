@@ -18,7 +18,11 @@ logger = logging.getLogger(__name__)
 COUNT_MAX = 100_000
 """The count is exact up to here: a queue is counted each time it is declared."""
 
-_WAITING = "time_acked IS NULL AND time_next MOD 1000 = 0"  # a lease ends with 001, a parked message with 806 or 807
+# The end of a lease ends with 001 or 003; what a dead receiver had ends with 002, and waits. The function MOD, because
+# sql_mode ORACLE has no such operator.
+_LEASED = "MOD(time_next, 1000) IN (1, 3) AND time_next > UNIX_TIMESTAMP() * 1000000000"
+_SET_ASIDE = (1 << 63) - 2  # rejected; the next number: parked
+_WAITING = f"time_acked IS NULL AND (time_next IS NULL OR time_next < {_SET_ASIDE} AND NOT ({_LEASED}))"
 _IGNORED = frozenset({"x-max-priority", "x-queue-type", "x-queue-mode", "x-queue-version"})
 """Arguments of RabbitMQ that have no effect: a queue is like that anyway."""
 
@@ -68,7 +72,7 @@ class Queues:
             if name in _REFUSED:
                 raise PreconditionFailed(f"queue {queue!r}: argument {name} is not supported; {_REFUSED[name]}")
             if name == "x-delivery-limit":
-                options["max_attempts"] = int(value)
+                options["max_attempts"] = _whole(queue, name, value)
             elif name not in _IGNORED:
                 if name.startswith("x-"):
                     raise PreconditionFailed(f"queue {queue!r}: argument {name} is not known")
@@ -88,8 +92,10 @@ class Queues:
         self._db.execute(f"DROP QUEUE IF EXISTS {quoted(self.table(queue))}")
 
     def in_use(self, queue: str) -> bool:
-        """Whether it has receivers."""
-        return any(row[0] == self.table(queue) for row in self._db.rows("SHOW SUBSCRIPTIONS"))
+        """Whether it has receivers. One whose prefetch is used up does not poll, and has messages."""
+        leased = f"SELECT 1 AS one FROM {quoted(self.table(queue))} WHERE time_acked IS NULL AND {_LEASED} LIMIT 1"
+        rows = self._db.rows("SHOW SUBSCRIPTIONS")
+        return any(row[0] == self.table(queue) for row in rows) or bool(self._db.rows(leased))
 
     def _check(self, table: str) -> None:
         """Opens a stream of no messages: checks that it exists, is a queue, and has the columns of Celery's
@@ -112,6 +118,13 @@ class Queues:
             f"CREATE QUEUE IF NOT EXISTS {escaped(table)} ({DEFINITIONS}) WITH ({assignments})", tuple(options.values())
         )
         logger.info("queue %s was created", table)
+
+
+def _whole(queue: str, name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise PreconditionFailed(f"queue {queue!r}: argument {name} is {value!r}: give a whole number") from error
 
 
 def _name(option: str) -> str:

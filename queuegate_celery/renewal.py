@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol
 
@@ -46,8 +47,8 @@ class Owner(Protocol):
 
 
 class Renewal:
-    """Runs until `stop`, or until the connection fails. `seconds`: what ends first of a lease and of a connection that
-    is silent."""
+    """Runs until `stop`, or until the connection fails or is garbage: a program that drops its connection without
+    closing it does not keep its messages. `seconds`: what ends first of a lease and of a connection that is silent."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Renewal:
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._holder, self._owner, self._clock = holder, owner, clock
+        self._holder, self._owner, self._clock = weakref.ref(holder), weakref.ref(owner), clock
         self._every = min(seconds, AWAKE_SECONDS) / _TURNS
         self._wake, self._stopped = threading.Event(), False
         self._renew_at = clock() + self._every
@@ -90,22 +91,26 @@ class Renewal:
                 self._renew_at = self._clock() + RETRY_SECONDS
             except Exception as error:  # the event loop raises it in its next iteration, and Celery reconnects
                 logger.debug("renewal ends: %r", error)
-                self._owner.fail(error)
+                if (owner := self._owner()) is not None:
+                    owner.fail(error)
                 return
 
     def run_once(self) -> None:
         """Does what is due."""
-        now = self._clock()
+        now, holder, owner = self._clock(), self._holder(), self._owner()
+        if holder is None or owner is None:
+            self._stopped = True
+            return
         if self._acks_at is not None and now >= self._acks_at:
-            self._acks_at = None if self._holder.send_acks() else now + RETRY_SECONDS
+            self._acks_at = None if holder.send_acks() else now + RETRY_SECONDS
         if now >= self._renew_at:
             self._renew_at = now + self._every
             # Half a turn: a connection that was used just after the last one is not left until the next one.
-            self._owner.receive_and_keep_awake(self._every / 2)
-            self._holder.renew()
+            owner.receive_and_keep_awake(self._every / 2)
+            holder.renew()
         if now >= self._listen_at:
             self._listen_at = now + LISTENER_SECONDS
-            self._owner.listen()
+            owner.listen()
 
     def _next(self) -> float:
         return min(self._renew_at, self._listen_at, *(() if self._acks_at is None else (self._acks_at,)))

@@ -80,7 +80,7 @@ class Settings:
         return cls(
             lease_seconds=int(lease),
             socket_timeout=float(timeout),
-            queue_prefix=str(options.get("queue_prefix", "")),
+            queue_prefix=str(options.get("queue_prefix") or ""),
             count_requeues=bool(options.get("count_requeues", True)),
             queue_options=dict(queue_options),
         )

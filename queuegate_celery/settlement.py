@@ -67,6 +67,11 @@ class Settlement:
                 self._retry_at = 0.0
             return is_sent
 
+    def is_settled(self, consumer: object) -> bool:
+        """Whether it has no unsettled deliveries, and no settlement waits to be sent."""
+        with self._lock:
+            return not (self.unsettled.count(consumer) or self.unsettled.has_acks or self._retry_at)
+
     def release(self, ids: Deliveries) -> None:
         """Gives them back: due at once, and the delivery does not count."""
         with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -61,7 +61,7 @@ class Unsettled:
     def count(self, consumer: Any) -> int:
         """How many deliveries of this consumer are unsettled."""
         with self._lock:
-            return self._counts[id(consumer)]
+            return self._counts.get(id(consumer), 0)
 
     def settle(self, tags: Iterable[int]) -> Deliveries:
         """Removes these deliveries and returns them. Unknown tags are ignored: settled already, or from `next_tag`."""
@@ -105,11 +105,11 @@ class Unsettled:
 
 
 class UnsentAcks:
-    """Acks of connections that have ended, by the database they are for. One for the process."""
+    """Acks of connections that have ended, by the database and the account they are of. One for the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._acks: dict[tuple[frozenset[tuple[str, int]], str], Deliveries] = {}
+        self._acks: dict[Hashable, Deliveries] = {}
 
     def add(self, address: Address, acks: Mapping[str, list[Delivery]]) -> None:
         with self._lock:
@@ -144,6 +144,7 @@ def _by_table(entries: Iterable[UnsettledDelivery]) -> Deliveries:
     return deliveries
 
 
-def _key(address: Address) -> tuple[frozenset[tuple[str, int]], str]:
-    """All proxies of one URL are those of one database: after a failover the acks go to another one."""
-    return address.proxies or frozenset({(address.host, address.port)}), address.database
+def _key(address: Address) -> Hashable:
+    """All proxies of one URL are those of one database: after a failover the acks go to another one. Another account
+    may have no right to ack."""
+    return address.proxies or frozenset({(address.host, address.port)}), address.database, address.user

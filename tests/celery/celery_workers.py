@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import signal
@@ -57,6 +58,14 @@ class Worker:
         """In order: it finishes what it works on."""
         self.process.terminate()
         return self.process.wait(60)
+
+
+def open_connections() -> int:
+    """How many connections the transport has open in this process."""
+    from queuegate_celery import connection
+
+    gc.collect()
+    return sum(bool(each.open) for each in connection._open)
 
 
 def environment_of(gate: Gate, **more: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import amqp.exceptions
 import kombu
 import pytest
-from celery_workers import url_of
+from celery_workers import open_connections, url_of
 from certificates import Authority
 from servers import Sql, wait_until
 from slowness import scaled
@@ -284,6 +285,55 @@ def test_an_ack_after_the_connection_was_lost_is_sent_by_the_next_one(broker, na
     assert sql.value(f"SELECT state FROM {name}") == "acked"
 
 
+def test_a_connection_that_is_dropped_without_an_end_gives_back_what_it_held(broker, names, gate):
+    """As one that a program forgets does with RabbitMQ."""
+    other, name = broker(), names()
+    queue = declared(other.channel(), name)
+    publish(queue.channel, 1, name)
+
+    def forget() -> None:
+        one = kombu.Connection(url_of(gate), transport_options={"lease": 60})
+        received(one, queue(one.channel()), 1)
+
+    forget()
+    gc.collect()
+    (message,) = received(other, queue, 1)
+    assert message.delivery_info["redelivered"] is True
+
+
+def test_a_cancelled_consumer_keeps_its_connection_until_its_messages_are_settled(broker, names, sql):
+    connection, name, got = broker(), names(), []
+    with connection.channel() as channel:
+        queue = declared(channel, name)
+        before = open_connections()
+        for _ in range(3):
+            with kombu.Consumer(channel, [queue], on_message=got.append, auto_declare=False):
+                assert nothing_comes(connection, 0.01)
+        assert open_connections() == before
+        publish(channel, 1, name)
+        (message,) = received(connection, queue, 1)
+        assert open_connections() == before + 1
+        message.ack()
+        assert open_connections() == before and sql.column(f"SELECT state FROM {name}") == ["acked"]
+
+
+@on_server
+def test_an_auto_delete_queue_ends_with_its_last_consumer(broker, names):
+    connection, name = broker(), names()
+    channel = connection.channel()
+    queue = kombu.Queue(name, kombu.Exchange(f"x{name}", "fanout"), auto_delete=True)(channel)
+    before = open_connections()
+    queue.declare()
+    one, two = (kombu.Consumer(channel, [queue], on_message=print, no_ack=True) for _ in range(2))
+    one.consume(), two.consume()
+    one.cancel()
+    assert open_connections() == before + 1
+    two.cancel()
+    assert open_connections() == before
+    queue.declare()
+    assert open_connections() == before + 1
+
+
 @on_server
 def test_get_and_no_ack(broker, names, sql):
     connection, name = broker(), names()
@@ -396,6 +446,9 @@ def test_expired_messages_do_not_come(broker, names, sql):
         wait_until(lambda: sql.value(f"SELECT MIN(time_expires) < {time.time_ns()} FROM {name}"), what="its end")
         assert [message.payload for message in received(connection, queue, 1)] == ["there"]
         assert sql.column(f"SELECT state FROM {name} ORDER BY id")[0] == "acked"
+        publish(channel, "gone, too", name, expiration=0.001)
+        wait_until(lambda: sql.value(f"SELECT MAX(id) FROM {name} WHERE time_expires < {time.time_ns()}") == 3)
+        assert queue.get() is None and sql.value(f"SELECT state FROM {name} WHERE id = 3") == "acked"
 
 
 def test_declare_passive_count_purge_delete(broker, names, sql):
@@ -417,6 +470,36 @@ def test_declare_passive_count_purge_delete(broker, names, sql):
             channel.queue_delete(name, if_unused=True)
         queue.delete()
         assert sql.rows("SHOW TABLES LIKE %s", name) == []
+
+
+def test_what_a_dead_worker_had_is_counted_and_purged(broker, names, sql):
+    one, other, name = broker(), broker(), names()
+    queue = declared(one.channel(), name)
+    for n in range(5):
+        publish(queue.channel, n, name)
+    received(one, queue, 3, prefetch=3)
+    again = declared(other.channel(), name)
+    assert again.queue_declare(passive=True).message_count == 2
+    one.connection.fail(OSError("gone"))
+    one.connect()
+    wait_until(lambda: again.queue_declare(passive=True).message_count == 5, what="what it held to be given back")
+    # A lease that ran out on its own, one that did not, and one that was set aside by a person.
+    for id_, ends in ((1, "1000000000000000001"), (2, "UNIX_TIMESTAMP() * 1000000000 + 60000000001"), (3, 2**63 - 1)):
+        sql(f"UPDATE {name} SET epoch = 1, time_next = {ends} WHERE id = {id_}")
+    assert again.purge() == 3 and sql.column(f"SELECT id FROM {name} ORDER BY id") == [2, 3]
+
+
+def test_a_queue_whose_consumer_has_enough_messages_is_in_use(broker, names):
+    one, other, name = broker(), broker(), names()
+    queue, got = declared(one.channel(), name), []
+    publish(queue.channel, 1, name)
+    consumer = kombu.Consumer(queue.channel, [queue], on_message=got.append, auto_declare=False)
+    consumer.qos(prefetch_count=1)
+    consumer.consume()
+    one.drain_events(timeout=20)
+    with pytest.raises(amqp.exceptions.ChannelError, match="in use"):
+        other.channel().queue_delete(name, if_unused=True)
+    got[0].ack()
 
 
 @on_server

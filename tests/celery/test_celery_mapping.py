@@ -174,9 +174,10 @@ def test_a_queue_is_made_with_what_its_arguments_and_the_options_say():
     queues = Queues(None, Settings.of({"lease": 90, "queue_options": {"purge_after": "2h"}, "max_retries": 3}))  # type: ignore[arg-type]
     made = queues.options("q", {"x-max-priority": 9, "x-queue-type": "quorum", "x-delivery-limit": 7, "max_rate": 5})
     assert made == {"ack_wait": "90s", "min_backoff": "1s", "purge_after": "2h", "max_attempts": 7, "max_rate": 5}
-    for name in ("x-message-ttl", "x-max-length", "x-dead-letter-exchange", "x-unheard-of"):
+    for name in ("x-message-ttl", "x-max-length", "x-dead-letter-exchange", "x-unheard-of", "x-delivery-limit"):
         with pytest.raises(amqp.exceptions.PreconditionFailed, match=name):
-            queues.options("q", {name: 1})
+            queues.options("q", {name: "many"})
+    assert Settings.of({"queue_prefix": None}).queue_prefix == ""
 
 
 @over(

@@ -131,6 +131,7 @@ def test_what_is_owed_goes_to_the_same_database_once():
     unsent.add(one, {"q": named(1)})
     unsent.add(one, {"q": named(2), "r": named(3)})
     assert unsent.take(other) == {}
+    assert unsent.take(Address("h", 1, "another account", "p", "a")) == {}
     assert unsent.take(one) == {"q": named(1, 2), "r": named(3)} and unsent.take(one) == {}
 
 
@@ -257,6 +258,14 @@ def test_a_renewal_that_the_database_refuses_for_now_is_repeated():
     assert holder.renewed.wait(20)
     renewal.stop()
     assert not holder.failed.is_set()
+
+
+def test_a_connection_that_is_garbage_is_renewed_no_more():
+    holder, clock = Holder(), Clock()
+    calls, renewal = holder.calls, Renewal(holder, holder, 0.03, clock)
+    del holder
+    renewal._thread.join(20)
+    assert not renewal._thread.is_alive() and calls == []
 
 
 class ReadOnly:

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import pytest
-from celery_workers import Worker, environment_of, results_of, url_of
+from celery_workers import Worker, environment_of, open_connections, results_of, url_of
 from servers import Gate, wait_until
 from slowness import scaled
 
@@ -128,6 +128,10 @@ def test_remote_control_and_events(shop):
     assert task.id in seen
     (answer,) = shop.app.control.inspect(timeout=5, limit=1).ping().values()
     assert answer == {"ok": "pong"}
+    before = open_connections()
+    for _ in range(3):  # each has a reply queue of its own
+        assert shop.app.control.inspect(timeout=5, limit=1).ping()
+    assert open_connections() == before
     shop.app.control.add_consumer("other", reply=True, timeout=5, limit=1)
     shop.send("say", "by another queue", queue="other")
     shop.wait("by another queue")
