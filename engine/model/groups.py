@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.model.identity import IdKind, id_kind, is_integer
-from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName, QueueSpec
+from engine.model.options import QueueOptions
+from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName, QueueSpec, default_dead_letter
 
 GROUPS_TABLE = "queuegate_groups"
 """Which messages are parked for which group."""
@@ -30,8 +31,12 @@ GroupPlace = tuple[str, str, str, str]
 FindQueue = Callable[[QueueName], QueueSpec | None]
 """Looks a queue up in the catalog."""
 
+NO_SUCH_COLUMN = 1054
+"""The error of a query of the dead-letter queue that names a column which it lacks. Then each unacked message in it may
+be one of the group."""
+
 _NO_SUCH_TABLE = 1146
-_INACCESSIBLE = frozenset((1054, 1142, 1143, 1176, 1347))  # no such column, table or column denied, no table at all
+_INACCESSIBLE = frozenset((1142, 1143, 1176, 1347))  # table or column denied, no table at all
 _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 
 
@@ -78,6 +83,18 @@ def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
     known = dead is not None and dead.column(column.name) is not None
     indexes = () if dead is None else dead.indexes
     return GroupKey(queue.name, column.name, is_integer(column), name, known, queue.indexes, indexes)
+
+
+def unfit_dead_letters(queue: QueueName, options: QueueOptions, find: FindQueue) -> str | None:
+    """Why a queue with these options, whose messages form groups, cannot have its dead-letter queue; None: it can."""
+    name = QueueName(queue.database, options.dead_letter or default_dead_letter(queue.table))
+    dead = None if options.group_key is None else find(name)
+    if dead is None or options.group_key is None or dead.column(options.group_key) is not None:
+        return None
+    return (
+        f"group_key: the dead-letter queue '{name.table}' has no column '{options.group_key}', so no group with a dead"
+        " letter would be known; ALTER TABLE ... ADD COLUMN it, or name another dead_letter"
+    )
 
 
 def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
-from engine.model.groups import FindQueue, GroupKey, GroupPage, GroupPlace
+from engine.model.groups import NO_SUCH_COLUMN, FindQueue, GroupKey, GroupPage, GroupPlace
 from engine.model.identity import id_kind
 from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.store.statements.dialect import Dialect
@@ -98,12 +98,16 @@ def _is_done(connection: StoreConnection, statements: GroupStatements, group: Gr
 
 
 def _is_dead(connection: StoreConnection, statements: GroupStatements, group: GroupKey, bound: int | str) -> bool:
-    try:
-        return bool(connection.query(statements.open_dead, (bound,)))
-    except BackendError as error:
-        if not group.misses(error.errno):
-            raise
-        return False
+    for sql, params in ((statements.open_dead, (bound,)), (statements.any_dead, ())):
+        try:
+            return bool(connection.query(sql, params))
+        except BackendError as error:
+            if error.errno == NO_SUCH_COLUMN:
+                continue
+            if not group.misses(error.errno):
+                raise
+            return False
+    return False  # no queue at all
 
 
 def _value(group: GroupKey, text: str) -> int | str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.model.errors import BackendError
-from engine.model.groups import GROUPS_TABLE, FindQueue, GroupKey
+from engine.model.groups import GROUPS_TABLE, NO_SUCH_COLUMN, FindQueue, GroupKey
 from engine.model.identity import is_integer
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
@@ -144,23 +144,27 @@ class GroupedStatements(UnitOfWork):
         """Whether no message of the group waits for an ack. A message may move between a queue and its
         dead-letter queue meanwhile: the first one is queried again."""
         return not (
-            await self._is_open(group.queue, group, value)
+            await self._is_open(group.queue, _is_of(group, value))
             or await self._is_dead(group, value)
-            or await self._is_open(group.queue, group, value)
+            or await self._is_open(group.queue, _is_of(group, value))
         )
 
     async def _is_dead(self, group: GroupKey, value: str) -> bool:
-        try:
-            return await self._is_open(group.dead, group, value)
-        except BackendError as error:
-            if not group.misses(error.errno):
-                raise
-            return False
+        for condition in (_is_of(group, value), "1 = 1"):
+            try:
+                return await self._is_open(group.dead, condition)
+            except BackendError as error:
+                if error.errno == NO_SUCH_COLUMN:
+                    continue
+                if not group.misses(error.errno):
+                    raise
+                return False
+        return False  # no queue at all
 
-    async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
+    async def _is_open(self, queue: QueueName, condition: str) -> bool:
         """Rows that others have locked are waited for only where there are no free ones: they may be about to end, or
         not."""
-        sql = f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {_is_of(group, value)} LIMIT 1 FOR UPDATE"
+        sql = f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {condition} LIMIT 1 FOR UPDATE"
         return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
 
     async def _send(self, message: _Waiting) -> bool:

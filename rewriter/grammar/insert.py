@@ -199,13 +199,14 @@ def _take_group(cursor: TokenCursor) -> AfterGroup | None:
     if cursor.word == "AFTER":
         start = cursor.take().start
         cursor.take_words("GROUP")
+        minus = "-" if cursor.accept_symbol("-") else ""
         value = cursor.token
-        if value is None or value.kind not in _GROUP_VALUES:
+        if value is None or value.kind not in ((Kind.NUMBER,) if minus else _GROUP_VALUES):
             raise cursor.error("AFTER GROUP takes a number, a quoted string or ?: AFTER GROUP 42 OF parts")
         cursor.position += 1
         cursor.take_words("OF")
         name = cursor.take_name()
-        group = AfterGroup(value, name, start, cursor.tokens[cursor.position - 1].end)
+        group = AfterGroup(value._replace(text=minus + value.text), name, start, cursor.tokens[cursor.position - 1].end)
     while cursor.accept_symbol(";"):
         pass
     return group

@@ -92,12 +92,7 @@ def parse_redrive(cursor: TokenCursor) -> Statement:
 
 # --- clauses
 
-_CLAUSES_OF = {
-    Verb.NACK: ("DELAY", "REASON"),
-    Verb.REJECT: ("REASON",),
-    Verb.RENEW: ("FOR",),
-    Verb.RELEASE: (),
-}
+_CLAUSES_OF = {Verb.NACK: ("DELAY", "REASON"), Verb.REJECT: ("REASON",), Verb.RENEW: ("FOR",), Verb.RELEASE: ()}
 
 
 def _at_clause(cursor: TokenCursor) -> bool:

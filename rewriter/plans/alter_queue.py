@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.model.errors import InvalidOption
-from engine.model.groups import FindQueue, unfit_group_key
+from engine.model.groups import FindQueue, unfit_dead_letters, unfit_group_key
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.option_values import OptionValue
 from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
@@ -48,6 +48,8 @@ def alter_plan(
     _check_columns(spec, options)
     _check_shards(spec, options)
     check_dead_letter(options, spec.name.table)
+    if {"dead_letter", "group_key"} & requested.keys() and (reason := unfit_dead_letters(spec.name, options, find)):
+        raise InvalidOption(reason)
     changes = [
         *ring_changes(spec, options),
         *_index_changes(spec, options),

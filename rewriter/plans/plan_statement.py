@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from engine.model.groups import group_key
+from engine.model.errors import InvalidOption
+from engine.model.groups import group_key, unfit_dead_letters
 from engine.model.option_values import OptionValue
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.pins import Pins
@@ -342,6 +343,8 @@ class PlanBuilder:
         check_queue_options(statement.options)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
+        if reason := unfit_dead_letters(queue, options, self._lookup.find):
+            raise InvalidOption(reason)
         vschema = self._lookup.sharded_table(queue, options)
         table, now_sql, if_absent = Name(queue.database, queue.table), context.now_sql, statement.if_not_exists
         numbered = vschema is None

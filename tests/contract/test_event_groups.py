@@ -349,6 +349,30 @@ def test_a_dead_letter_is_not_done_until_it_is_acked(sql, queue, done):
     sql(f"DROP QUEUE {parts}_dead")
 
 
+def test_dead_letters_without_the_groups_column_hold_every_group(sql, queue, done):
+    dead, other = queue("payload VARCHAR(50)"), queue("payload VARCHAR(50)")
+    parts = queue("order_id BIGINT", group_key="'order_id'", poll_interval="'1s'")
+    for statement in (
+        f"ALTER QUEUE {parts} SET (dead_letter = '{dead}')",
+        f"CREATE QUEUE {parts}_2 (n INT) WITH (group_key = 'n', dead_letter = '{dead}')",
+    ):
+        number, text = sql.error(statement)
+        assert (number, f"the dead-letter queue '{dead}' has no column" in text) == (1231, True)
+    sql(f"ALTER TABLE {dead} ADD COLUMN order_id BIGINT")
+    sql(f"ALTER QUEUE {parts} SET (dead_letter = '{dead}')")
+    sql(f"ALTER TABLE {dead} DROP COLUMN order_id")
+    sql(f"INSERT INTO {parts} (order_id) VALUES (1), (1), (-5)")
+    for group in (1, -5):
+        sql(f"INSERT INTO {done} (order_id) VALUES ({group}) AFTER GROUP {group} OF {parts}")
+    assert sql(f"REJECT {parts} 1") == 1
+    wait_until(lambda: sql.column(f"SELECT id FROM {dead}") == [1], what="the dead letter to be moved")
+    assert sql(f"ACK {parts} 2, 3") == 2
+    assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 2") == []  # the scan has been
+    assert sql(f"ACK {dead} 1") == 1
+    wait_until(lambda: sent(sql, done) == [1, -5], what="the scan")
+    assert sql(f"ALTER QUEUE {parts} SET (dead_letter = '{other}', group_key = DEFAULT)") == 0
+
+
 def test_a_message_that_came_back_from_the_dead_completes_its_group(sql, order):
     parts, done = order
     assert sql(f"REJECT {parts} 1 REASON 'for now'") == 1

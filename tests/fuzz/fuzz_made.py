@@ -222,8 +222,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"ack|update|delete", rb"SELECT HEX\(group_value\), HEX\(follow_database\), HEX\(follow_table\), HEX\(follow_id\)"
      rb" FROM " + _GROUPS + rb" WHERE queue_name = " + _TEXT + rb" AND group_value IN \((?:" + _TEXT + rb"(?:, )?)+\)"
      rb" ORDER BY group_value, follow_database, follow_table, follow_id FOR UPDATE"),
-    (rb"ack|update|delete|insert", rb"SELECT 1 FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND " + _NAME + rb" = "
-     + _VALUE + rb" LIMIT 1 FOR UPDATE(?: SKIP LOCKED)?"),
+    (rb"ack|update|delete|insert", rb"SELECT 1 FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND (?:" + _NAME
+     + rb" = " + _VALUE + rb"|1 = 1) LIMIT 1 FOR UPDATE(?: SKIP LOCKED)?"),
     (rb"ack|update|delete", rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + NOW
      + rb"|CASE WHEN time_scheduled > " + NOW + rb" THEN time_scheduled ELSE " + NOW + rb" END) WHERE id = "
      + _VALUE + rb" AND " + _FREE + rb" AND time_next = " + _PARKED),

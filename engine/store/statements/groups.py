@@ -59,8 +59,12 @@ class GroupStatements:
         self.open = self._open_of(gate.known_by(group.queue, group.indexes))
         """Whether a message of a group is unacked in the queue."""
 
-        self.open_dead = self._open_of(gate.known_by(group.dead, group.dead_indexes))
+        dead = gate.known_by(group.dead, group.dead_indexes)
+        self.open_dead = self._open_of(dead)
         """The same of its dead-letter queue."""
+
+        self.any_dead = f"SELECT 1 FROM {dead} WHERE time_acked IS NULL LIMIT 1"
+        """Whether there is any dead letter, where they lack the column."""
 
     def _open_of(self, table: GatedTable) -> str:
         return f"SELECT 1 FROM {table} WHERE time_acked IS NULL AND {self._column} = ? LIMIT 1"
