@@ -25,7 +25,7 @@ _IN_VAIN_MAX, _IN_VAIN_SECONDS = 100, 0.1
 """How many passes in a row may be in vain, and what is between those after them: a defect that repeats passes must not
 use a whole processor until the watchdog finds it."""
 
-_STALE_CATALOG_ERRNOS = frozenset((1054, 1146, NO_SUCH_INDEX))
+STALE_CATALOG_ERRNOS = frozenset((1054, 1146, NO_SUCH_INDEX))
 """Unknown column, table: the queue changed around the proxy."""
 
 
@@ -128,7 +128,7 @@ class DeliveryPass:
             self._context.engine.logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.polled = True
             receiver_set.receivers.end(error)
-            if error.errno in _STALE_CATALOG_ERRNOS:
+            if error.errno in STALE_CATALOG_ERRNOS:
                 self._engine.request_refresh()
         if result.sent > sent:
             self._sets.delivered(receiver_set)
@@ -168,7 +168,7 @@ class DeliveryPass:
             self._leases.on_abandoned(error.leases)
         self.outage.failed(error)
         self._end_drained_by_outage()
-        if error.errno in _STALE_CATALOG_ERRNOS:
+        if error.errno in STALE_CATALOG_ERRNOS:
             self._engine.request_refresh()
 
     def _end_drained_by_outage(self) -> None:

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from engine.clock import DatabaseTime
 from engine.context import EngineContext
+from engine.delivery.passes import STALE_CATALOG_ERRNOS
 from engine.delivery.subscription import check_request, project
 from engine.model.errors import BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
@@ -51,15 +52,19 @@ class _LogCursor:
     def __init__(
         self, topic: TopicSpec, position: GroupPosition, condition: Condition | None, context: EngineContext
     ) -> None:
-        by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
-        self._id_and_time = by_name["id"], by_name["time_scheduled"]
-        self._topic, self._condition, self._context = topic, condition, context
+        self._condition, self._context = condition, context
         self.position = position
+        self.reconfigure(topic)
         self.closed = False
         self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
         self._check_at = 0.0  # when the holes are compared with the open transactions again
         self._read_ns = 0  # the database's time as of the last page
         self._time = DatabaseTime(context.clock)
+
+    def reconfigure(self, topic: TopicSpec) -> None:
+        """The topic's table or options changed. Not while it reads."""
+        by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
+        self._topic, self._id_and_time = topic, (by_name["id"], by_name["time_scheduled"])
 
     def seconds_to_next(self) -> float:
         """Until the next postponed message is due; infinity without one."""
@@ -176,16 +181,44 @@ class BroadcastReader:
 
     async def _rows(self) -> list[tuple[TextValue, ...]]:
         """The next rows; none, for now, while the database is unreachable, or after a transient error, as a lock, or a
-        lagging node of a cluster. A result with WAIT or NOWAIT must not end then as if there were no messages."""
+        lagging node of a cluster. A result with WAIT or NOWAIT must not end then as if there were no messages.
+        Nor where the topic was altered meanwhile."""
         try:
+            self._adopt()
             room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
             return await self._cursor.read(room, complete=self._draining)
         except BackendError as error:
+            if error.errno in STALE_CATALOG_ERRNOS and await self._has_changed():
+                self._wakeup.set()
+                return []
             if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
                 raise
             await asyncio.sleep(_AWAY_SECONDS)
             self._wakeup.set()
             return []
+
+    async def _has_changed(self) -> bool:
+        """Whether the topic's table or options have changed since they were last adopted."""
+        host, name = self._context.host, self.topic.name
+        if host.catalog.topics.get(name, self.topic) == self.topic:
+            await host.catalog_changed((name,))
+        return host.catalog.topics.get(name, self.topic) != self.topic
+
+    def _adopt(self) -> None:
+        """Read by the topic's present definition; the stream continues with the columns that it announced. Raises
+        EngineError where one of them is gone, or offsets mean something else."""
+        known = self._context.host.catalog.topics.get(self.topic.name)
+        if known is None or known is self.topic:
+            return
+        if known.sequenced != self.topic.sequenced:
+            raise EngineError(
+                f"the offsets of '{known.name}' mean something else since its option `sequence` was changed: open the"
+                " broadcast again",
+                1412,
+            )
+        self._pick, _ = project(known, tuple(column.name for column in self.columns))
+        self._cursor.reconfigure(known)
+        self.topic = known
 
     def _late(self) -> bool:
         """Whether WAIT's time is over."""

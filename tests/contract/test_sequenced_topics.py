@@ -55,6 +55,16 @@ def test_the_embedded_backend_has_no_use_for_it(sql, name, place):
     sql(f"DROP TOPIC {name}")
 
 
+def test_a_broadcast_ends_where_offsets_change_their_meaning(sql, topic, stream):
+    t = topic()
+    reader = stream(f"SELECT id FROM STREAM {t} WITH (mode = 'broadcast')")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    reader.wait(1)
+    sql(f"ALTER TOPIC {t} SET (sequence = 'off')")
+    sql(f"INSERT INTO {t} (body) VALUES ('b')")
+    assert reader.wait_end().args[0] == 1412
+
+
 def test_a_message_is_numbered_when_it_is_committed(sql, connect, topic, stream):
     t = topic(g="", late="")
     member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g')")

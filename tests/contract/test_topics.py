@@ -659,6 +659,28 @@ def test_a_group_tells_what_is_wrong_with_it(sql, topic):
     assert "up to offset 2, which its topic no longer has" in groups(sql, t)["g"]["problem"]
 
 
+def test_a_broadcast_continues_when_its_topic_is_altered(sql, topic, stream):
+    t = topic("n INT, body VARCHAR(9), more INT", options="WITH (compact = 'n')")
+    reader = stream(f"SELECT id, n FROM STREAM {t} WITH (mode = 'broadcast')")
+    by_body = stream(f"SELECT body FROM STREAM {t} WITH (mode = 'broadcast')")
+    insert = f"INSERT INTO {t} (n) VALUES ({{}})"
+    sql(insert.format(1))
+    assert reader.wait(1) == [(1, 1)] and by_body.wait(1) == [(None,)]
+    for number, change in enumerate(
+        (
+            f"ALTER TOPIC {t} SET (compact = DEFAULT)",
+            f"ALTER TABLE {t} DROP COLUMN more",
+            f"ALTER TABLE {t} ADD COLUMN first_of_all INT FIRST",
+            f"ALTER TABLE {t} DROP COLUMN body",
+        ),
+        2,
+    ):
+        sql(change)
+        sql(insert.format(number))
+        assert reader.wait(number)[-1] == (number, number)
+    assert by_body.wait_end().args[0] == 1054
+
+
 def test_readers_of_a_topic_that_is_dropped_end(sql, topic, stream):
     t = topic()
     reader = stream(f"SELECT * FROM STREAM {t} WITH (mode = 'broadcast')")
