@@ -336,11 +336,11 @@ class SeekResult:
 class GroupLag:
     """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound, or, where they
     are not counted, the ids beyond it; `exact` whether that is all of them, and no more. `holes`: ranges of ids that it
-    waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic with that name, or its
-    end was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
-    `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none.
-    `unfiltered`: why the group's filter cannot be evaluated for what it reads next, so that it reads no further.
-    `refused`: why groups cannot be read at this server."""
+    waits for. `beyond_end`: the last offset that the topic has given is smaller: it is another topic with that name.
+    `lost`: messages that the topic's retention deleted before the group had read them. `oldest_unread_age`: seconds
+    since the first message beyond the offset was written; None where there is none. `unfiltered`: why the group's
+    filter cannot be evaluated for what it reads next, so that it reads no further. `refused`: why groups cannot be read
+    at this server."""
 
     offset: int
     unread: int

@@ -48,6 +48,11 @@ class Retention(Service):
         problem = self._problems.get(topic) or self._partitioning.problem(topic)
         return known.unsequenced or problem or known.uncompacted
 
+    def problems(self) -> dict[QueueName, str]:
+        """The same of all topics."""
+        known = self._context.host.catalog.topics
+        return {topic: text for topic in known if (text := self.problem(topic)) is not None}
+
     async def run_once(self) -> int:
         """Delete messages beyond the retention. Returns how many were deleted."""
         known = self._context.host.catalog.topics
@@ -147,5 +152,8 @@ class Retention(Service):
         while not self._stopping.is_set():
             if self._context.host.leads:
                 await self.run_once()
+            else:  # what was in the way here may not be where the messages are deleted now
+                self._problems.clear()
+                self._partitioning.forget(())
             if not (self._context.host.leads and any(pace.behind for pace in self._paces.values())):
                 await self._pause(self._period)

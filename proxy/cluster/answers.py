@@ -44,6 +44,7 @@ class Question(StrEnum):
     TRACE = "trace"
     TRACES = "traces"
     HISTORIES = "histories"
+    RETENTION = "retention"
     LOG = "log"
     COUNTS = "counts"
 
@@ -103,6 +104,8 @@ class Answers:
             return map(traced_item, own_traced(self._engine.traces.newest(min(count, _TRACES_MAX), queues)))
         if question == Question.HISTORIES:
             return [state_item(*state) for state in self._engine.topics.history.states()]
+        if question == Question.RETENTION:
+            return [[t.database, t.table, text] for t, text in self._engine.topics.retention.problems().items()]
         if question == Question.COUNTS:
             return counts_items(self.own_counts())
         if question == Question.LOG:
@@ -126,6 +129,12 @@ def understood(read: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
             yield read(item)
         except (TypeError, ValueError):
             continue
+
+
+def problem_of(item: Item) -> tuple[QueueName, str]:
+    """Why messages of a topic are not deleted. Raises TypeError or ValueError where it is something else."""
+    database, table, text = map(str, item)
+    return QueueName(database, table), text
 
 
 def process_info_of(item: Item) -> ProcessInfo:

@@ -29,6 +29,7 @@ from proxy.cluster.answers import (
     Question,
     holder_of,
     own_records,
+    problem_of,
     process_info_of,
     record_of,
     subscription_of,
@@ -256,6 +257,12 @@ class Peers:
         assert self._engine is not None
         others = list(understood(state_of, await self._request(Question.HISTORIES)))
         return together(self._engine.topics.history.states() + others)
+
+    async def retention_problems(self) -> Mapping[QueueName, str]:
+        """Why messages of topics are not deleted, as the process knows that deletes them."""
+        assert self._engine is not None
+        others = dict(understood(problem_of, await self._request(Question.RETENTION)))
+        return {**others, **self._engine.topics.retention.problems()}
 
     async def log(self) -> list[PlacedRecord]:
         """The last warnings and errors of every process."""

@@ -42,16 +42,21 @@ class TopicViews:
     async def topics(self, plan: Show) -> list[Values]:
         """The rows of TOPICS."""
         streams, histories = await self._peers.subscriptions(), await self._peers.histories()
+        problems = await self._peers.retention_problems()
         names = self._selects(plan.database, plan.like)
-        return [await self._topic(name, streams, histories.get(name)) for name in names]
+        return [await self._topic(name, streams, histories.get(name), problems.get(name)) for name in names]
 
     async def _topic(
-        self, name: QueueName, streams: Sequence[SubscriptionStatus], history: HistoryState | None
+        self,
+        name: QueueName,
+        streams: Sequence[SubscriptionStatus],
+        history: HistoryState | None,
+        problem: str | None,
     ) -> Values:
         bounds: Values = (None, None)
         contents: Values = (None, None, None)
         unread = self._engine.catalog.rejected.get(name)
-        problem = unread or self._engine.topics.retention.problem(name)
+        problem = unread or problem
         try:
             if unread is None:
                 extent = await self._engine.topics.extent(name)

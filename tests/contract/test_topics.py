@@ -655,8 +655,14 @@ def test_a_group_tells_what_is_wrong_with_it(sql, topic):
     assert groups(sql, t)["g"]["problem"] is None
     sql(f"ALTER TABLE {t} ADD COLUMN more INT")
     assert "columns differ from those of its topic: more" in groups(sql, t)["g"]["problem"]
+    sql(f"ALTER TABLE {t} DROP COLUMN more")
     sql(f"DELETE FROM {t} WHERE id = 2")
+    assert groups(sql, t)["g"]["problem"] is None  # as retention leaves one that is scheduled
+    sql(f"RENAME TABLE {t} TO {t}_old")
+    sql(f"CREATE TOPIC {t} (user_id BIGINT, body VARCHAR(10))")
+    sql(f"INSERT INTO {t} (user_id) VALUES (1)")
     assert "up to offset 2, which its topic no longer has" in groups(sql, t)["g"]["problem"]
+    sql(f"DROP TOPIC {t}_old")
 
 
 def test_a_broadcast_continues_when_its_topic_is_altered(sql, topic, stream):

@@ -278,6 +278,18 @@ def test_options_changed_at_one_worker_hold_at_the_other(two):
 # --- looking and ending
 
 
+def test_why_messages_of_a_topic_stay_is_known_at_every_worker(two):
+    _, one, other, _, _ = two
+    one("CREATE TOPIC kept (n INT) WITH (retain_rows = 1)")
+    one("CREATE TRIGGER keeps BEFORE DELETE ON kept FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'kept'")
+    one("INSERT INTO kept (n) VALUES (1), (2), (3)")
+    for client in (one, other):
+        wait_until(
+            lambda client=client: client.named("SHOW TOPICS LIKE 'kept'")[0]["problem"] == "retention failed: kept",
+            what="the problem of the worker that deletes",
+        )
+
+
 def test_streams_of_all_workers_are_seen_and_can_be_killed(two):
     gate, one, _, here, there = two
     streams = [StreamAt(gate, pid, "SELECT n FROM STREAM q") for pid in (here, there, there)]

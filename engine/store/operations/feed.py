@@ -402,7 +402,8 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
         ((unnumbered, created),) = connection.query(statements.topic.unnumbered)
         unread, exact = unread + int(unnumbered), exact and int(unnumbered) < UNNUMBERED_COUNTED_MAX
         age = max(0, now_ns - int(created)) / NS_PER_SECOND if age is None and created is not None else age
-    beyond = 0 < last < position.offset
+    # The message at the end may be deleted, and only an older one left: for one that is scheduled is kept for longer.
+    beyond = 0 < last < position.offset and _last_assigned(connection, statements.topic) < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
     unfiltered = _unfiltered(connection, statements, position) if counted else None
     refused = unordered(connection, statements.topic)
