@@ -7,6 +7,7 @@ the client had sent it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from decimal import Decimal
@@ -25,6 +26,7 @@ from rewriter.plan import Plan, Rebind, Subscribe, TransactionVerb
 from rewriter.text.binding import bound_text
 from rewriter.text.literals import plain_literal
 
+_DUE_CLAUSE = re.compile(r"\b(AT|DELAY)\s*\?", re.IGNORECASE)
 UNIT_COLUMNS = (number_column("Id"), number_column("Affected_rows"))
 """Columns of the answer to a client that requests the result of each set."""
 
@@ -76,19 +78,22 @@ def units(outcomes: Sequence[Outcome]) -> list[tuple[bytes, bytes]]:
     return [(b"%d" % outcome.last_insert_id, b"%d" % outcome.affected_rows) for outcome in outcomes]
 
 
+def _due(value: ParameterValue, *, at: bool) -> ParameterValue:
+    """The value of DELAY, or AT, as a literal that can be there, if only to be refused. Behind DELAY a sign would make
+    an expression of a column of that name."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if at and value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int | float | Decimal) and (at or value < 0) else value
+
+
 async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
     """The plan of the statement with these values. Raises as Executor.planned."""
     escapes = not executor.session.no_backslash_escapes
     bound_values = [*values]
-    if (
-        bound_values
-        and isinstance(bound_values[-1], int | float | Decimal)
-        and bound_values[-1] < 0
-        and ends_with_due(plan.sql)
-    ):
-        bound_values[-1] = str(
-            bound_values[-1]
-        )  # behind DELAY a sign would make an expression of a column of that name
+    if bound_values and (clauses := _DUE_CLAUSE.findall(plan.sql)) and ends_with_due(plan.sql):
+        bound_values[-1] = _due(bound_values[-1], at=clauses[-1].upper() == "AT")
     literals = [plain_literal(value, backslash_escapes=escapes) for value in bound_values]
     return await executor.reader.planned(
         executor.reader.encode(bound_text(plan.sql, literals, executor.session.reading_modes()))

@@ -26,10 +26,10 @@ from engine.model.queue import (
 )
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem
-from rewriter.plans.queue_table import ENGINE, comment_literal, quoted_name, without_comments
+from rewriter.plans.queue_table import DEAD_STATE, ENGINE, comment_literal, quoted_name, without_comments
 from rewriter.text.tokens import Name
 
-STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
+STATE = f"state VARCHAR(11) {DEAD_STATE}"
 ADDED_COLUMNS = {
     "attempts": "BIGINT NULL",
     **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),

@@ -30,7 +30,7 @@ from rewriter.plans.ack import ids_condition, known_ids
 from rewriter.scan.named_ids import KeyKind, key_kind, settled_ids
 from rewriter.text.tokens import Kind, Name, Token, string_value
 
-_HEX = re.compile(r"(?:0x|[xX]')((?:[0-9a-fA-F]{2})+)'?")
+_HEX = re.compile(r"\A(?:0x|[xX]')((?:[0-9a-fA-F]{2})+)'?\Z")
 _OFFSET_DIGITS_MAX = 18  # below 2^63
 
 DELIVERY_COLUMNS = (
@@ -65,8 +65,7 @@ def trace_in_queue(id_: Token, spec: QueueSpec, now_sql: str) -> TraceInQueue:
 def _traced_ids(id_: Token, spec: QueueSpec) -> tuple[MessageId, ...]:
     """The id of a valid token; none where it has an introducer."""
     if id_.kind is Kind.BYTES:
-        digits = _HEX.fullmatch(id_.text)
-        return () if digits is None else (bytes.fromhex(digits[1]),)
+        return tuple(map(bytes.fromhex, _HEX.findall(id_.text)))
     if id_.kind is Kind.NUMBER and key_kind(spec) is KeyKind.OTHER:
         return (int(id_.text),)
     return known_ids((id_,), spec)[0] or (string_value(id_.text),)

@@ -39,6 +39,7 @@ _STATE = (
     "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
     "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
 )
+DEAD_STATE = "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
 _TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
 _NAME_MAX = 64
@@ -105,7 +106,7 @@ def create_table(
     _check_order_key(options, declared)
     _check_group_key(options, declared)
     ring = declared_ring(options, declared)
-    defaults = _defaults(now_sql)
+    defaults = _defaults(now_sql, dead=options.dead_letter_of is not None)
     if not numbered:
         _check_id_over_shards(declared.get("id"))
         defaults["id"] = defaults["id"].replace(" AUTO_INCREMENT", "")
@@ -130,8 +131,8 @@ def create_table(
     return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(definitions)}) {ENGINE} COMMENT={comment}"
 
 
-def _defaults(now_sql: str) -> dict[str, str]:
-    """The definitions of the queue's own columns, in order."""
+def _defaults(now_sql: str, *, dead: bool) -> dict[str, str]:
+    """The definitions of the queue's own columns, in order. `dead`: of a dead-letter queue."""
     return {
         "id": "BIGINT NOT NULL AUTO_INCREMENT",
         "priority": "TINYINT NOT NULL DEFAULT 50",
@@ -140,7 +141,7 @@ def _defaults(now_sql: str) -> dict[str, str]:
         "epoch": "BIGINT NOT NULL DEFAULT 0",
         "time_created": f"BIGINT NOT NULL DEFAULT {now_sql}",
         "time_acked": "BIGINT NULL",
-        "state": f"VARCHAR(11) {_STATE}",
+        "state": f"VARCHAR(11) {DEAD_STATE if dead else _STATE}",
         **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
         ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
         TOKEN_COLUMN: TOKEN_TYPE,
@@ -205,7 +206,8 @@ def _user_item(item: Item, defaults: dict[str, str]) -> str:
     if name == "id":
         return _user_id(item)
     if name == "state":
-        return f"{item.text} {_STATE}" if _is_bare_type(item) else _refuse(item, "give only its type; it is generated")
+        made = defaults[name].partition(" ")[2]
+        return f"{item.text} {made}" if _is_bare_type(item) else _refuse(item, "give only its type; it is generated")
     if not item.words or item.words[0] not in _TYPES[name]:
         return _refuse(item, f"its type must be {' or '.join(sorted(_TYPES[name]))}")
     if "GENERATED" in item.words or "AS" in item.words or "AUTO_INCREMENT" in item.words:
@@ -365,9 +367,7 @@ def _is_as_created(item: ColumnItem) -> bool:
 def _is_generated(item: Item, generated: set[str]) -> bool:
     if isinstance(item, ColumnItem):
         return item.name.lower() in generated
-    if _IS_TIMES_RULE.match(item.text):
-        return True
     words = item.text.split("(")[0].replace("`", "").split()
-    if words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]:
+    if _IS_TIMES_RULE.match(item.text) or (words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]):
         return True
     return "id" in generated and _is_unique_key_on_id(item)

@@ -477,3 +477,17 @@ def test_columns_of_the_queue_that_have_the_names_of_those_of_dead_letters(sql, 
     assert sql(f"REDRIVE {q}_dead") == 1
     taken = sql.rows(f"SELECT id, {', '.join(names)} FROM STREAM {q} LIMIT 1 WAIT 10")
     assert taken == [(1, *("web" if name == "source" else 777 for name in names))]
+
+
+def test_show_create_queue_makes_a_dead_letter_queue_with_its_states(sql, queue):
+    q = queue("body TEXT")
+    sql(f"INSERT INTO {q} (body) VALUES ('a'), ('b')")
+    assert sql(f"REJECT {q} 1") == 1
+    moved(sql, q, 1)
+    shown = sql.row(f"SHOW CREATE QUEUE {q}_dead")[1]
+    sql(f"DROP QUEUE {q}_dead")
+    sql(shown)
+    assert sql.row(f"SHOW CREATE QUEUE {q}_dead")[1] == shown
+    assert sql(f"REJECT {q} 2") == 1
+    moved(sql, q, 1)
+    assert sql.rows(f"SELECT id, source FROM {q}_dead WHERE state = 'dead'") == [(2, q)]

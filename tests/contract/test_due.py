@@ -97,6 +97,13 @@ def test_values_may_be_bound(gate, sql, queue):
             with pytest.raises(mysql.connector.Error) as refused:
                 cursor.execute(f"INSERT INTO {q} (n) VALUES (?) DELAY ?", (1, wrong))
             assert refused.value.errno == 1231
+        for clause, wrong in (("AT", None), ("AT", 1.5), ("AT", 5), ("AT", b"soon"), ("DELAY", b"soon")):
+            with pytest.raises(mysql.connector.Error) as refused:
+                cursor.execute(f"INSERT INTO {q} (n) VALUES (?) {clause} ?", (1, wrong))
+            assert (refused.value.errno, clause) == (1231, clause), refused.value
+        cursor.execute(f"INSERT INTO {q} (n) VALUES (?) DELAY ?", (4, b"20s"))
+        cursor.execute(f"INSERT INTO {q} (n) VALUES (?) DELAY ?", (4, None))
+        sql(f"DELETE FROM {q} WHERE n = 4")
     rows = sql.rows(f"SELECT n, body, time_scheduled FROM {q} ORDER BY id")
     assert [row[:2] for row in rows[:6]] == [(1, "it's ?"), (2, "ü\\")] * 3
     assert all(15 * NS < row[2] - time.time_ns() <= 20 * NS for row in rows[:6])
