@@ -245,8 +245,11 @@ def _text(error: pymysql.Error) -> str:
 # nodes: its driver and its tasks have separate connections, and a reconnect may lead to another node.
 
 FRESH = "SET SESSION wsrep_sync_wait = 1"
-"""A SELECT outside of a transaction waits until its node has applied what all nodes had committed before. So a task
-finds every message that the driver has planned for it."""
+"""A SELECT outside of a transaction, and START TRANSACTION, wait until their node has applied what all nodes had
+committed before. So a task finds every message that the driver has planned for it, and a committer all rows of it."""
+
+NO_VARIABLE = 1193
+"""The error for FRESH of a server that can be no node of a cluster."""
 
 _CLUSTER = "SHOW VARIABLES LIKE 'wsrep_on'"
 

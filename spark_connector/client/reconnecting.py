@@ -11,7 +11,15 @@ from typing import TypeVar
 
 import pymysql
 
-from spark_connector.client.connection import DEADLOCK, LOCK_WAIT, Client, number, to_connector_error
+from spark_connector.client.connection import (
+    DEADLOCK,
+    FRESH,
+    LOCK_WAIT,
+    NO_VARIABLE,
+    Client,
+    number,
+    to_connector_error,
+)
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.options import Address
 
@@ -83,6 +91,10 @@ class ReconnectingClient:
         for setting in settings:
             self.run(partial(_execute, setting=setting))
 
+    def another(self) -> ReconnectingClient:
+        """A second one to the same server, with the same initial statements."""
+        return ReconnectingClient(self._address, settings=self._settings, patience=self._patience)
+
     def close(self) -> None:
         """Close the connection; the next `run` connects again."""
         if self._client is not None:
@@ -93,7 +105,7 @@ class ReconnectingClient:
         if self._client is None:
             client = Client(self._address, sleep=self._sleep)
             for setting in self._settings:
-                client.execute(setting)
+                _execute(client, setting)
             self._client = client
         return self._client
 
@@ -126,7 +138,11 @@ def open_client(address: Address, settings: Sequence[str] = ()) -> Iterator[Clie
 
 
 def _execute(client: Client, setting: str) -> None:
-    client.execute(setting)
+    try:
+        client.execute(setting)
+    except pymysql.Error as error:
+        if setting != FRESH or number(error) != NO_VARIABLE:
+            raise
 
 
 def _number(error: BaseException) -> int:

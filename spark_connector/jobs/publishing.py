@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from spark_connector.client.connection import NO_TABLE, Client, number, quoted
+from spark_connector.client.connection import FRESH, NO_TABLE, Client, number, quoted
 from spark_connector.client.reconnecting import run_with_retries
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.failures import JobError
@@ -49,14 +49,14 @@ def publish(
     writer = _writer(job, run)
     published = partial(_published, queue=at.queue, writer=writer)
     # A connection for each: one that was idle during the write may be lost, and the rows are messages then.
-    if (done := run_with_retries(at.address, published)) is not None:
+    if (done := run_with_retries(at.address, published, (FRESH,))) is not None:
         return Enqueued(at.queue, run, done, repeated=True)
     write_options = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
     if key is not None:
         write_options["keyColumn"] = key
     with console.phase("enqueueing") as phase, watched(spark, phase):
         rows.write.format("queuegate").mode("append").options(**write_options).save()
-        messages = run_with_retries(at.address, published)
+        messages = run_with_retries(at.address, published, (FRESH,))
         if messages is None:
             raise JobError(f"the write has ended and table {publish_log.LOG} does not tell of it: was it deleted?")
         phase.count = messages

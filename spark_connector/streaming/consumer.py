@@ -103,7 +103,7 @@ class Consumer:
         self._sizes: dict[int, int] = {}  # the number of messages of each claim of this process
         self._newest: int | None = None  # the last claim; None: unknown, to be queried
         self._settled = -1  # all claims up to this one are acked
-        self._acks, beats = ReconnectingClient(options.address), ReconnectingClient(options.address)
+        self._acks, beats = connection.another(), connection.another()
         self._heartbeat = Heartbeat(lambda: beats.run(self._maker.renew), options.lease / 3)
         connection.run(self._prepare)
 

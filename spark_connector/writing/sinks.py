@@ -11,7 +11,7 @@ import pymysql
 
 from spark_connector.client import pool
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, quoted, to_connector_error
+from spark_connector.client.connection import FRESH, Client, quoted, to_connector_error
 from spark_connector.client.queue import describe
 from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient, open_client, run_with_retries
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
@@ -25,10 +25,11 @@ from spark_connector.writing.stage import Staged
 PATIENCE_SECONDS = 60.0  # how long a publication is retried after a lost connection, also in COMMIT
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 _LOCK_WAIT_SECONDS = 50  # MySQL's default; the embedded backend's 5 are too few during a large publication
-# A session in strict mode, in UTC, that locks only the rows it writes.
+# A session in strict mode, in UTC, that locks only the rows it writes, and sees what was staged at other nodes.
 SETTINGS = (
     f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     READ_COMMITTED,
+    FRESH,
 )
 _NONE = Staged(0, 0)
 _TABLES = """

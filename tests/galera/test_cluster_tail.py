@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import write_calls
 from servers import Sql, wait_until
 from spark_stand_in import Checkpoint, Query, make_source, read
 
@@ -15,6 +16,10 @@ TASK_IS_THERE = (
     "SELECT COUNT(*) FROM information_schema.processlist"
     " WHERE (info LIKE '%queuegate_seq > 1 %' OR info LIKE '%STRAIGHT_JOIN%'"
     " OR info LIKE 'UPDATE `queuegate_spark_checkpoints%') AND id <> CONNECTION_ID()"
+)
+COMMITTER_WAITS = (
+    "SELECT COUNT(*) FROM information_schema.processlist"
+    " WHERE (info LIKE 'START TRANSACTION%' OR info LIKE 'INSERT INTO `queuegate_spark_log`%')"
 )
 
 
@@ -74,6 +79,32 @@ def test_a_task_at_a_node_that_is_behind_reads_all_of_its_micro_batch(cluster, g
     query.kill()
     task.stop()
     client(f"DROP {kind} behind")
+    client.close()
+
+
+def test_a_write_is_published_whole_at_a_node_that_is_behind(cluster, gate_at):
+    here, there = gate_at(cluster.nodes[0]), gate_at(cluster.nodes[1])
+    client, node = Sql(here.connect()), Sql(cluster.nodes[1].connect(database="main"))
+    client("CREATE QUEUE whole (n BIGINT, payload VARCHAR(20))")
+    client("CREATE TABLE large (n BIGINT PRIMARY KEY) ENGINE=InnoDB")
+    rows = write_calls.messages(0, 3)
+    tasks, committer = (write_calls.batch(gate, "whole", rows, txnAppId="a", txnVersion=0) for gate in (here, there))
+    node("FLUSH TABLES WITH READ LOCK")  # from now on it applies nothing
+    try:
+        client("INSERT INTO large SELECT seq FROM seq_1_to_400000")  # it is behind for a while after that, too
+        staged = [write_calls.task(tasks, rows) for _ in range(20)]
+        with ThreadPoolExecutor(1) as threads:
+            publishing = threads.submit(committer.commit, staged)
+            try:
+                wait_until(lambda: publishing.done() or node.value(COMMITTER_WAITS), 30, "the committer")
+            finally:
+                node("UNLOCK TABLES")
+            publishing.result(60)
+    finally:
+        node.close()
+    assert client.value("SELECT COUNT(*) FROM whole") == 60
+    client("DROP QUEUE whole")
+    client("DROP TABLE large")
     client.close()
 
 
