@@ -1,19 +1,37 @@
-"""Decoding a whole buffered answer: text results for statements the proxy runs for itself. Pure, no I/O."""
+"""Decoding a whole buffered answer: text results for statements the proxy runs for itself. Pure, no I/O.
+
+Text comes in the client's character_set_results, or, where that is NULL, in each column's own: the definitions say
+which. All is UTF-8 afterwards, the columns' charsets too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_client.packets import MalformedAnswer, parse_column, parse_row
 from mysql_wire.answer_walker import PROGRESS_REPORT
 from mysql_wire.errors import MalformedPacket
-from mysql_wire.flags import CACHE_METADATA, DEPRECATE_EOF, EXTENDED_METADATA, OPTIONAL_METADATA
+from mysql_wire.flags import (
+    CACHE_METADATA,
+    DEPRECATE_EOF,
+    EXTENDED_METADATA,
+    OPTIONAL_METADATA,
+    WIDE,
+    python_encoding,
+)
 from mysql_wire.outcome import Collected, Outcome
 from mysql_wire.packet_reader import PayloadReader
 from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, read_header
 
 _UNDESCRIBED = ColumnMeta("", 0xFD)
+_UTF8MB4 = _UNDESCRIBED.charset
+_UTF8 = "utf-8"
+_WIDE_CATALOGS = {"def".encode(codec): codec for codec in WIDE.values()}
+"""How a definition begins where results are in one of these: then MariaDB writes numbers and times in it, too."""
+_WIDE_DIGITS = "digits in any of these"
+_DIGITS = frozenset((*range(15), 246))  # the types of numbers and times
 
 
 def payloads(answer: bytes) -> list[bytes]:
@@ -31,7 +49,8 @@ def payloads(answer: bytes) -> list[bytes]:
 
 
 def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collected | None:
-    """The first result set of an answer; None if it has none.
+    """The first result set of an answer; None if it has none. `encoding`: of the definitions, and of values without
+    any.
 
     Raises:
         MalformedPacket: the server's bytes make no sense.
@@ -45,15 +64,44 @@ def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collect
     if len(packets) < first_row:
         raise MalformedPacket("a result that ends within its definitions")
     extended = bool(capabilities & EXTENDED_METADATA)
-    columns = (_UNDESCRIBED,) * count
+    columns, codecs = (_UNDESCRIBED,) * count, (encoding,) * count
     if described:
-        columns = tuple(decode_column(packet, encoding, extended=extended) for packet in packets[1 : 1 + count])
+        columns, codecs = _described(packets[1 : 1 + count], encoding, extended=extended)
     rows = []
     for packet in packets[first_row:]:
         if packet.startswith(b"\xff") or (packet.startswith(b"\xfe") and _ends_rows(packet, deprecate_eof)):
             break
         rows.append(decode_row(packet, count))
+    if any(codec != _UTF8 for codec in codecs):
+        rows = [tuple(map(_in_utf8, row, codecs)) for row in rows]
     return Collected(columns, tuple(rows))
+
+
+def _described(
+    packets: Sequence[bytes], encoding: str, *, extended: bool
+) -> tuple[tuple[ColumnMeta, ...], tuple[str, ...]]:
+    """The columns, and in what the values of each come."""
+    wide = _WIDE_CATALOGS.get(packets[0][1 : 1 + packets[0][0]]) if packets else None
+    columns = [decode_column(packet, wide or encoding, extended=extended) for packet in packets]
+    codecs = tuple(_codec(column, wide) for column in columns)
+    return tuple(
+        replace(column, charset=_UTF8MB4) if column.is_text and codec != _UTF8 else column
+        for column, codec in zip(columns, codecs, strict=True)
+    ), codecs
+
+
+def _codec(column: ColumnMeta, wide: str | None) -> str:
+    if column.is_text:
+        return python_encoding(column.charset, of_result=True)
+    return _WIDE_DIGITS if wide and column.type in _DIGITS else _UTF8
+
+
+def _in_utf8(value: TextValue, codec: str) -> TextValue:
+    if value is None or codec == _UTF8:
+        return value
+    if codec == _WIDE_DIGITS:
+        return value.replace(b"\0", b"")  # which leaves ASCII as it is: MySQL writes them so
+    return value.decode(codec, "replace").encode()
 
 
 def decode_answer(answer: bytes, outcome: Outcome, capabilities: int, *, encoding: str) -> Collected | Outcome:

@@ -86,13 +86,14 @@ three highest of MySQL's bits (local to clients). COMPRESS is undone and done ag
 
 
 @lru_cache(maxsize=512)
-def python_encoding(collation_id: int) -> str:
-    """The Python codec of a collation; UTF-8 where MySQL's character set has none, as for unknown and binary ones."""
+def python_encoding(collation_id: int, *, of_result: bool = False) -> str:
+    """The Python codec of a collation; UTF-8 where MySQL's character set has none, as for unknown and binary ones.
+    `of_result`: see `encoding_named`."""
     try:
         name = Collation(collation_id).charset.name
     except ValueError:
         return "utf-8"
-    return encoding_named(name)
+    return encoding_named(name, of_result=of_result)
 
 
 _CODECS = {
@@ -113,6 +114,9 @@ _CODECS = {
     "tis620": "tis-620",
 }
 """MySQL's names for character sets, where Python's differ."""
+
+WIDE = {"utf16": "utf-16-be", "utf16le": "utf-16-le", "ucs2": "utf-16-be", "utf32": "utf-32-be"}
+"""Those in which ASCII is not one byte a character."""
 
 _SJIS = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
 _CHARACTERS = {
@@ -158,10 +162,11 @@ def _is_one_character(piece: bytes, codec: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def encoding_named(name: str) -> str:
-    """The Python codec of a MySQL character set; UTF-8 as above."""
-    if name.startswith(("utf16", "utf32", "ucs2")):
-        return "utf-8"  # no client may have these; MySQL takes its default instead
+def encoding_named(name: str, *, of_result: bool = False) -> str:
+    """The Python codec of a MySQL character set; UTF-8 as above. `of_result`: answers may be in some that no client's
+    statements may be in; in place of these MySQL takes its default."""
+    if name in WIDE:
+        return WIDE[name] if of_result else "utf-8"
     name = _CODECS.get(name, name)
     try:
         return codecs.lookup(name).name

@@ -84,7 +84,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A whole small result in memory: for SHOW statements that the proxy edits."""
+    """A whole small result in memory, its text in UTF-8: for SHOW statements that the proxy edits."""
 
     columns: tuple[ColumnMeta, ...]
     rows: tuple[tuple[TextValue, ...], ...]

@@ -58,7 +58,7 @@ def moment_text(value: bytes, zone: ClientZone) -> bytes:
 
 def result_codec(charset: str) -> str:
     """What text is sent in. Of the few sets that Python does not know only the ASCII part can be, and always."""
-    codec = encoding_named(charset)
+    codec = encoding_named(charset, of_result=True)
     return "ascii" if codec == "utf-8" else codec
 
 

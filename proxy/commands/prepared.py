@@ -205,9 +205,7 @@ class LocalStatements:
         if not columns:
             await writer.ok()
             return
-        writer.header(columns)
-        writer.rows([replies.binary_row_from_text(row, columns) for row in rows])
-        await writer.end_of_rows()
+        await self._executor.send(columns, rows, binary=True)
 
     async def _fetch(self, statement: LocalStatement, body: bytes) -> None:
         number, count = requests.parse_fetch(body)

@@ -104,7 +104,9 @@ class TextCommands:
 
     def _verb(self, text: bytes) -> TransactionVerb | None:
         """Looked up only when the answer matters."""
-        return None if self._session.scope.empty else transaction_verb(text)
+        if self._session.scope.empty:
+            return None
+        return transaction_verb(text, backslash_escapes=not self._session.no_backslash_escapes)
 
     async def init_db(self, payload: bytes) -> None:
         """COM_INIT_DB."""

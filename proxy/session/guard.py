@@ -52,7 +52,7 @@ from proxy.rights.session_queries import with_client_account, with_readable_vari
 from proxy.rights.statements import read
 from proxy.rights.variables import HARMLESS, HIDDEN, READABLE, changes_parsing
 from proxy.session.session import ClientSession
-from proxy.upstream.base import Upstream, collected, read_plainly
+from proxy.upstream.base import Upstream, charset_of, collected, read_plainly
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.redaction import redacted_warning
 from rewriter.plan import (
@@ -447,7 +447,8 @@ class GuardedUpstream:
         listed = await collected(self._behind, text.decode(self._session.identity.codec, "surrogateescape"))
         writer = self._session.writer
         writer.status = self._behind.status
-        await writer.result(listed.columns, [redacted_warning(row) for row in listed.rows])
+        rows = [redacted_warning(row) for row in listed.rows]
+        await writer.result(listed.columns, rows, await charset_of(self._behind, rows))
         return Outcome(status=self._behind.status)
 
     def _check(self, statement: LimitedStatement | None) -> None:

@@ -145,5 +145,5 @@ class Visibility:
         return await collected(self._session.upstream, sql)
 
     def text(self, value: TextValue) -> str:
-        """A value as text, in the session's character set."""
-        return (value or b"").decode(self._session.identity.codec, "replace")
+        """A value as text."""
+        return (value or b"").decode("utf-8", "replace")

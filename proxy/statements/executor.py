@@ -16,7 +16,7 @@ from typing import TypeVar, assert_never
 
 from engine.engine import Engine
 from engine.model.errors import BackendError, EngineError
-from engine.model.queue import ColumnMeta
+from engine.model.queue import ColumnMeta, TextValue
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from proxy.cluster.peers import Peers
@@ -38,7 +38,7 @@ from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.shards import ShardedStatements, forget_table, prepare_table, run_on
 from proxy.statements.topics import TopicStatements, check_partitions
-from proxy.upstream.base import check_own_table, collected
+from proxy.upstream.base import charset_of, check_own_table, collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
 from proxy.upstream.repeats import repeated
 from rewriter.errors import RewriteError, SqlSyntaxError
@@ -170,7 +170,7 @@ class Executor:
             case NoOperation() | Show() | ShowSystem() | ExplainDelivery() | Trace() | TraceInQueue():
                 columns, rows = await self.local_result(plan, text)
                 if columns:
-                    await self.session.writer.result(columns, rows)
+                    await self.send(columns, rows)
                 else:
                     await self.session.writer.ok(warnings=len(self.session.notes))
                 return Outcome()
@@ -393,8 +393,15 @@ class Executor:
         self.session.notes = notes
         rows = [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
         shown = rows if self.session.rights is None else [redacted_warning(row) for row in rows]
-        await self.session.writer.result(WARNINGS_COLUMNS, shown)
+        await self.send(WARNINGS_COLUMNS, shown)
         return True
+
+    async def send(
+        self, columns: Sequence[ColumnMeta], rows: Sequence[Sequence[TextValue]], *, binary: bool = False
+    ) -> None:
+        """Answer with these rows, which are in UTF-8."""
+        charset = await charset_of(self.session.upstream, rows)
+        await self.session.writer.result(columns, rows, charset, binary=binary)
 
     # --- errors
 

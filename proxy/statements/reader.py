@@ -38,7 +38,9 @@ from rewriter.text.queue_names import UNKNOWN_DATABASE
 DENIED = frozenset((1044, 1142, 1143))
 """The errors of a database for a table to which an account has no right."""
 
-_SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
+_SET_NAMES = re.compile(  # not DEFAULT, which only the server knows
+    rb"\s*set\s+names\s+['\"]?(?!default\b)(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE
+)
 _LEASE = b"queuegate_lease"
 _DEFINING = (b"CREATE", b"ALTER")
 _INSERTING = (b"INSERT", b"REPLACE")
@@ -93,7 +95,8 @@ class StatementReader:
         seen, database = self._last_classified, self._session.database
         if seen is not None and seen.applies_to(text, database, scanner):
             return seen.classification
-        classification = scanner.classify(text, database)
+        escapes = not self._session.no_backslash_escapes
+        classification = scanner.classify(text, database, backslash_escapes=escapes)
         if classification.kind is StatementClass.PLAN or classification.kind is StatementClass.USE:
             self._last_classified = _Classified(text, database, scanner, classification)
         return classification
@@ -311,7 +314,7 @@ class StatementReader:
         if not session.settings.unsettled or (plain and session.database != UNKNOWN_DATABASE):
             return
         listed = await collected(self._session.upstream, "SELECT @@character_set_client, @@sql_mode, DATABASE()")
-        charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
+        charset, modes, database = ((value or b"").decode("utf-8", "replace") for value in listed.row(3))
         self._recode(charset)
         session.settings.sql_modes = frozenset(modes.split(","))
         session.on_database_reported(database)

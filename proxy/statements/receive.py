@@ -28,7 +28,7 @@ from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, reading
-from proxy.upstream.base import RESULTS_CHARSET, accepted, check_own_table, collected
+from proxy.upstream.base import accepted, check_own_table, collected, results_charset
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Subscribe
 from rewriter.plans.subscribe import by_connection
@@ -227,8 +227,7 @@ class StreamStatement:
         memory, now = self._session.settings.streams, asyncio.get_running_loop().time()
         if (known := memory.charset(now)) is not None:
             return known[0]
-        (name,) = (await collected(self._session.upstream, RESULTS_CHARSET)).row(1)
-        charset = None if name is None else name.decode("ascii", "replace")
+        charset = await results_charset(self._session.upstream)
         memory.set_charset(charset, now)
         return charset
 

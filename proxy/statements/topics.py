@@ -67,7 +67,7 @@ class TopicStatements:
             await self._do(plan.check)
         columns = [] if topic is None else [column.name for column in topic.columns]
         await self._do(f"SELECT 1 FROM {plan.topic.sql} WHERE {reading(columns)}")  # whether the account may
-        text = (await definition(upstream, plan.topic)).decode(self._session.identity.codec, "replace")
+        text = (await definition(upstream, plan.topic)).decode("utf-8", "replace")
         await engine.topics.check_start(plan.topic, start)
         escapes = not self._session.no_backslash_escapes
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))

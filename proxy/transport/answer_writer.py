@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_wire import replies
+from mysql_wire.row_form import RowForm
 from mysql_wire.status_flags import AUTOCOMMIT, CURSOR_EXISTS, MORE_RESULTS
 from proxy.transport.client_socket import ClientSocket
 
@@ -67,10 +68,18 @@ class AnswerWriter:
         """The end of a result set."""
         await self.client.write(replies.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
 
-    async def result(self, columns: Sequence[ColumnMeta], rows: Sequence[Sequence[TextValue]]) -> None:
-        """A whole small text result."""
-        self.header(columns)
-        self.rows([replies.text_row(row) for row in rows])
+    async def result(
+        self,
+        columns: Sequence[ColumnMeta],
+        rows: Sequence[Sequence[TextValue]],
+        charset: str | None = None,
+        *,
+        binary: bool = False,
+    ) -> None:
+        """A whole small result, given in UTF-8. `charset`: see RowForm."""
+        form = RowForm(columns, charset, binary=binary)
+        self.header(form.columns, encoding=form.encoding)
+        self.rows([form(row) for row in rows])
         await self.end_of_rows()
 
     async def prepared(

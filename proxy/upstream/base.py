@@ -6,10 +6,11 @@ outcome in the answer's last packet. It knows nothing of queues.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from engine.model.errors import BackendError
-from engine.model.queue import QueueName, quoted
+from engine.model.queue import QueueName, TextValue, quoted
 from mysql_wire.outcome import Collected, Outcome, unexpected_answer
 from proxy.rights.variables import changes_parsing, without_parsing_modes
 from proxy.upstream.large_command import LargeCommand
@@ -78,7 +79,8 @@ class Upstream(Protocol):
         ...
 
     async def collect(self, sql: str) -> Collected | Outcome:
-        """Run a statement for the proxy itself; nothing reaches the client. Outcome where it failed or had no rows."""
+        """Run a statement for the proxy itself; nothing reaches the client. Outcome where it failed or had no rows.
+        Text is in UTF-8, whatever the client's character sets."""
         ...
 
     async def close(self) -> None:
@@ -114,6 +116,22 @@ async def collected(upstream: Upstream, sql: str) -> Collected:
     raise result.failure()
 
 
+async def results_charset(upstream: Upstream) -> str | None:
+    """The character set in which the client wants its results. None: nothing is to be converted.
+
+    Raises:
+        BackendError: the database does not say.
+    """
+    (name,) = (await collected(upstream, RESULTS_CHARSET)).row(1)
+    return None if name is None else name.decode("ascii", "replace")
+
+
+async def charset_of(upstream: Upstream, rows: Iterable[Iterable[TextValue]]) -> str | None:
+    """As results_charset, of these rows of an answer of the proxy's own; ASCII needs no question. Raises as that."""
+    plain = all(value is None or value.isascii() for row in rows for value in row)
+    return None if plain else await results_charset(upstream)
+
+
 async def accepted(upstream: Upstream, sql: str) -> None:
     """Have a statement of the proxy's own done, whatever it brings.
 
@@ -135,7 +153,7 @@ async def definition(upstream: Upstream, table: QueueName, *, at_shard: bool = F
     """
     name = quoted(table.table) if at_shard else table.sql
     _, text = (await collected(upstream, f"SHOW CREATE TABLE {name}")).row(2)
-    if (text or b"").replace(b"\0", b"").startswith(b"CREATE TABLE"):  # results may be in UTF-16
+    if (text or b"").startswith(b"CREATE TABLE"):
         return text or b""
     raise BackendError(
         f"'{table}' is in this session the name of a temporary table, or of a view, which hides the queue or topic:"

@@ -121,8 +121,8 @@ class EmbeddedUpstream:
         rows = [row async for batch in result.batches for row in batch]
         if len(rows) > _COLLECT_ROWS_MAX:
             return Outcome(1105, f"more than {_COLLECT_ROWS_MAX} rows", "HY000", status=self.status)
-        columns, codec = result.columns, self.session.text.writes
-        texts = (tuple(replies.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)) for row in rows)
+        columns = result.columns
+        texts = (tuple(replies.text_from_value(v, c) for v, c in zip(row, columns, strict=True)) for row in rows)
         return Collected(columns, tuple(texts))
 
     def _watched(self) -> ClientWatch:

@@ -230,10 +230,10 @@ class StatementScanner:
             )
         return classification
 
-    def classify(self, sql: bytes, database: str | None) -> Classification:
+    def classify(self, sql: bytes, database: str | None, *, backslash_escapes: bool = True) -> Classification:
         """How the text, one or several statements, concerns queues."""
         if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
-            statements = split_statements(sql)
+            statements = split_statements(sql, backslash_escapes=backslash_escapes)
             if len(statements) > 1:
                 return self._classify_each(statements, database)
         if sql[:7] in _PLAIN_SELECT:

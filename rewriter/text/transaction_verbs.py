@@ -16,14 +16,14 @@ _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" +
 _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
 
 
-def transaction_verb(sql: bytes) -> TransactionVerb | None:
+def transaction_verb(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
     """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one before
     it may have rolled it back to a savepoint: that must be reported, and the status flags report the end.
 
     SET autocommit = 1 counts as COMMIT; implicit commits of DDL are in the server's status flags, not here.
     """
     first = None
-    for statement in split_statements(sql):
+    for statement in split_statements(sql, backslash_escapes=backslash_escapes):
         verb = verb_of(statement)
         if verb is not None and verb not in _WINDING:
             return first or verb

@@ -57,6 +57,22 @@ def test_one_of_several_statements_is_refused_and_those_behind_it_are_not_run(ga
     assert client.value(f"SELECT COUNT(*) FROM {filled}") == 2
 
 
+def test_behind_a_string_that_ends_with_a_backslash_it_is_refused_as_well(connect, sql, filled, name):
+    """With NO_BACKSLASH_ESCAPES a backslash escapes no quote, so the statement after the string is one of its own."""
+    from pymysql.constants import CLIENT
+
+    sql(f"CREATE TABLE {name} (path VARCHAR(20))")
+    client = connect(client_flag=CLIENT.MULTI_STATEMENTS)
+    client("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+    assert client.error(f"INSERT INTO {name} VALUES ('C:\\'); TRUNCATE TABLE {filled}; SELECT 'x'")[0] == REFUSED
+    assert client.value(f"SELECT COUNT(*) FROM {filled}") == 2
+    with client.connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {name} VALUES ('C:\\'); ACK {filled} WHERE payload = 'a'")
+        assert cursor.nextset() and cursor.rowcount == 1
+    assert client.column(f"SELECT path FROM {name}") == ["C:\\"] * 2
+    sql(f"DROP TABLE {name}")
+
+
 def test_prepared_it_is_refused_as_well(gate, filled):
     from mysql.connector import connect, errors
 

@@ -27,9 +27,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     asked: list[bytes] = []
     classify = StatementScanner.classify
 
-    def counted(self: StatementScanner, sql: bytes, database: str | None) -> Classification:
+    def counted(self: StatementScanner, sql: bytes, database: str | None, **options: bool) -> Classification:
         asked.append(sql)
-        return classify(self, sql, database)
+        return classify(self, sql, database, **options)
 
     monkeypatch.setattr(StatementScanner, "classify", counted)
     return asked
@@ -40,6 +40,7 @@ def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
     session: Any = SimpleNamespace(
         rights=None,
         database="shop",
+        no_backslash_escapes=False,
         settings=StatementSettings(),
         identity=SimpleNamespace(codec=codec),
         reporter=lambda: "",
