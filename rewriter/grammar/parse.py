@@ -216,10 +216,10 @@ def _set(cursor: TokenCursor) -> Statement | None:
         return None
     while cursor.token is not None and not cursor.accept_words("FOR"):
         cursor.take()
-    if cursor.word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+    refused = ("INSERT", "REPLACE", "UPDATE", "DELETE", "ACK", "NACK", "REJECT", "RELEASE", "RENEW", "RETRY", "REDRIVE")
+    if cursor.word in refused:
         raise UnsupportedSql(
-            "SET STATEMENT ... FOR before this statement on a queue is not supported; send that by itself, "
-            "from MariaDB Connector/J without a query timeout"
+            "SET STATEMENT ... FOR before this statement is not supported (MariaDB Connector/J: no query timeout)"
         )
     return parse_select(cursor) if cursor.word in ("SELECT", "WITH", "TABLE") else None
 

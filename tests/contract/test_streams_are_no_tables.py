@@ -97,6 +97,9 @@ def test_a_time_limit_before_the_statement_is_no_way_around(sql, gate, filled):
     assert errno == 1235 and ("JDBC table" in text or gate.embedded)
     errno, _ = sql.error(f"SET STATEMENT max_statement_time = 5 FOR TRUNCATE TABLE {filled}")
     assert errno == 1347
+    for statement in ("ACK {} 1", "NACK {} 1 DELAY 5", "RELEASE {} 1", "RENEW {} 1 FOR 5", "REJECT {} 1", "RETRY {} 1"):
+        errno, _ = sql.error(f"SET STATEMENT max_statement_time = 5 FOR {statement.format(filled)}")
+        assert errno == 1235 or gate.embedded, statement
     assert sql.column(f"SELECT epoch FROM {filled}") == [0, 0]
 
 
