@@ -48,8 +48,7 @@ class Dialect:
     `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
     `adds_columns`: adds a column of that definition to a table without holding anybody up, or raises; None where
     MySQL's own words do. `mark`: see engine.model.states. `moment`: a TIMESTAMP column, by its name, as seconds since
-    the epoch. `exact`: a text column, by its name, as compared with a text byte by byte. `zone_offsets`: by how many
-    seconds the clocks of a time zone are ahead of UTC at such moments.
+    the epoch. `zone_offsets`: by how many seconds the clocks of a time zone are ahead of UTC at such moments.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Dialect:
     checks_values: bool = True
     table_bytes: str = ""
     mark: str = MARK
-    exact: str = "CONVERT({} USING utf8mb4) COLLATE utf8mb4_bin"
     adds_columns: Callable[[StoreConnection, QueueName, str], None] | None = None
 
     @property
@@ -76,6 +74,12 @@ class Dialect:
         """What makes a SELECT lock rows so that others may lock them in this way, too, and in no other; empty where a
         writing transaction is alone."""
         return "LOCK IN SHARE MODE" if self.lock == "FOR UPDATE" else ""
+
+    def exact(self, column: str) -> str:
+        """A text column, as compared with a text byte by byte."""
+        if self.name == "sqlite":
+            return f"{column} COLLATE BINARY"
+        return f"CONVERT({column} USING utf8mb4) COLLATE utf8mb4_bin"
 
     def selected(self, columns: Iterable[ColumnMeta]) -> str:
         """A select list of whole rows for receivers, in whose time zones a TIMESTAMP is shown."""

@@ -18,7 +18,7 @@ def archived_until(dialect: Dialect, database: str) -> str:
     """Until which time_acked queue `?` is archived, as a value. A table of an earlier version, or of a job, may take
     the names of two queues for equal."""
     table = dialect.gate.own(database, ARCHIVE_TABLE)
-    return f"(SELECT archived_until FROM {table} WHERE {dialect.exact.format('queue')} = ?)"
+    return f"(SELECT archived_until FROM {table} WHERE {dialect.exact('queue')} = ?)"
 
 
 def make_table(database: str) -> str:

@@ -127,7 +127,6 @@ SQLITE = Dialect(
     add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
     mark=MARK_OF_SQLITE,
-    exact="{} COLLATE BINARY",
     moment="{}",  # what reads rows makes the seconds
     zone_offsets=zone_offsets,
     checks_values=False,
