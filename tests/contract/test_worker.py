@@ -332,20 +332,6 @@ def test_an_exit_in_a_coroutine_fails_its_message_and_ends_no_loop(sql, filled, 
     assert [each[:2] for each in told.said if each[0] == "failed"] == [("failed", 2)]
 
 
-def test_a_worker_inside_a_program_says_at_once_what_has_ended_it(worker, caplog):
-    async def program():
-        with pytest.raises(WorkerError):
-            await worker("no_such_queue").serve(print, signals=False)
-
-    def said():
-        return [record.getMessage() for record in caplog.records if "no_such_queue has ended: " in record.getMessage()]
-
-    asyncio.run(program())
-    assert len(said()) == 1
-    with pytest.raises(WorkerError), worker("no_such_queue").running(print):
-        wait_until(lambda: len(said()) == 2, what="the error, while the program goes on")
-
-
 def test_workers_of_key_ranges_have_their_own_messages(sql, queue, worker):
     q = queue("n INT NOT NULL", sharding_key="'n'")
     sql(f"INSERT INTO {q} (n) VALUES (10), (11), (12), (13)")  # slots d3d9, 6512, c20a and c51c

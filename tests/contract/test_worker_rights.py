@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from servers import Sql, wait_until
 
@@ -61,3 +63,19 @@ def test_without_the_right_to_receive_it_says_so(limited):
         Worker(address, "orders").run(print)
     with pytest.raises(WorkerError, match="1045"):
         Worker(address.replace("pw", "wrong"), "orders").run(print)
+
+
+def test_a_worker_inside_a_program_says_at_once_what_has_ended_it(limited, caplog):
+    address = f"mysql://writer:pw@127.0.0.1:{limited.port}/{limited.database}"
+
+    async def program():
+        with pytest.raises(WorkerError):
+            await Worker(address, "orders").serve(print, signals=False)
+
+    def said():
+        return [record.getMessage() for record in caplog.records if "orders has ended: " in record.getMessage()]
+
+    asyncio.run(program())
+    assert len(said()) == 1
+    with pytest.raises(WorkerError), Worker(address, "orders").running(print):
+        wait_until(lambda: len(said()) == 2, what="the error, while the program goes on")
