@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
+from amqp.exceptions import AccessRefused, RecoverableConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_celery import sources
 from queuegate_celery.errors import RETRY_SECONDS, Unavailable
 from queuegate_celery.messages import Delivery
 from queuegate_celery.mysql_client.answers import AnswerReader
@@ -310,3 +313,20 @@ def test_an_end_waits_for_no_pause():
     settlement.ack_now({"q": named(1)})
     db.error = None
     assert settlement.send_acks(pauses=False) and len(db.statements) == 1
+
+
+def test_a_poll_that_the_database_refuses_is_sent_again_for_the_time_of_a_lease(monkeypatch):
+    clock, poll = Clock(), object.__new__(sources._PollConnection)
+    monkeypatch.setattr(sources, "time", SimpleNamespace(monotonic=clock))
+    poll._address, poll._settings = Address("h", 1, "u", "p", "a"), Settings(lease_seconds=60)
+    poll._failing_since, poll.retry_at = None, 0.0
+    poll._failed(1317, "killed")
+    assert poll.retry_at == 0.0
+    for _ in range(2):
+        clock.now += 30
+        poll._failed(1290, "read-only")
+        assert poll.retry_at == clock.now + RETRY_SECONDS
+    clock.now += 31
+    for number, kind in ((1290, RecoverableConnectionError), (1146, RecoverableConnectionError), (1142, AccessRefused)):
+        with pytest.raises(kind, match=str(number)):
+            poll._failed(number, "refused")
