@@ -259,20 +259,18 @@ class Executor:
 
     async def redrive(self, plan: Redrive) -> Outcome:
         """Put dead letters back, and answer."""
+
+        async def run() -> Outcome:
+            return await self._repeated(lambda: RedriveStatement(self.session).run(plan))
+
         try:
-            outcome = await self._redriven(plan)
+            outcome = await (run() if plan.at_shards is None else self._shards.each(plan.at_shards, run))
         except BackendError as error:
             self.database.note(Outcome.of(error), plan.effects)
             raise
         self.database.note(outcome, plan.effects)
         await self.session.writer.ok(affected_rows=outcome.affected_rows)
         return outcome
-
-    async def _redriven(self, plan: Redrive) -> Outcome:
-        async def run() -> Outcome:
-            return await self._repeated(lambda: RedriveStatement(self.session).run(plan))
-
-        return await run() if plan.at_shards is None else await self._shards.each(plan.at_shards, run)
 
     async def on_topic(self, plan: CreateConsumerGroup | SeekConsumerGroup) -> Outcome:
         """Make or move a consumer group, and answer."""
