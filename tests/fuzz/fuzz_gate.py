@@ -95,6 +95,10 @@ class InlineWorker:
     def is_heavy(self) -> bool:
         return self._connection is not None and self._connection.is_heavy
 
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.in_transaction
+
     async def run(self, work: Callable[[SqliteConnection], Any]) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()

@@ -110,7 +110,7 @@ MADE = [
     ("DROP GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`, `main`.`fe_group_g_dead`"),
     ("CREATE GROUP g ON fe", "SELECT 1 FROM `main`.`fe` WHERE 1 = 0 AND (`id` IS NULL OR `payload` IS NULL)"),
     ("REDRIVE fe GROUP g", "INSERT INTO `main`.`fe_group_g` (`id`, `epoch`) SELECT `id`, 0 FROM"
-     " `main`.`fe_group_g_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN"
+     " `main`.`fe_group_g_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND NOT (id) IN"
      " (SELECT there.id FROM `main`.`fe_group_g` AS there)"),
     ("DROP TOPIC fe", "DROP TABLE `main`.`fe`"),
     ("DROP TOPIC nowhere", "UPDATE `main`.`nowhere` SET time_next = 0 WHERE 1 = 0"),
