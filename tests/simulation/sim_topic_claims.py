@@ -134,12 +134,15 @@ class TopicClaims(Claims):
 
 @dataclass(eq=False)
 class GroupClaims(Claims):
-    """On one group. `fed` and `leased_ids`: of messages, since the group was last moved."""
+    """On one group. `fed` and `leased_ids`: of messages, since the group was last moved. `rejected_then`: those that it
+    had then and that were rejected; they stay in its queue until they are dead letters, and may be fed again after
+    that."""
 
     name: str = ""
     beginning: Beginning | None = None
     fed: set[int] = field(default_factory=set)
     leased_ids: set[int] = field(default_factory=set)
+    rejected_then: frozenset[int] = frozenset()
     dead_before: set[int] = field(default_factory=set)
     dropped: Counter[int] = field(default_factory=Counter)
     waiting: Callable[[], Collection[int]] = tuple
@@ -171,6 +174,7 @@ class GroupClaims(Claims):
         if any(map(is_alive, after.values())):
             self.fail("a seek drops what the group has", f"{actor} left {list(after.values())}")
         self.begins(start, self.whole_log())
+        self.rejected_then = frozenset(after)
         self.dropped[len(before) - len(after)] += 1
         self.counts["moved"] += 1
         self._happened()
@@ -182,14 +186,15 @@ class GroupClaims(Claims):
 
     def missing(self) -> set[int]:
         """What it has not been fed, though it has to be."""
-        if self.beginning is None:
-            return set()
-        return {row.id for row in self.whole_log().values() if row.id not in self.fed and self.beginning.needs(row)}
+        return {row.id for row in self.whole_log().values() if self._is_to_be_fed(row)}
+
+    def _is_to_be_fed(self, row: LogRow) -> bool:
+        known = row.id in self.fed or row.id in self.rejected_then
+        return not known and self.beginning is not None and self.beginning.needs(row)
 
     def needs(self, row: LogRow) -> bool:
         """Whether it has not done with a message that it has to get."""
-        fed = row.id in self.fed
-        return row.id in self.waiting() or (not fed and self.beginning is not None and self.beginning.needs(row))
+        return row.id in self.waiting() or self._is_to_be_fed(row)
 
     # --- its queue
 
