@@ -14,7 +14,7 @@ from mysql_wire.answer_walker import BULK_EXECUTE
 from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.prepared import LocalStatements, rebind
 from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
-from proxy.session.guard import judged_as_plan
+from proxy.session.guard import judge_own, judged_as_plan
 from proxy.statements.executor import Executor
 from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.upstream.large_command import LargeCommand
@@ -75,6 +75,8 @@ class StatementCommands:
                 await self._prepare_upstream(payload, effects)
             case Execute() as plan if plan.has_prerequisites or plan.effects.catalog or _follows_options(text):
                 # At each execution: by then the database may decide differently, and the queue have other options.
+                if not judged_as_plan(self._executor.session, plan):
+                    await judge_own(self._executor.session, plan.sql)  # so that it is refused now where it will be
                 upstream.last = await self._local.prepare(rebind(self._executor, text))
             case Execute(sql, effects) as plan if not judged_as_plan(self._executor.session, plan):
                 pinned, plain = (

@@ -10,12 +10,13 @@ HARMLESS = word_set(
     "innodb_lock_wait_timeout max_execution_time max_statement_time tx_isolation transaction_isolation tx_read_only "
     "transaction_read_only sql_auto_is_null sql_safe_updates sql_select_limit sql_notes sql_warnings "
     "session_track_schema session_track_system_variables session_track_state_change session_track_gtids "
-    "session_track_transaction_info group_concat_max_len sql_quote_show_create lc_time_names lc_messages"
+    "session_track_transaction_info group_concat_max_len sql_quote_show_create lc_time_names lc_messages "
+    "sql_big_selects completion_type"
 ) | {"character set"}
 """What an account that is limited to its queues may set: it changes how its own statements are read and answered."""
 
 REPEATABLE = HARMLESS | word_set(
-    "foreign_key_checks unique_checks sql_big_selects default_storage_engine optimizer_switch default_week_format "
+    "foreign_key_checks unique_checks default_storage_engine optimizer_switch default_week_format "
     "div_precision_increment tmp_table_size max_heap_table_size sort_buffer_size join_buffer_size"
 )
 """What can be set in another session to the same effect. Not here: what applies once (insert_id) or creates something
@@ -27,7 +28,7 @@ READABLE = HARMLESS | word_set(
     "last_insert_id license lower_case_table_names lower_case_file_system max_allowed_packet max_connections "
     "performance_schema port protocol_version query_cache_size query_cache_type read_only super_read_only "
     "server_id server_uuid system_time_zone version version_comment version_compile_machine version_compile_os "
-    "warning_count error_count foreign_key_checks unique_checks have_ssl have_openssl sql_big_selects in_transaction "
+    "warning_count error_count foreign_key_checks unique_checks have_ssl have_openssl in_transaction "
     "explicit_defaults_for_timestamp net_buffer_length innodb_version pseudo_thread_id"
 )
 """What drivers and frameworks read when they connect."""

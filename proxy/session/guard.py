@@ -189,18 +189,10 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             assert_never(plan)
 
 
-async def judge_grouped(session: ClientSession, plan: EndInGroup | InsertAfterGroup) -> None:
-    """Judge what the proxy will have the database do in a client's name, piece by piece and so as its own."""
+async def judge_own(session: ClientSession, sql: str) -> None:
+    """Judge what the proxy will have the database do in a client's name, as a statement of its own."""
     if isinstance(session.upstream, GuardedUpstream):
-        await session.upstream.judge(
-            (plan.sql if isinstance(plan, EndInGroup) else plan.plain).encode("utf-8", "surrogateescape")
-        )
-
-
-async def judge_sharded(session: ClientSession, plan: Execute) -> None:
-    """As judge_grouped, for a statement that goes to several shards."""
-    if isinstance(session.upstream, GuardedUpstream):
-        await session.upstream.judge(plan.sql.encode("utf-8", "surrogateescape"))
+        await session.upstream.judge(sql.encode("utf-8", "surrogateescape"))
 
 
 def check_charset(name: str | None) -> None:
@@ -478,6 +470,8 @@ class GuardedUpstream:
         ):
             why = "modes are given by their names, and not such that change how SQL is read"
             raise denied(self._session, "SET of sql_mode", why)
+        if variable == "completion_type" and (value or "").upper() not in ("NO_CHAIN", "0"):
+            raise denied(self._session, "SET of completion_type", "for this account it is NO_CHAIN")
         if variable in _CHARSET_VARIABLES and not _is_safe_charset(setting):
             raise denied(self._session, "SET of that character set", "SQL in it cannot be judged; use utf8mb4")
 

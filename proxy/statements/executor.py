@@ -22,7 +22,7 @@ from mysql_wire.outcome import Outcome
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
-from proxy.session.guard import judge_grouped, judged_as_plan
+from proxy.session.guard import judge_own, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.show.columns import WARNINGS_COLUMNS, number_column
@@ -244,6 +244,8 @@ class Executor:
         """Have the database run what we answer. Raises BackendError."""
         if plan.at_shards is not None:
             return await self._shards.run(plan)
+        if not judged_as_plan(self.session, plan):
+            await judge_own(self.session, plan.sql)
         return await self._repeated(lambda: self._collected(plan))
 
     async def _repeated(self, run: Callable[[], Awaitable[T]]) -> T:
@@ -323,7 +325,7 @@ class Executor:
 
     async def _grouped(self, plan: EndInGroup | InsertAfterGroup) -> Done:
         session, grouped = self.session, GroupedStatements(self.session, self.engine.catalog.get)
-        await judge_grouped(session, plan)
+        await judge_own(session, plan.sql if isinstance(plan, EndInGroup) else plan.plain)
         try:
             done = await self._repeated(
                 lambda: grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan)

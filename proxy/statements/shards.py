@@ -27,7 +27,7 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.model.sharded import Vindex
 from mysql_wire.outcome import Collected, Outcome
-from proxy.session.guard import judge_sharded
+from proxy.session.guard import judge_own
 from proxy.session.session import ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.upstream.repeats import repeated, stands_alone
@@ -58,7 +58,7 @@ class ShardedStatements:
         Raises:
             BackendError: a shard has refused it. Outside of a transaction, what other shards have done stays done.
         """
-        await judge_sharded(self._session, plan)
+        await judge_own(self._session, plan.sql)
         done = 0
         try:
             queue = self._queue(plan.at_shards)

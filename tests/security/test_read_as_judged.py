@@ -8,8 +8,9 @@ from typing import Any
 
 import pymysql
 import pytest
+from pymysql.constants import FIELD_TYPE
 from servers import SERVER, Gate, MariaDb, Sql
-from wire_client import EXECUTE, PREPARE, WireClient
+from wire_client import BULK_EXECUTE, EXECUTE, PREPARE, WireClient, bulk
 
 SECRET = "salary of ann"
 USERS: list[dict[str, Any]] = [
@@ -119,6 +120,32 @@ def test_what_looks_like_the_proxys_own_settings_is_judged_as_it_is(judging: Gat
             assert "1142" in answer or "1064" in answer or "1235" in answer or "denied" in answer, (sql, answer)
     assert client.value("SELECT 'of use'") == "of use"
     client.close()
+    check_untouched(judging)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO orders (payload) VALUES ((SELECT payload FROM payroll LIMIT 1)) DELAY ?",
+        "INSERT INTO orders (payload) SELECT payload FROM payroll DELAY ?",
+        "NACK orders WHERE id IN (SELECT n FROM secret) DELAY ?",
+        "REJECT orders WHERE id IN (SELECT n FROM secret WHERE n > ?)",
+        "RELEASE orders WHERE id IN (SELECT n FROM secret WHERE n > ?)",
+        "ACK orders WHERE id IN (SELECT n FROM secret WHERE n > ?)",
+    ],
+)
+def test_what_the_proxy_carries_out_itself_is_judged(judging: Gate, sql: str) -> None:
+    """Prepared, by one execution and in bulk."""
+    with WireClient(judging.port, user="shop", password="pw", database=judging.database) as wire:
+        prepared = wire.command(PREPARE, sql.encode())
+        if prepared.ok:
+            kind, zero = FIELD_TYPE.LONGLONG, bytes(8)
+            one = prepared.statement.to_bytes(4, "little") + b"\0\1\0\0\0" + b"\0\1" + bytes((kind, 0)) + zero
+            several = bulk(prepared.statement, [kind], [[zero]] * 2)
+            answers = [wire.command(EXECUTE, one), wire.command(BULK_EXECUTE, several)]
+        else:
+            answers = [prepared]
+        assert {answer.errno for answer in answers} <= {1047, 1064, 1142, 1235}, [answer.error for answer in answers]
     check_untouched(judging)
 
 

@@ -61,7 +61,10 @@ def test_a_clients_own_limit_interrupts(gate: Gate, name: str, setting: str, sta
             setter(lifted)
             if "INSERT" not in statement:
                 assert sql.value(f"SELECT COUNT(*) FROM {name}") == 1
-            sql("COMMIT")
+                sql("COMMIT")
+            else:  # SQLite has rolled the transaction back
+                assert sql.error("COMMIT")[0] == 1213
+                assert sql.value(f"SELECT COUNT(*) FROM {name}") == 0
         finally:
             Sql(connection)("SET GLOBAL max_execution_time = 0")
             Sql(connection)(f"DROP TABLE {name}")

@@ -150,10 +150,13 @@ def _hex(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _format(x: Expressions, values: list[Typed]) -> Typed:
-    number, places = to_number(x.compilation, values[0]).sql, to_integer(x.compilation, values[1])
-    if values[0].type.kind in (Kind.DOUBLE, Kind.STRING):
-        number = x.compilation.function(f"qg_round({number}, max({places}, 0), 0)")
-    return Typed(x.compilation.function(f"qg_format({number}, {places})"), varchar(64))
+    def formatted(operands: Sequence[Typed]) -> Typed:
+        number, places = to_number(x.compilation, operands[0]).sql, to_integer(x.compilation, operands[1])
+        if operands[0].type.kind in (Kind.DOUBLE, Kind.STRING):
+            number = x.compilation.function(f"qg_round({number}, max({places}, 0), 0)")
+        return Typed(x.compilation.function(f"qg_format({number}, {places})"), varchar(64))
+
+    return with_stored_operands(x, values, formatted)
 
 
 def _unhex(x: Expressions, values: list[Typed]) -> Typed:
