@@ -143,10 +143,12 @@ def test_two_commands_in_one_segment(gate, unharmed):
 
 
 FLOODS = {
-    "closing statements": frame(b"\x19\x01\0\0\0", 0) * 100_000,
-    "pings": frame(b"\x0e", 0) * 100_000,
-    "statistics": frame(b"\x09", 0) * 50_000,
+    "closing statements": (frame(b"\x19\x01\0\0\0", 0), 40_000),
+    "pings": (frame(b"\x0e", 0), 80_000),
+    "statistics": (frame(b"\x09", 0), 40_000),
 }
+"""A command, and how many of it the embedded backend answers in more than half a second. A server is asked each time,
+and others have their turn while the proxy waits."""
 
 
 def flooded(gate, client, flood):
@@ -174,10 +176,11 @@ def flooded(gate, client, flood):
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_commands_that_are_sent_ahead_keep_nobody_else_waiting(gate, unharmed, kind):
+def test_commands_that_are_sent_ahead_keep_nobody_else_waiting(gate, unharmed, place, kind):
+    command, count = FLOODS[kind]
     with gate.raw() as sock:
         log_in(gate, sock)
-        assert flooded(gate, sock, FLOODS[kind]) < scaled(0.5)
+        assert flooded(gate, sock, command * (count if place == "embedded" else count // 10)) < scaled(0.5)
 
 
 def test_a_bulk_execution_on_the_embedded_backend_is_no_command(gate, unharmed, place, queue):
