@@ -15,7 +15,7 @@ COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"
 PARTITIONS = 200
 CONSTANT = 50  # statements of a write, beside one for each partition: to plan it, to publish it, to clean up
-PER_DIRECT = 5  # of a partition that is written directly: what its connection begins with, and its INSERT
+PER_DIRECT = 6  # of a partition that is written directly: what its connection begins with, and its INSERT
 
 
 @pytest.fixture(autouse=True)
