@@ -7,9 +7,8 @@ database can be reached: an outage is logged once when it begins and once when i
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -47,21 +46,12 @@ class DatabaseWork:
         """Await the call when it is its turn. Cancelling the caller does not stop a call that has begun."""
         return (await self.run_timed(call))[0]
 
-    async def run_timed(
-        self, call: Coroutine[Any, Any, T], abandoned: Callable[[Outcome], None] = lambda _: None
-    ) -> tuple[T, float]:
-        """As `run`; and when the call began, by Clock.boottime. `abandoned` gets the outcome of a call that has begun
-        and whose caller was cancelled."""
+    async def run_timed(self, call: Coroutine[Any, Any, T]) -> tuple[T, float]:
+        """As `run`; and when the call began, by Clock.boottime."""
         state = _CallState()
         self.waiting += 1
         try:
-            outcome: Outcome = await self._pool.exec(self._outcome(call, state))
-        except asyncio.CancelledError:
-            if state.outcome is None:
-                state.abandoned = abandoned
-            else:
-                abandoned(state.outcome)
-            raise
+            outcome: _Outcome = await self._pool.exec(self._outcome(call, state))
         finally:
             if state.began is None:  # cancelled before its turn
                 state.cancelled = True
@@ -74,38 +64,30 @@ class DatabaseWork:
         assert state.began is not None
         return outcome.result, state.began
 
-    async def _outcome(self, call: Coroutine[Any, Any, T], state: _CallState) -> Outcome:
+    async def _outcome(self, call: Coroutine[Any, Any, T], state: _CallState) -> _Outcome:
         """The call's result or error. The pool formats the traceback of an exception that goes through it, which takes
         a millisecond; in an outage there are many."""
         if state.cancelled:
-            return Outcome()
+            return _Outcome()
         self.waiting -= 1
         state.began = self._boottime()
         try:
-            state.outcome = outcome = Outcome(await call)
+            return _Outcome(await call)
         except BackendError as error:
-            state.outcome = outcome = Outcome(error=error)
-        if state.abandoned is not None:
-            state.abandoned(outcome)
-        return outcome
-
-
-class Outcome(NamedTuple):
-    """What has come of a call."""
-
-    result: Any = None
-    error: BackendError | None = None
+            return _Outcome(error=error)
 
 
 @dataclass(slots=True)
 class _CallState:
-    """Of one call. `cancelled`: before it began. `abandoned`: its caller was cancelled since, and this gets the
-    outcome."""
+    """Of one call."""
 
     began: float | None = None
     cancelled: bool = False
-    outcome: Outcome | None = None
-    abandoned: Callable[[Outcome], None] | None = None
+
+
+class _Outcome(NamedTuple):
+    result: Any = None
+    error: BackendError | None = None
 
 
 class Reachability:

@@ -53,6 +53,8 @@ _OWN_USES = re.compile(
     # the state; and the columns' own lines
     r"`state` (?:varchar|char|enum)\b[^`]* generated always as [^`]*`time_acked`[^`]*`epoch` > 0\)? then [^`]* end"
     rf"|`state` (?:varchar|char|enum)\b|`(?:epoch|time_next|{TOKEN_COLUMN})` (?:tiny|small|medium|big)?int\b"
+    # what the embedded database checks of it, which holds for each state
+    r"|check \(length\(`state`\) <= (?:1[1-9]|[2-9]\d|\d{3,})\)"
     # what holds for any time of a message's, leased or not
     r"|`time_next` (?:<= 0|>= 946684800000000000)\b"
     r"|new\.`time_next` is null|`time_next` = coalesce\(`time_next`, new\.`time_scheduled`\)"

@@ -10,7 +10,7 @@ import pytest
 from virtual_time import settle
 
 from engine.clock import boottime_seconds
-from engine.database_work import DatabaseWork, Outcome
+from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable
 
 
@@ -91,27 +91,3 @@ async def test_a_call_given_up_at_any_moment_is_made_whole_or_not_at_all(turns, 
     assert work.waiting == 0
     assert await work.run(free.wait())
     assert not [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)]
-
-
-@pytest.mark.parametrize("turns", range(1, 10))
-@pytest.mark.parametrize("error", [None, BackendError("refused", 1142)])
-async def test_what_comes_of_a_call_given_up_is_passed_on_once(turns, error):
-    work, outcomes, made = DatabaseWork(1), [], []
-
-    async def call():
-        await asyncio.sleep(0)
-        made.append(7)
-        if error is not None:
-            raise error
-        return 7
-
-    task = asyncio.create_task(work.run_timed(call(), outcomes.append))
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    task.cancel()
-    (result,) = await asyncio.gather(task, return_exceptions=True)
-    await settle()
-    given_up = isinstance(result, asyncio.CancelledError)
-    passed_on = [Outcome(7) if error is None else Outcome(error=error)]
-    assert outcomes == (passed_on if given_up and made else [])
-    assert given_up or made

@@ -46,7 +46,8 @@ _EMBEDDED = """{"name":"q","columns":[{"name":"epoch"}]}CREATE TABLE `q` (
   `epoch` BIGINT NOT NULL DEFAULT 0,
   `time_acked` BIGINT,
   `state` VARCHAR(11) COLLATE NOCASE GENERATED ALWAYS AS ((CASE WHEN (NOT (`time_acked` IS NULL)) THEN 'acked'\
- WHEN (`epoch` > 0) THEN 'fired' ELSE 'to_be_fired' END)) VIRTUAL,
+ WHEN (`epoch` > 0) THEN 'fired' ELSE 'to_be_fired' END)) VIRTUAL\
+ CONSTRAINT `queuegate_meta_length:state` CHECK (length(`state`) <= 11),
   `lease_token` BIGINT NOT NULL DEFAULT 0,
   `k` INT DEFAULT 7,
   CONSTRAINT `q_times_are_nanoseconds` CHECK (((((`time_scheduled` <= 0) OR (`time_scheduled` >= 946684800000000000)))\
