@@ -242,7 +242,7 @@ class GroupClaims(Claims):
         if old is None:
             self.fail("only the engine feeds a group", f"inserted {new}")
             return
-        if new is None and old.id not in self.leased_ids:
+        if new is None and old.id not in self.leased_ids | self.rejected_then:
             self.fail("an ack ends only what was delivered", f"deleted {old}")
         super()._client_changed(old, new)
 
