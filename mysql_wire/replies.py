@@ -44,7 +44,6 @@ PROTOCOL_41 = int(Capabilities.CLIENT_PROTOCOL_41)
 DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
 SESSION_TRACK = int(Capabilities.CLIENT_SESSION_TRACK)
 MULTI_STATEMENTS = int(Capabilities.CLIENT_MULTI_STATEMENTS)
-_LENGTH_MAX = 0xFFFF_FFFF  # of a column: four bytes
 _MESSAGE_MAX_BYTES = 512  # MYSQL_ERRMSG_SIZE: clients keep error texts in buffers of this size
 
 PARAMETER = ColumnMeta("?", 0xFD, charset=63, length=0, flags=0x80)
@@ -118,14 +117,7 @@ def column_definition(column: ColumnMeta, capabilities: int, encoding: str = "ut
     """A Column Definition 41; for COM_FIELD_LIST the default value is appended by the caller."""
     names = (column.schema, column.table, column.org_table, column.name, column.org_name)
     fixed = struct.pack(
-        "<BHIBHBH",
-        12,
-        column.charset,
-        min(column.length, _LENGTH_MAX),
-        column.type,
-        column.flags & 0xFFFF,
-        column.decimals,
-        0,
+        "<BHIBHBH", 12, column.charset, column.length, column.type, column.flags & 0xFFFF, column.decimals, 0
     )
     extended = b"\x00" if capabilities & EXTENDED_METADATA else b""  # no extended type information
     return b"".join((b"\x03def", *(str_len(name.encode(encoding, "replace")) for name in names), extended, fixed))

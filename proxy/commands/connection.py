@@ -86,7 +86,7 @@ class ClientConnection:
         self._fast = FastCommands(executor, self._statements.upstream)
         self.may_relay = self._fast.may_relay
         self._dumping = False
-        self._turn_ends = 0.0
+        self._turn_ends: float | None = None  # of a client that sends ahead
         self._handlers: dict[int, Handler] = {
             Commands.COM_QUERY: self._text.query,
             Commands.COM_INIT_DB: self._text.init_db,
@@ -187,14 +187,14 @@ class ClientConnection:
 
     async def _next_command(self) -> bytes:
         """A client that sends ahead lets others have their turn: to read what has come already is no wait."""
-        now = asyncio.get_running_loop().time
-        sent_ahead = self.client.commands.unread > 0
-        if over := sent_ahead and now() >= self._turn_ends:
+        if not self.client.commands.unread:
+            self._turn_ends = None
+        elif self._turn_ends is None:
+            self._turn_ends = asyncio.get_running_loop().time() + TURN_SECONDS
+        elif asyncio.get_running_loop().time() >= self._turn_ends:
+            self._turn_ends = None
             await asyncio.sleep(0)
-        payload = await self.client.read_command()
-        if over or not sent_ahead:
-            self._turn_ends = now() + TURN_SECONDS
-        return payload
+        return await self.client.read_command()
 
     async def _dispatch(self, payload: bytes) -> None:
         command = payload[0]

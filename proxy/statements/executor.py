@@ -181,9 +181,9 @@ class Executor:
         await self._accepted(plan)
         if plan.warnings or plan.at_shards is not None or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
-        query, plain = (
-            self.database.query(self.reader.encode(sql)) for sql in (self.session.pinned(plan.sql, plan.pins), plan.sql)
-        )
+        sql = self.session.pinned(plan.sql, plan.pins)
+        query = self.database.query(self.reader.encode(sql))
+        plain = query if sql is plan.sql else self.database.query(self.reader.encode(plan.sql))
         outcome = await self.database.forward(query, plan.effects, more=more, repeatable=True, plain=plain)
         if outcome.ok and plan.vschema is not None and plan.vschema.drops:
             await forget_table(plan.vschema, partial(run_on, self.session))

@@ -43,14 +43,15 @@ class ClientDisconnected(EngineError):
 @contextlib.contextmanager
 def watching_client(client: ClientSocket, subscription: OpenStream) -> Iterator[None]:
     """End the subscription as soon as its client has disconnected."""
-    over, aborts = asyncio.Event(), list[asyncio.Task[None]]()
+    aborts: list[asyncio.Task[None]] = []
+    is_over = False
 
     async def abort() -> None:
         await client.wait_stuck()  # a batch of the same moment is still to be written
         client.abort()  # it will not read the rest, and others wait for its messages
 
     def end(_: asyncio.Future[None]) -> None:
-        if not over.is_set():
+        if not is_over:
             subscription.end(ClientDisconnected("client gone"))
             aborts.append(asyncio.create_task(abort()))
 
@@ -59,7 +60,7 @@ def watching_client(client: ClientSocket, subscription: OpenStream) -> Iterator[
     try:
         yield
     finally:
-        over.set()
+        is_over = True
         disconnected.cancel()
         for task in aborts:
             task.cancel()

@@ -71,7 +71,8 @@ _INTEGERS = {  # name: protocol type, display length signed, unsigned
     "int": (3, 11, 10),
     "bigint": (8, 20, 20),
 }
-_TEXT_BYTES = {"tiny": 255, "": 65535, "medium": 16777215, "long": 4294967295}
+_LENGTH_MAX = 0xFFFF_FFFF  # of a column: the protocol has four bytes for it
+_TEXT_BYTES = {"tiny": 255, "": 65535, "medium": 16777215, "long": _LENGTH_MAX}
 
 
 _COERCIBLE = "coercible "
@@ -261,7 +262,7 @@ def _protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
         case Kind.BIT:
             return 16, sql_type.size or 1, 0, UNSIGNED_FLAG, BINARY_CHARSET
         case Kind.JSON:
-            return 245, 4294967295, 0, BLOB_FLAG | BINARY_FLAG, BINARY_CHARSET
+            return 245, _LENGTH_MAX, 0, BLOB_FLAG | BINARY_FLAG, BINARY_CHARSET
         case Kind.NULL | Kind.UNKNOWN:
             return 6, 0, 0, BINARY_FLAG, BINARY_CHARSET
         case _:
@@ -269,12 +270,12 @@ def _protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
 
 
 def _character_protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
-    characters = sql_type.character_length or 0
+    characters = min(sql_type.character_length or 0, _LENGTH_MAX)
     if sql_type.kind is Kind.BINARY:
         code = {"binary": 254, "varbinary": 253}.get(sql_type.name, 252)
         return code, characters, 0, BINARY_FLAG | (BLOB_FLAG if code == 252 else 0), BINARY_CHARSET
     charset = collation_id(sql_type.collation)
-    length = min(characters * 4, 4294967295)
+    length = min(characters * 4, _LENGTH_MAX)
     flags = BINARY_FLAG if sql_type.case_sensitive else 0
     if sql_type.kind is Kind.ENUM:
         return 254, length, 0, ENUM_FLAG | flags, charset
