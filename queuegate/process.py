@@ -165,7 +165,16 @@ def _work(config: Config, place: WorkerSlot) -> int:
 
 
 def _announce(config: Config, address: Address) -> None:
+    """The warnings come first: who waits for the line that it listens has them all."""
     backend = config.backend
+    unlimited = [user.name for user in config.accounts if user.queues is None and user.topics is None]
+    if unlimited and not backend.embedded:
+        logger.warning(
+            "users without 'queues' and 'topics' may do everything that the account of the backend's URL may",
+            extra={"users": ", ".join(unlimited), "account": backend.user},
+        )
+    if config.peers.enabled and config.peers.listen is not None and not backend.database:
+        logger.warning("there are no peers: the backend's URL names no database, in which proxies find each other")
     kind = "sqlite" if backend.embedded else "mysql"
     logger.info(
         "listening on %s",
@@ -178,14 +187,6 @@ def _announce(config: Config, address: Address) -> None:
             "code": "compiled" if is_compiled(url) else "python",
         },
     )
-    unlimited = [user.name for user in config.accounts if user.queues is None and user.topics is None]
-    if unlimited and not backend.embedded:
-        logger.warning(
-            "users without 'queues' and 'topics' may do everything that the account of the backend's URL may",
-            extra={"users": ", ".join(unlimited), "account": backend.user},
-        )
-    if config.peers.enabled and config.peers.listen is not None and not backend.database:
-        logger.warning("there are no peers: the backend's URL names no database, in which proxies find each other")
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
     user = config.accounts[0].name if config.accounts else "USER"
     password = "" if config.accounts and config.accounts[0].passwordless else " -p"
