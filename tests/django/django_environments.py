@@ -22,6 +22,8 @@ HERE = Path(__file__).parent
 PROJECT = HERE / "project"
 ROOT = HERE.parents[1]
 BACKPORT, DJANGO_6 = "the backport", "Django 6"
+WHERE = [(BACKPORT, "embedded"), (DJANGO_6, "embedded"), (DJANGO_6, "mariadb")]
+"""What is the backport's own has nothing to do with the server."""
 REQUIREMENTS = ("django>=6,<7", "pymysql>=1.1,<2", "pytest>=8")
 DRIVER = "mysqlclient>=2.2,<3"
 BACKPORTS_CASES = "6.0"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
 from django_environments import (
     BACKPORT,
     BACKPORTS_CASES,
-    DJANGO_6,
     HERE,
+    PROJECT,
+    WHERE,
     cases_of,
     database_cases,
     python_with,
@@ -32,7 +34,7 @@ def version_of(python: str) -> str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("django", [BACKPORT, DJANGO_6])
+@pytest.mark.parametrize(("django", "place"), WHERE, indirect=["place"])
 def test_djangos_own_cases(django, new_gate):
     python = python_with(django)
     tests = cases_of(BACKPORTS_CASES if django == BACKPORT else version_of(python))
@@ -40,7 +42,7 @@ def test_djangos_own_cases(django, new_gate):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("django", [BACKPORT, DJANGO_6])
+@pytest.mark.parametrize(("django", "place"), WHERE, indirect=["place"])
 def test_cases_of_the_database_backend(django, new_gate):
     environment = variables(new_gate().start())
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE / "database_cases"), environment["PYTHONPATH"]])
@@ -57,3 +59,9 @@ def run(program, python, tests, environment, *, least):
     told = json.loads(done.stdout.splitlines()[-1])
     assert not told["failed"], "\n\n".join(told["failed"].values())[:8000]
     assert told["ran"] >= least and told["unknown"] == [], (told["ran"], told["unknown"])
+
+
+def test_no_chapter_of_the_project_is_left_out():
+    text = (PROJECT / "chapters.py").read_text()
+    names = set(re.findall(r"\w+", re.search(r"^CHAPTERS = \((.*?)^\)", text, re.MULTILINE | re.DOTALL)[1]))
+    assert names == set(re.findall(r'chapter\("(\w+)"\)', (HERE / "test_django_chapters.py").read_text()))

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-from django_environments import BACKPORT, DJANGO_6, PROJECT, python_with, variables
+from django_environments import PROJECT, WHERE, python_with, variables
 from slowness import scaled
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(400),
+    pytest.mark.parametrize(("django", "place"), WHERE, indirect=["place"]),
+]
 
 
 @pytest.fixture(scope="module")
 def told() -> dict:
     """What the program printed, by place and Django, and there by chapter."""
     return {}
-
-
-@pytest.fixture(params=[BACKPORT, DJANGO_6])
-def django(request) -> str:
-    return request.param
 
 
 @pytest.fixture
@@ -150,9 +148,3 @@ def test_where_a_worker_connects(chapter):
 
 def test_backends_that_share_a_queue(chapter):
     chapter("shared_queues")
-
-
-def test_no_chapter_is_left_out():
-    text = (PROJECT / "chapters.py").read_text()
-    names = set(re.findall(r"\w+", re.search(r"^CHAPTERS = \((.*?)^\)", text, re.MULTILINE | re.DOTALL)[1]))
-    assert names == set(re.findall(r'chapter\("(\w+)"\)', Path(__file__).read_text()))

@@ -21,6 +21,9 @@ from slowness import scaled
 # The first test of a language fetches its driver and compiles.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
+on_server = pytest.mark.parametrize("place", ["mariadb"], indirect=True)
+"""What a program does when its connection fails is the same on both."""
+
 LINES_MAX = 90  # what a team can own, without blank lines and imports
 
 QUICK = {"WAIT 5": "WAIT 1", "30000": "3000", "'30'": "'3'", "30*time.Second": "3*time.Second"}
@@ -132,6 +135,7 @@ def is_handled_at_once(client: Sql, customer: int) -> None:
     assert client.rows("SELECT epoch FROM orders") == [(1,)], "no attempt was lost"
 
 
+@on_server
 @pytest.mark.parametrize("gate", [{"idle_timeout": "8s"}], indirect=True)
 def test_a_connection_is_not_idle_between_messages(program, gate):
     program()
@@ -145,6 +149,7 @@ def test_a_connection_is_not_idle_between_messages(program, gate):
     client.close()
 
 
+@on_server
 def test_a_peer_that_falls_silent_is_left(program, gate):
     """Nothing comes, and nothing is closed: as from a machine without power."""
     between = Cutter(gate.port)
@@ -158,6 +163,7 @@ def test_a_peer_that_falls_silent_is_left(program, gate):
     client.close()
 
 
+@on_server
 @pytest.mark.parametrize("gate", [{"max_user_connections": 3}], indirect=True)
 def test_it_needs_two_connections_and_no_third(program, gate):
     """Neither one that was opened in vain nor one of before an error takes the place of another."""
@@ -180,6 +186,7 @@ def test_it_needs_two_connections_and_no_third(program, gate):
     client.close()
 
 
+@on_server
 def test_what_waiting_does_not_mend_ends_it(program, gate):
     client = Sql(gate.connect())
     client("DROP QUEUE orders")

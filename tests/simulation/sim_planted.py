@@ -603,8 +603,12 @@ PLANTED: Mapping[str, Bug] = {
         pause_comes_too_late, "a paused queue delivers nothing", lambda told: "pause" in told.events
     ),
     "a claim answered late": Bug(late_answers_are_believed, "nothing is sent whose lease is over"),
-    "a buffer that is not looked at": Bug(what_waits_is_not_looked_at, "nothing is sent whose lease is over"),
-    "no pause after conflicts": Bug(no_pause_after_conflicts, "no busy loop", lambda told: bool(told.lockers)),
+    "a buffer that is not looked at": Bug(
+        what_waits_is_not_looked_at, "nothing is sent whose lease is over", first=307
+    ),
+    "no pause after conflicts": Bug(
+        no_pause_after_conflicts, "no busy loop", lambda told: bool(told.lockers), first=853
+    ),
     "limits not counted in the table": Bug(
         places_are_not_counted, "max_concurrency holds", lambda told: told.options.max_concurrency is not None
     ),
