@@ -1,7 +1,7 @@
 """ProxyDirectory: the proxies of one database, listed in a table of that database.
 
 Each process writes a row and renews it; a process that has not done so for `ALIVE_SECONDS` counts as dead, by the
-database's clock. The table is created when first needed. Every method is one thread hop and raises BackendError.
+database's clock. The table is created when it is not there. Every method is one thread hop and raises BackendError.
 
 Each row also has the engine's database sessions of that process. Another proxy at the same server kills the sessions of
 a process that is not seen: it may be frozen, with locks that stop all other deliveries. The server does the same, and
@@ -62,7 +62,7 @@ class ProxyDirectory:
         return await self._pool.write(lambda connection: _join(connection, entry))
 
     async def beat(self, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
-        """Renew the row; returns it as it is now, and all others that are alive."""
+        """Renew the row; returns it as it is now, with another number perhaps, and all others that are alive."""
         me, others, rejoined = await self._pool.write(lambda connection: _beat(connection, me))
         self._stored_sessions = "" if rejoined else self._stored_sessions
         await self._update_sessions(me)
@@ -100,26 +100,49 @@ class ProxyDirectory:
 def _join(connection: StoreConnection, entry: ProxyEntry) -> ProxyEntry:
     entry = replace(entry, server=_server(connection))
     values = (entry.proxy, entry.worker, entry.address, entry.secret, entry.server)
+    _check_table(connection)
+    connection.execute(proxies.JOIN, values)
+    return replace(entry, number=int(connection.query(proxies.JOINED, (entry.secret,))[0][0]))
+
+
+def _check_table(connection: StoreConnection) -> None:
+    """It is there, or created now. Raises BackendError."""
     try:
         connection.query(proxies.PROOF)
-        connection.execute(proxies.JOIN, values)
     except BackendError as error:
         if error.errno != _NO_SUCH_TABLE:
             raise
         connection.execute(proxies.MAKE_TABLE)  # ends the transaction, in which nothing has been done
         connection.query(proxies.PROOF)
-        connection.execute(proxies.JOIN, values)
-    return replace(entry, number=int(connection.query(proxies.JOINED, (entry.secret,))[0][0]))
 
 
 def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry], bool]:
     """`beat`, and whether the row was written again."""
     me = replace(me, server=_server(connection))  # another one, perhaps, after a failover
-    if rejoined := not connection.execute(proxies.SEEN, (me.server, me.number, me.secret)):
-        values = (me.number, me.proxy, me.worker, me.address, me.secret, me.server)
-        connection.execute(proxies.JOIN_AGAIN, values)
+    if rejoined := not _seen(connection, me):
+        me = _join_again(connection, me)
     connection.execute(proxies.FORGET, (int(_FORGET_SECONDS * NS_PER_SECOND),))
     return me, _others(connection, me), rejoined
+
+
+def _seen(connection: StoreConnection, me: ProxyEntry) -> bool:
+    """Renew the row. Returns whether there is one."""
+    try:
+        return bool(connection.execute(proxies.SEEN, (me.server, me.number, me.secret)))
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return False
+
+
+def _join_again(connection: StoreConnection, me: ProxyEntry) -> ProxyEntry:
+    """Its row was deleted, or the table was. The number is its own still, unless another process has got it since."""
+    _check_table(connection)
+    if connection.query(proxies.TAKEN, (me.number,))[0][0]:
+        return _join(connection, me)
+    values = (me.number, me.proxy, me.worker, me.address, me.secret, me.server)
+    connection.execute(proxies.JOIN_AGAIN, values)
+    return me
 
 
 def _others(connection: StoreConnection, me: ProxyEntry) -> list[ProxyEntry]:
@@ -147,7 +170,7 @@ def _write_sessions(connection: StoreConnection, me: ProxyEntry, sessions: str) 
 
 
 def _fence(connection: StoreConnection, me: ProxyEntry, linked: Collection[int]) -> list[str]:
-    rows = connection.query(proxies.UNSEEN, (me.server, me.number, int(UNSEEN_SECONDS * NS_PER_SECOND)))
+    rows = connection.query(proxies.UNSEEN, (me.server, me.proxy, int(UNSEEN_SECONDS * NS_PER_SECOND)))
     ended = []
     for number, address, sessions, seen in rows:
         if int(number) in linked:

@@ -178,10 +178,22 @@ class Mesh(Service):
             self._me = await self._directory.join(self._entry())
             self._servers = [await self._listen(bound) for bound in self._sockets]
             log.debug("listening for other proxies", extra={"at": self._me.address, "number": self._me.number})
-        self._me, others = await self._directory.beat(self._me)
+        me, others = await self._directory.beat(self._me)
+        if me.number != self._me.number:
+            self._renumber(me)
+        self._me = me
         self._update_peers(others)
         for address in await self._directory.fence(self._me, tuple(self.links.by_number)):
             log.warning("another proxy is not seen, its sessions at the database were ended", extra={"peer": address})
+
+    def _renumber(self, me: ProxyEntry) -> None:
+        """Its row was deleted, and another proxy has got the number: whoever is linked knows it by that."""
+        log.warning("another proxy has this one's number; it is linked anew", extra={"number": me.number})
+        for task in self._dialing.values():
+            task.cancel()
+        self._dialing.clear()
+        for link in list(self.links.by_number.values()):
+            link.abort()
 
     def _entry(self) -> ProxyEntry:
         own = self._address
@@ -234,7 +246,8 @@ class Mesh(Service):
         self._entries = linked | {entry.number: entry for entry in others if entry.proxy != me.proxy}
         self.links.server = me.server
         for number, link in self.links.by_number.items():
-            link.peer = replace(link.peer, server=self._entries[number].server)
+            if number in self._entries:  # not where it was linked while its row was old
+                link.peer = replace(link.peer, server=self._entries[number].server)
         for number in [number for number in self._dialing if number not in self._entries]:
             self._dialing.pop(number).cancel()
         for number in self._entries:

@@ -118,6 +118,11 @@ def portions(items: Iterable[object]) -> Iterator[list[object]]:
     yield portion
 
 
+def fits(value: object) -> bool:
+    """Whether it can be a part of one message."""
+    return len(json.dumps(value)) <= _CONTENTS_MAX_BYTES
+
+
 def report_body(report: CommitReport) -> object:
     """A CommitReport as JSON. Ids beyond what one message holds are not named: their queues are uncertain instead."""
     named: dict[str, list[object]] = {"s": [], "c": []}
@@ -148,14 +153,19 @@ def report_of(body: Any) -> CommitReport:
 def members_bodies(members: Members) -> Iterator[object]:
     """The members of all queues of a process as JSON, in the order in which they are to be sent. The first says that
     there are no others than those that follow."""
-    queues = ([*_name_body(name), [list(astuple(member)) for member in of_queue]] for name, of_queue in members.items())
+    queues = (_members_of_queue(name, of_queue) for name, of_queue in members.items())
     for number, portion in enumerate(portions(queues)):
         yield {"all": number == 0, "q": portion}
 
 
 def members_body(name: QueueName, members: Sequence[Member]) -> object:
     """The members of one queue of a process as JSON."""
-    return {"all": False, "q": [[*_name_body(name), [list(astuple(member)) for member in members]]]}
+    return {"all": False, "q": [_members_of_queue(name, members)]}
+
+
+def _members_of_queue(name: QueueName, members: Sequence[Member]) -> list[object]:
+    """Members beyond what one message holds are left out: there the others take them for receivers without keys."""
+    return [*_name_body(name), next(portions(list(astuple(member)) for member in members))]
 
 
 def members_of(body: Any) -> tuple[Members, bool]:

@@ -87,11 +87,14 @@ class PeerLink(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > UNSENT_MAX_BYTES:
             self.dropped = True
             return
+        self._report_dropped()
+        self._write(frame)
+
+    def _report_dropped(self) -> None:
         if self.dropped:
             self.dropped = False
             self._write(encode(MessageKind.LOST))
             self._owner.dropped_some(self)
-        self._write(frame)
 
     def _write(self, frame: bytes) -> None:
         assert self._transport is not None
@@ -117,6 +120,10 @@ class PeerLink(asyncio.Protocol):
             self._owner.on_frame(self, frame)
         except (ValueError, KeyError, TypeError) as error:
             raise PeerError(f"a word that is none, of kind {frame.kind}") from error
+
+    def resume_writing(self) -> None:
+        """The other end reads again."""
+        self._report_dropped()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from mysql_mimic.constants import KillKind
 
@@ -36,7 +36,7 @@ from proxy.cluster.answers import (
     understood,
 )
 from proxy.cluster.mesh import Mesh, MeshAddress
-from proxy.cluster.messages import MessageKind, id_body
+from proxy.cluster.messages import MessageKind, fits, id_body, portions
 from proxy.cluster.peer_links import PeerEvents
 from proxy.cluster.questions import Item
 from proxy.cluster.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
@@ -48,9 +48,6 @@ from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
 
 log = logging.getLogger(__name__)
-
-_IDS_PER_REQUEST_MAX = 100  # in one message: a text id may have a thousand bytes
-_QUEUES_PER_REQUEST_MAX = 100  # in one message: a name may have 600 bytes in JSON; those of more queues are chosen here
 
 
 class LinkedNeighbours:
@@ -72,7 +69,7 @@ class LinkedNeighbours:
     async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         """See Neighbours."""
         names = None if named is None else [[name.database, name.table] for name in named]
-        await _request(self._sides, Question.CATALOG, names)
+        await _request(self._sides, Question.CATALOG, names if fits(names) else None)
 
     @property
     def leads(self) -> bool:
@@ -84,6 +81,15 @@ async def _request(sides: Sequence[WorkerLinks | Mesh], question: Question, valu
     """What all at these sides answer."""
     answers = await asyncio.gather(*(side.query(question, value) for side in sides))
     return [item for items in answers for item in items]
+
+
+def _id_requests(ids: Sequence[MessageId]) -> Iterator[tuple[int, list[object]]]:
+    """The ids in parts, each of which fits into one message; and at which of them it starts."""
+    start = 0
+    for wanted in portions(map(id_body, ids)):
+        if wanted:
+            yield start, wanted
+        start += len(wanted)
 
 
 class Peers:
@@ -213,8 +219,7 @@ class Peers:
         holders = self._engine.holders(queue, ids)
         if not ids or not self._sides:
             return holders
-        for start in range(0, len(ids), _IDS_PER_REQUEST_MAX):
-            wanted = [id_body(id_) for id_ in ids[start : start + _IDS_PER_REQUEST_MAX]]
+        for start, wanted in _id_requests(ids):
             for number, stream in understood(
                 holder_of, await self._request(Question.HOLDERS, [queue.database, queue.table, wanted])
             ):
@@ -226,8 +231,7 @@ class Peers:
         """Which of these messages fit the WHERE of an open stream, wherever it is."""
         assert self._engine is not None
         matches = await self._engine.fitting(queue, ids)
-        for start in range(0, len(ids), _IDS_PER_REQUEST_MAX):
-            wanted = [id_body(id_) for id_ in ids[start : start + _IDS_PER_REQUEST_MAX]]
+        for start, wanted in _id_requests(ids):
             for number, *_ in await self._request(Question.FITTING, [queue.database, queue.table, wanted]):
                 if isinstance(number, int) and 0 <= number < len(wanted):
                     matches.add(ids[start + number])
@@ -244,8 +248,7 @@ class Peers:
         """What happened last to messages of these queues and topics, the last thing first."""
         assert self._engine is not None
         names = [[queue.database, queue.table] for queue in queues]
-        requested_names = names if len(names) <= _QUEUES_PER_REQUEST_MAX else None
-        items = await self._request(Question.TRACES, [count, requested_names])
+        items = await self._request(Question.TRACES, [count, names if fits(names) else None])
         requested = frozenset(queues)
         others = [traced for traced in understood(traced_of, items) if traced.queue in requested]
         entries = await self._engine.topics.history.newest(count, requested)

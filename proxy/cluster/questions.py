@@ -49,8 +49,8 @@ class Questions:
         number = next(self._numbers)
         pending = _Question([number, question, value], set(members), asyncio.get_running_loop().create_future())
         self._open[number] = pending
-        send(pending.body)
         try:
+            send(pending.body)
             async with asyncio.timeout(ANSWER_SECONDS):
                 await pending.done
         except TimeoutError:

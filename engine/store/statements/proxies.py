@@ -32,13 +32,16 @@ JOIN = (
 """A new process; the server numbers them in the order of arrival."""
 
 PROOF = _TABLE.proof
-"""Sent before JOIN and JOIN_AGAIN."""
+"""Sent before JOIN and JOIN_AGAIN. Fails where there is no such table."""
 
 JOINED = f"SELECT number FROM {_TABLE} WHERE secret = ?"
 """The number of the process that has just joined; by its secret, which no other process has."""
 
 SEEN = f"UPDATE {_TABLE} SET time_seen = {_NOW_NS}, server = ? WHERE number = ? AND secret = ?"
 """It lives."""
+
+TAKEN = f"SELECT COUNT(*) FROM {_TABLE} WHERE number = ?"
+"""Whether another process has that number: the table was emptied, or created again, meanwhile."""
 
 JOIN_AGAIN = (
     f"REPLACE INTO {_TABLE.target} (number, proxy, worker, address, secret, server, time_seen)"
@@ -63,9 +66,10 @@ SESSIONS = f"UPDATE {_TABLE} SET sessions = ? WHERE number = ? AND secret = ?"
 
 UNSEEN = (
     f"SELECT number, address, sessions, time_seen FROM {_TABLE}"
-    f" WHERE sessions <> '' AND server = ? AND number <> ? AND time_seen < {_NOW_NS} - ?"
+    f" WHERE sessions <> '' AND server = ? AND proxy <> ? AND time_seen < {_NOW_NS} - ?"
 )
-"""Those at the same server that have not been seen for so long, and may have left sessions there."""
+"""Those of other proxies at the same server that have not been seen for so long, and may have left sessions there. The
+workers of one proxy are linked while they live, and the kernel ends the sessions of a dead one."""
 
 FENCED = f"UPDATE {_TABLE} SET sessions = '' WHERE number = ? AND time_seen = ?"
 """Nothing is left of it there, if it has not been seen meanwhile."""

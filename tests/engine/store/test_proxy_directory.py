@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pymysql
 import pytest
@@ -121,7 +122,33 @@ async def test_without_a_place_for_sessions_everything_else_goes_on(bench, monke
     one = await Process(bench, "a").join()
     await one.beat()
     assert await one.fence() == []
-    await bench.run("DROP TABLE queuegate_proxies")
+    await bench.run("RENAME TABLE queuegate_proxies TO away")
+    await bench.run("CREATE VIEW queuegate_proxies AS SELECT * FROM away")
     with pytest.raises(BackendError):
         await one.beat()
     await one.pool.close()
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE queuegate_proxies", "TRUNCATE TABLE queuegate_proxies"])
+async def test_a_table_that_was_dropped_or_emptied_is_filled_again_and_no_two_have_a_number(bench, two, statement):
+    one, other = two
+    await bench.run(statement)
+    third = await Process(bench, "c").join()
+    assert third.entry.number == one.entry.number, "the database counts from the beginning"
+    for _ in range(2):
+        for process in (one, other, third):
+            await process.beat()
+    rows = await bench.run("SELECT proxy, number FROM queuegate_proxies ORDER BY proxy")
+    assert rows == [(process.entry.proxy, process.entry.number) for process in (one, other, third)]
+    assert len({number for _, number in rows}) == 3 and third.entry.number == 1
+    await third.pool.close()
+
+
+async def test_a_worker_of_the_same_proxy_that_is_late_keeps_its_sessions(bench, two):
+    one, _ = two
+    sibling = Process(bench, "a")
+    sibling.entry = replace(sibling.entry, worker=1, address="a:2", secret="s")
+    await sibling.join()
+    await age(bench, sibling)
+    assert await one.fence() == [] and await sibling.works()
+    await sibling.pool.close()

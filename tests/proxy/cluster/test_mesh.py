@@ -155,6 +155,41 @@ async def test_a_link_that_breaks_is_made_again_and_both_look(three):
     assert await two.next() == ("lost",)
 
 
+async def test_one_whose_number_another_has_is_linked_anew(three, directory):
+    """As after DROP TABLE: the database numbers from the beginning."""
+    one, two, three_ = three
+    beat = directory.beat
+
+    async def renumbered(me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
+        if me.proxy == "a" and me.number == 1:
+            del directory.rows[1]
+            me = dataclasses.replace(me, number=9)
+        return await beat(me)
+
+    directory.beat = renumbered
+    await one.mesh._beat()
+    await until(lambda: {2, 3} == set(one.mesh.links.by_number), "its links")
+    for other in (two, three_):
+        await other.mesh._beat()
+        await until(lambda other=other: 9 in other.mesh.links.by_number, "the number of now")
+        assert 1 not in other.mesh.links.by_number
+    assert two.mesh.leads and not one.mesh.leads
+
+
+async def test_one_that_is_linked_while_its_row_is_old_stops_nothing(three, directory):
+    one, _, _ = three
+    row = directory.rows.pop(2)
+    one.mesh._entries.pop(2)  # it was gone when the table was read, and linked before the next time
+    directory.beat = lambda me: directory_without(directory, me)
+    await one.mesh._beat()
+    assert 2 in one.mesh.links.by_number and one.mesh.running
+    directory.rows[2] = row
+
+
+async def directory_without(directory: Directory, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
+    return me, await directory.others(me)
+
+
 async def test_the_first_that_came_leads(three):
     one, two, third = three
     assert [end.mesh.leads for end in three] == [True, False, False]

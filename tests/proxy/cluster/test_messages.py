@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.queue import QueueName
 from proxy.cluster import messages
@@ -16,11 +17,17 @@ from proxy.cluster.messages import (
     Framer,
     MessageKind,
     encode,
+    id_body,
+    members_bodies,
+    members_body,
+    members_of,
     merged,
     portions,
     report_body,
     report_of,
 )
+from proxy.cluster.peers import _id_requests
+from proxy.cluster.questions import Questions
 
 names = st.builds(QueueName, st.text(max_size=8), st.text(max_size=8))
 ids = st.one_of(st.integers(-(1 << 63), 1 << 64), st.text(max_size=20), st.binary(max_size=20))
@@ -39,6 +46,39 @@ def through(report: CommitReport) -> CommitReport:
     (frame,) = Framer().feed(encode(MessageKind.COMMITS, report_body(report)))
     assert frame.kind == MessageKind.COMMITS
     return report_of(frame.body)
+
+
+@pytest.mark.parametrize("id_", ["é" * 203, "\U0001f600" * 255, b"\xff" * 3000, 1])
+def test_requests_about_any_ids_fit_into_a_message(id_):
+    ids = [id_] * 250
+    starts = []
+    for start, wanted in _id_requests(ids):
+        encode(MessageKind.ASK, [1 << 60, "holders", ["d" * 64, "q" * 64, wanted]])
+        assert wanted == [id_body(id_) for id_ in ids[start : start + len(wanted)]]
+        starts += range(start, start + len(wanted))
+    assert starts == list(range(250))
+    assert list(_id_requests([])) == []
+
+
+def test_more_members_than_fit_into_a_message_are_left_out():
+    members = tuple(Member(f"{'x' * 40}.{number}", False) for number in range(3000))
+    queue = QueueName("d", "q")
+    bodies = [members_body(queue, members), *members_bodies({queue: members, QueueName("d", "other"): members[:1]})]
+    for body in bodies:
+        encode(MessageKind.MEMBERS, body)
+    sent, _ = members_of(bodies[0])
+    assert sent[queue] == members[: len(sent[queue])] and len(sent[queue]) > 900
+
+
+async def test_a_question_that_cannot_be_sent_is_not_kept():
+    questions = Questions("others")
+
+    def send(body: object) -> None:
+        raise ValueError(body)
+
+    with pytest.raises(ValueError):
+        await questions.query("holders", None, [1], send)
+    assert len(questions) == 0
 
 
 @given(reports)
