@@ -139,3 +139,18 @@ def test_alter_queue_adds_it_at_once(old):
     sql("ALTER QUEUE orders SET (prefetch = 20)")  # the proxy may have added it between the plan and the statement
     assert "lease_token" in sql.column("DESCRIBE orders")
     sql.close()
+
+
+@pytest.mark.parametrize("place", ["mariadb"], indirect=True)  # a column is always added at once in the embedded one
+def test_a_table_that_the_server_would_copy_is_left_to_its_owner(old):
+    """How long that takes is unknown: the log names the statement."""
+    sql = Sql(old.start().connect())
+    sql("ALTER TABLE orders ROW_FORMAT = COMPRESSED")
+    old.terminate()
+    sql = Sql(old.start().connect())
+    statement = f"ALTER TABLE {old.database}.orders ADD COLUMN lease_token BIGINT NOT NULL DEFAULT 0"
+    wait_until(lambda: statement in old.log.replace("`", ""), timeout=60, what="the line in the log")
+    assert "lease_token" not in sql.column("DESCRIBE orders")
+    sql(statement)
+    wait_until(lambda: names_tokens(sql), what="the proxy to have read the table again")
+    sql.close()

@@ -25,7 +25,6 @@ log = logging.getLogger("queuegate.store")
 
 _NO_SUCH_TABLE = 1146
 _NO_SUCH_COLUMN = 1054
-_NOT_INSTANT = (1845, 1846)  # a full-text index, say: then it takes a copy of the rows, beside which others write
 _TOGETHER = 100  # statements in one packet
 _KNOWN_TRIES, _KNOWN_SECONDS = 100, 0.1  # until a vtgate knows a new table; a second is usual
 _COLUMN = re.compile(r"^ +`.*$", re.MULTILINE)  # in SHOW CREATE TABLE
@@ -163,16 +162,11 @@ def _wait_until_known(connection: StoreConnection, names: Sequence[QueueName]) -
 
 
 def add_column(connection: StoreConnection, table: QueueName, definition: str) -> None:
-    """Add a column as the table's last, in place. Raises BackendError: 1205 where others use the table for too long."""
-    alter = f"ALTER TABLE {table.sql} ADD COLUMN {definition}"
+    """Add a column as the table's last, at once. Raises BackendError: 1205 where others use the table for too long, 1845
+    or 1846 where the server would have to copy the rows: how long that takes is unknown, so it is the owner's to do."""
     connection.execute(WITHOUT_WAITING_LONG)
     try:
-        try:
-            connection.execute(f"{alter}, ALGORITHM=INSTANT")
-        except BackendError as error:
-            if error.errno not in _NOT_INSTANT:
-                raise
-            connection.execute(f"{alter}, ALGORITHM=INPLACE, LOCK=NONE")
+        connection.execute(f"ALTER TABLE {table.sql} ADD COLUMN {definition}, ALGORITHM=INSTANT")
     finally:
         connection.execute(AS_BEFORE)
 
