@@ -1,24 +1,33 @@
-"""Option files as the mysql client reads them: groups in brackets, `key = value`, comments, quotes, !include.
+"""Where a program connects, as the mysql client finds it: by its command line, by option files, and how it encrypts.
 
-Two groups are read: [client], which may contain options of other programs, and [queuegate], which wins and has no
-others. Source: MySQL's reference manual, "Using Option Files".
+Option files have groups in brackets, `key = value`, comments, quotes, !include. Two groups are read: [client], which
+may contain options of other programs, and [queuegate], which has precedence and allows no other options. The command
+line has precedence over both. Source: MySQL's reference manual, "Using Option Files".
 """
 
 from __future__ import annotations
 
+import argparse
+import getpass
 import re
+import ssl
 import stat
-from collections.abc import Iterator
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class OptionFileError(Exception):
-    """A file that is not written as option files are, or has an option that is not known."""
+    """A file that is not written as option files are, or an option that is not known or cannot be used."""
 
 
 OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode")
 """The options that are read."""
+
+SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 
 SHARED, OWN = "client", "queuegate"
 
@@ -34,6 +43,86 @@ class FileOption:
     key: str
     value: str | None
     location: str
+
+
+def connection_values(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> dict[str, Any]:
+    """The values of OPTIONS that a command line, its option file and MYSQL_PWD give; `password` is None where it is to
+    be asked for. Raises OptionFileError; OSError for a file that cannot be read."""
+    explicit_file = options.defaults_file is not None
+    path = Path(options.defaults_file) if explicit_file else home / ".my.cnf"
+    values: dict[str, Any] = {"password": environment.get("MYSQL_PWD", "")}
+    if not explicit_file and is_world_writable(path):
+        sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
+    else:
+        for group in read_groups(path, must_exist=explicit_file):
+            values = _merged(values, {key: _checked(option) for key, option in group.items()})
+    arguments = {key: getattr(options, key.replace("-", "_")) for key in OPTIONS}
+    explicit = {key: value for key, value in arguments.items() if value is not None}
+    return _merged(values, {**explicit, "password": None} if options.ask_password else explicit)
+
+
+def _merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides that name a host or a port also remove the socket of the lower level."""
+    other_server = ("host" in overrides or "port" in overrides) and "socket" not in overrides
+    return {**values, **({"socket": None} if other_server else {}), **overrides}
+
+
+def _checked(option: FileOption) -> Any:
+    value = option.value
+    if option.key == "password":
+        return value
+    if not value:
+        raise OptionFileError(f"{option.location}: the option '{option.key}' has no value")
+    if option.key == "ssl-mode":
+        if value.lower() not in SSL_MODES:
+            raise OptionFileError(f"{option.location}: {value!r} is no ssl-mode; known are {', '.join(SSL_MODES)}")
+        return value.lower()
+    return port_of(value, option.location) if option.key == "port" else value
+
+
+def port_of(text: str, location: str) -> int:
+    """Raises OptionFileError if it is not a port."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
+        raise OptionFileError(f"{location}: {text!r} is no port; it is a number from 1 to 65535")
+    return int(text)
+
+
+def prompt_password() -> str:
+    """The password that a user types. Raises OptionFileError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it means that the password would be echoed
+            return getpass.getpass("Enter password: ")
+    except (EOFError, getpass.GetPassWarning):
+        raise OptionFileError("there is no terminal to ask for the password at, and none was given") from None
+
+
+def encryption(values: Mapping[str, Any]) -> dict[str, Any]:
+    """How PyMySQL is to encrypt: the modes of the mysql client. Raises OptionFileError; OSError for a file that cannot
+    be read."""
+    authority, certificate, key = (values.get(f"ssl-{name}") for name in ("ca", "cert", "key"))
+    by_default = "verify_identity" if authority else "required" if certificate or key else "preferred"
+    mode = values.get("ssl-mode") or by_default
+    if mode == "disabled":
+        return {"ssl_disabled": True}
+    if mode == "preferred" and by_default == "preferred":
+        return {}  # where the server offers it, unverified
+    if key and not certificate:
+        raise OptionFileError("--ssl-key is the key of a certificate: give --ssl-cert too")
+    for name in (authority, certificate, key):
+        if name is not None:
+            with Path(name).open("rb"):
+                pass  # OpenSSL does not report which file cannot be read
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the certificates of servers are often simple
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise OptionFileError(f"the certificate or its key cannot be used: {error}") from error
+    context.check_hostname = mode == "verify_identity"
+    context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
+    return {"ssl": context}
 
 
 def read_groups(path: Path, *, must_exist: bool) -> list[dict[str, FileOption]]:

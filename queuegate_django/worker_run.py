@@ -19,8 +19,13 @@ from queuegate_django.backend import QueuegateBackend
 from queuegate_django.execution import TaskHandler
 from queuegate_django.options import Options
 from queuegate_worker import Hooks, Worker, WorkerError, run_together
-from queuegate_worker.mysql_client.option_files import OptionFileError, every_option, is_world_writable
-from queuegate_worker.option_files import SSL_MODES, encryption
+from queuegate_worker.mysql_client.option_files import (
+    SSL_MODES,
+    OptionFileError,
+    encryption,
+    every_option,
+    is_world_writable,
+)
 
 logger = logging.getLogger("queuegate_worker")
 
@@ -103,6 +108,8 @@ def _encryption(options: Mapping[str, Any], in_file: Mapping[str, str]) -> dict[
         return encryption(
             {**in_file, **{f"ssl-{name}": file for name, file in files.items()}, "ssl-mode": mode.lower()}
         )
+    except OptionFileError as error:
+        raise WorkerError(str(error)) from error
     except OSError as error:
         raise WorkerError(f"{error.filename}: {error.strerror}") from error
 

@@ -13,9 +13,9 @@ A program creates a `worker`; `command` does the same from the command line, in 
 `run` has threads. The `receiver` polls for as many messages as there are `free_slots`. Each `slot` calls the handler
 (`handlers`) in a `transaction` and settles the messages by the `outcomes`; an `acker` does that for many. All have
 `shared` parts. The `heartbeat` renews the leases of the messages in flight. `statements` creates the SQL; a
-`connection` sends it to an `address` (which may come from `option_files`), and reconnects with a `backoff`. A `message`
-is the handler's argument, `errors` are what it may raise, `hooks` are for metrics and traces. `mysql_client` is what it
-shares with the other clients.
+`connection` sends it to an `address` (from a URL or, in `command`, from option files), and reconnects with a `backoff`.
+A `message` is the handler's argument, `errors` are what it may raise, `hooks` are for metrics and traces.
+`mysql_client` is what it shares with the other clients.
 """
 
 from queuegate_worker.address import Address

@@ -23,7 +23,15 @@ from typing import Any
 from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
-from queuegate_worker.option_files import SSL_MODES, address_of_options, has_connection_options, port_of
+from queuegate_worker.mysql_client.option_files import (
+    OPTIONS,
+    SSL_MODES,
+    OptionFileError,
+    connection_values,
+    encryption,
+    port_of,
+    prompt_password,
+)
 from queuegate_worker.processes.child import Parent, StateHooks
 from queuegate_worker.processes.health import PATH, parse_listen, served
 from queuegate_worker.processes.supervisor import Supervisor, Wanted, watched
@@ -138,19 +146,32 @@ def _installed(name: str) -> bool:
 def _port(text: str) -> int:
     try:
         return port_of(text, "--port")
-    except WorkerError as error:
+    except OptionFileError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def connection_target(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> str | Address:
     """A URL, or an address from the options and option files. Raises WorkerError; OSError for a file that cannot be
     read."""
-    if has_connection_options(options):
+    keys = (*OPTIONS, "defaults-file")
+    if options.ask_password or any(getattr(options, key.replace("-", "_")) is not None for key in keys):
         if options.url:
             raise WorkerError("--url says where to connect: leave out the other options, or the URL")
     elif url := options.url or environment.get("QUEUEGATE_URL"):
         return str(url)
-    return address_of_options(options, environment, home)
+    return _address_of_options(options, environment, home)
+
+
+def _address_of_options(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> Address:
+    try:
+        values = connection_values(options, environment, home)
+        password = prompt_password() if values["password"] is None else values["password"]
+        secure = encryption(values)
+    except OptionFileError as error:
+        raise WorkerError(str(error)) from error
+    fields = {key: values[key] for key in ("host", "port", "user", "database") if key in values}
+    socket = {"unix_socket": values["socket"]} if values.get("socket") else {}
+    return Address(**fields, password=password, options={**socket, **secure})
 
 
 class JsonLines(logging.Formatter):

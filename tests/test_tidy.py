@@ -47,8 +47,8 @@ FLOORS = {
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_condition"
     " option_bounds option_values option_names errors mysql_client",
     "queuegate_worker": "__main__ command testing tasks processes worker run receiver slot acker settler handlers"
-    " shared heartbeat transaction sending connection statements free_slots hooks outcomes message option_files"
-    " address backoff errors mysql_client",
+    " shared heartbeat transaction sending connection statements free_slots hooks outcomes message address"
+    " backoff errors mysql_client",
     "queuegate_celery": "transport channel link renewal settlement exchanges queues sources unsettled connection errors"
     " settings messages transactions sql mysql_client",
     "queuegate_django": "management admin apps worker_run execution backend results queues models migrations options"

@@ -8,8 +8,8 @@ from typing import Any
 
 STATES = ("any", "ready", "scheduled", "in-flight", "dead")
 SORTS = ("ready", "name", "flight", "later", "dead", "lag", "receivers", "oldest", "enqueued", "acked")
-SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 # Repeated here, because the modules that define them load what `--help` need not wait for.
+SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 PLUGINS = ("mysql_native_password", "caching_sha2_password")

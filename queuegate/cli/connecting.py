@@ -7,11 +7,8 @@ password. With a host or a port the socket of a lower place is ignored.
 from __future__ import annotations
 
 import argparse
-import getpass
-import ssl
-import sys
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +18,8 @@ import pymysql
 from pymysql.cursors import Cursor, DictCursor
 
 from engine.backend.url import NO_HOST, is_host
-from mysql_client.option_files import FileOption, OptionFileError, is_world_writable, read_groups
-from queuegate.cli.arguments import SSL_MODES, is_port
+from mysql_client import option_files
+from mysql_client.option_files import OPTIONS, OptionFileError, connection_values, prompt_password
 from queuegate.cli.failures import ConsoleError, ServerError, hint_for, number_of
 from queuegate.cli.names import QueueRef
 from queuegate.cli.tables import printable
@@ -30,7 +27,6 @@ from queuegate.cli.tables import printable
 Row = dict[str, Any]
 
 _CONNECT_SECONDS = 10
-_KEYS = ("host", "port", "user", "password", "database", "socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,89 +52,35 @@ class Target:
 def target_of(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> Target:
     """The values of all places, together. Raises ConsoleError for an option file that cannot be used, OSError for one
     that cannot be read."""
-    file = options.defaults_file
-    path = Path(file) if file is not None else home / ".my.cnf"
-    target = replace(Target(), password=environment.get("MYSQL_PWD", ""))
-    if file is None and is_world_writable(path):
-        sys.stderr.write(f"{path}: anybody may write this file: it is ignored\n")
-    else:
-        try:
-            groups = read_groups(path, must_exist=file is not None)
-        except OptionFileError as error:
-            raise ConsoleError(str(error), status=2) from None
-        for group in groups:
-            target = _override(target, {key.replace("-", "_"): _read(option) for key, option in group.items()})
-    explicit = {key: getattr(options, key) for key in _KEYS if getattr(options, key) is not None}
-    if options.ask_password:
-        explicit["password"] = None
-    target = _override(target, explicit)
+    with _mistakes():
+        values = connection_values(options, environment, home)
+    target = Target(**{key.replace("-", "_"): value for key, value in values.items()})
     if not is_host(target.host):
         raise ConsoleError(f"{printable(target.host)!r} {NO_HOST}", status=2)
     return target
 
 
-def _override(target: Target, explicit: Mapping[str, Any]) -> Target:
-    elsewhere = ("host" in explicit or "port" in explicit) and "socket" not in explicit
-    return replace(target, **({"socket": None, **explicit} if elsewhere else explicit))
-
-
-def _read(option: FileOption) -> Any:
-    value = option.value
-    if option.key == "password":
-        return value
-    if not value:
-        raise ConsoleError(f"{option.location}: the option '{option.key}' has no value", status=2)
-    if option.key == "ssl-mode":
-        if value.lower() not in SSL_MODES:
-            known = ", ".join(SSL_MODES)
-            raise ConsoleError(f"{option.location}: {printable(value)!r} is no ssl-mode; known are {known}", status=2)
-        return value.lower()
-    if option.key != "port":
-        return value
-    if not is_port(value):
-        raise ConsoleError(f"{option.location}: {printable(value)!r} is no port", status=2)
-    return int(value)
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """An OptionFileError becomes a ConsoleError, a mistake in the command line."""
+    try:
+        yield
+    except OptionFileError as error:
+        raise ConsoleError(str(error), status=2) from error
 
 
 def with_password(target: Target) -> Target:
     """The same, with the password asked for where that is wanted."""
     if target.password is not None:
         return target
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # a warning that it would be shown as it is typed
-            return replace(target, password=getpass.getpass("Enter password: "))
-    except (EOFError, getpass.GetPassWarning):
-        raise ConsoleError("there is no terminal to ask for the password at, and none was given", status=2) from None
+    with _mistakes():
+        return replace(target, password=prompt_password())
 
 
 def encryption(target: Target) -> dict[str, Any]:
-    """How PyMySQL is to encrypt: the modes of the mysql client. Raises ConsoleError, OSError for a file that cannot be
-    read or used."""
-    by_default = (
-        "verify_identity" if target.ssl_ca else "required" if target.ssl_cert or target.ssl_key else "preferred"
-    )
-    mode = target.ssl_mode or by_default
-    if mode == "disabled":
-        return {"ssl_disabled": True}
-    if mode == "preferred" and by_default == "preferred":
-        return {}  # where the proxy offers it, unverified
-    if target.ssl_key and not target.ssl_cert:
-        raise ConsoleError("--ssl-key is the key of a certificate: give --ssl-cert too", status=2)
-    for name in (target.ssl_ca, target.ssl_cert, target.ssl_key):
-        if name is not None:
-            with Path(name).open("rb"):
-                pass  # OpenSSL does not name the file that cannot be read
-    try:
-        context = ssl.create_default_context(cafile=target.ssl_ca)
-        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the certificates of servers are often simple
-        if target.ssl_cert is not None:
-            context.load_cert_chain(target.ssl_cert, target.ssl_key)
-    except ssl.SSLError as error:
-        raise ConsoleError(f"the certificate or its key cannot be used: {error}", status=2) from error
-    context.check_hostname = mode == "verify_identity"
-    context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
-    return {"ssl": context}
+    """How PyMySQL is to encrypt. Raises ConsoleError, OSError for a file that cannot be read or used."""
+    with _mistakes():
+        return option_files.encryption({key: getattr(target, key.replace("-", "_")) for key in OPTIONS})
 
 
 class Link:

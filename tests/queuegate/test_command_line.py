@@ -18,10 +18,11 @@ from types import ModuleType
 import pymysql
 import pytest
 
+from mysql_client import option_files
 from proxy.config import LogFormat, LogLevel
 from proxy.login import accounts
 from proxy.login.accounts import Account
-from queuegate.cli.arguments import CONNECTING, LOG_FORMATS, LOG_LEVELS, PLUGINS
+from queuegate.cli.arguments import CONNECTING, LOG_FORMATS, LOG_LEVELS, PLUGINS, SSL_MODES
 from queuegate.command_line import parser
 from queuegate_worker.command import add_options
 
@@ -260,6 +261,7 @@ def test_the_choices_of_options_are_those_of_the_configuration():
     assert [level.value for level in LogLevel] == list(LOG_LEVELS)
     assert [form.value for form in LogFormat] == list(LOG_FORMATS)
     assert (accounts.NATIVE, accounts.CACHING_SHA2) == PLUGINS
+    assert option_files.SSL_MODES == SSL_MODES
 
 
 def test_serving_loads_nothing_of_the_operators_commands():
