@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from engine.model.queue import SEQUENCE_COLUMN, QueueName, default_dead_letter
 
+COUNTS = ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
 _TOTAL = "_total"
 _SEQUENCED = re.compile(r"(?:^|, )sequence = on")
 _DEAD_LETTERS = default_dead_letter("")  # what the name ends in
@@ -40,6 +41,28 @@ class Figures:
     totals: Mapping[str, int] | None = None
     problem: str | None = None
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """Of one row of SHOW QUEUE STATUS. A proxy of version 0.1.0 has neither receivers nor what is unread."""
+        columns = {key.lower(): value for key, value in row.items()}
+        oldest = columns["oldest_ready_age"]
+        return cls(
+            queue=QueueName(columns["database"], columns["queue"]),
+            **{name: whole(columns[name]) for name in COUNTS},
+            receivers=whole(columns.get("receivers", columns.get("subscribers"))),
+            oldest_age=None if oldest is None else float(oldest),
+            exact=columns["counted"] != "at least",
+            paused=bool(columns["paused"]),
+            alarms=whole(columns["alarms"]) or 0,
+            unread=whole(columns.get("unread")),
+            totals={
+                key.removesuffix(_TOTAL): int(value)
+                for key, value in columns.items()
+                if key.endswith(_TOTAL) and value is not None
+            },
+            problem=columns["problem"],
+        )
+
     @property
     def dead_letters(self) -> bool:
         """Whether its messages are dead letters, as far as its name shows: ready ones wait for an operator."""
@@ -49,32 +72,6 @@ class Figures:
     def later(self) -> int | None:
         """Messages that wait for a time: their own, or a retry's."""
         return None if self.scheduled is None or self.retrying is None else self.scheduled + self.retrying
-
-
-def figures(row: Mapping[str, Any]) -> Figures:
-    """Of one row of SHOW QUEUE STATUS."""
-    columns = {key.lower(): value for key, value in row.items()}
-    oldest = columns["oldest_ready_age"]
-    numbers = {
-        name: None if columns[name] is None else int(columns[name])
-        for name in ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
-    }
-    return Figures(
-        queue=QueueName(columns["database"], columns["queue"]),
-        **numbers,
-        receivers=None if columns["receivers"] is None else int(columns["receivers"]),
-        oldest_age=None if oldest is None else float(oldest),
-        exact=columns["counted"] != "at least",
-        paused=bool(columns["paused"]),
-        alarms=int(columns["alarms"] or 0),
-        unread=None if columns["unread"] is None else int(columns["unread"]),
-        totals={
-            key.removesuffix(_TOTAL): int(value)
-            for key, value in columns.items()
-            if key.endswith(_TOTAL) and value is not None
-        },
-        problem=columns["problem"],
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from console.database import name_sql, pattern_of
-from console.pages.figures import Figures, figures
+from console.pages.figures import Figures
 from console.pages.problems import Streams, streams_of
 from console.visits import NotFound, Visit
 from engine.model.queue import QueueName, default_dead_letter
@@ -58,7 +58,7 @@ async def counted(visit: Visit, queues: Sequence[Figures], containing: str) -> t
     databases = {each.queue.database for each in queues}
     of_one = f" FROM {name_sql(next(iter(databases)))}" if len(databases) == 1 else ""
     answer = await visit.session.database.read(f"SHOW QUEUE STATUS{of_one} LIKE %s", f"%{pattern_of(containing)}%")
-    by_name = {each.queue: each for each in map(figures, answer.rows)}
+    by_name = {each.queue: each for each in map(Figures.of_row, answer.rows)}
     return tuple(by_name.get(each.queue, each) for each in queues)
 
 
@@ -77,7 +77,7 @@ async def figures_of(visit: Visit, queue: QueueName) -> Figures:
     answer = await visit.session.database.read(
         f"SHOW QUEUE STATUS FROM {name_sql(queue.database)} LIKE %s", pattern_of(queue.table)
     )
-    for each in map(figures, answer.rows):
+    for each in map(Figures.of_row, answer.rows):
         if each.queue == queue:
             return each
     raise NotFound(f"there is no queue {queue}, or this account may not see it")

@@ -11,7 +11,7 @@ from engine.model.queue import quoted
 from queuegate.cli.connecting import Link, Target
 from queuegate.cli.failures import ConsoleError
 from queuegate.cli.names import QueueRef, outcome_object
-from queuegate.cli.queue_figures import Figures, chosen, figures, status_object, status_table
+from queuegate.cli.queue_figures import Figures, chosen, status_object, status_table
 from queuegate.cli.tables import table
 
 _DONE = {
@@ -42,7 +42,7 @@ def fetch_figures(link: Link, names: Sequence[QueueRef], *, strict: bool = True)
     for database in databases:
         of_one = "" if database is None else f" FROM {quoted(database)}"
         rows = link.rows(f"SHOW QUEUE STATUS{of_one}")
-        by_name |= {queue.name: queue for queue in map(figures, rows)}
+        by_name |= {queue.name: queue for queue in map(Figures.of_row, rows)}
     return chosen(by_name.values(), names, strict=strict)
 
 

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from console.pages import figures
 from queuegate.cli.failures import ConsoleError
 from queuegate.cli.names import QueueRef
 from queuegate.cli.tables import NONE, age, printable
 
-_COUNTS = ("ready", "in_flight", "scheduled", "retrying", "parked", "unmatched", "acked", "dead")
 _TITLES = ("QUEUE", "READY", "LAG", "IN FLIGHT", "SCHEDULED", "RETRYING", "DEAD", "RECEIVERS", "OLDEST", "STATE")
-_TOTAL = "_total"
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """One queue. Counts are None where they are not known; they are at least so many where they are not `exact`.
+class Figures(figures.Figures):
+    """One queue as the web console knows it, and its texts on a terminal."""
 
-    `oldest_age`: seconds since the oldest ready message fell due. `unread`: messages of its topic that a consumer group
-    has not been fed, at most; None for other queues. `totals`: the counters, by their names.
-    """
-
-    name: QueueRef
-    counts: Mapping[str, int | None]
-    receivers: int | None
-    oldest_age: float | None
-    exact: bool
-    paused: bool
-    alarms: int
-    unread: int | None
-    totals: Mapping[str, int]
-    problem: str | None
+    __slots__ = ()
 
     @property
-    def later(self) -> int | None:
-        """Messages that wait for a time: their own, or a retry's."""
-        scheduled, retrying = self.counts["scheduled"], self.counts["retrying"]
-        return None if scheduled is None or retrying is None else scheduled + retrying
+    def name(self) -> QueueRef:
+        """As a command line names it."""
+        return QueueRef(self.queue.table, self.queue.database)
+
+    @property
+    def counts(self) -> Mapping[str, int | None]:
+        """The counts by their names."""
+        return {name: getattr(self, name) for name in figures.COUNTS}
 
     def count(self, name: str) -> str:
         """A count in full, with a sign where there may be more."""
@@ -55,39 +43,13 @@ class Figures:
         labels = ["paused"] if self.paused else []
         if self.alarms:
             labels.append(f"alarms: {self.alarms}")
-        if self.counts["parked"]:
-            labels.append(f"parked: {self.counts['parked']}")
-        if self.counts["unmatched"]:
-            labels.append(f"unmatched: {self.counts['unmatched']}")
+        if self.parked:
+            labels.append(f"parked: {self.parked}")
+        if self.unmatched:
+            labels.append(f"unmatched: {self.unmatched}")
         if self.problem is not None:
             labels.append(f"problem: {printable(self.problem)}")
         return ", ".join(labels)
-
-
-def figures(row: Mapping[str, Any]) -> Figures:
-    """Of one row of SHOW QUEUE STATUS. A proxy of version 0.1.0 has neither receivers nor what is unread."""
-    columns = {key.lower(): value for key, value in row.items()}
-    oldest = columns["oldest_ready_age"]
-    return Figures(
-        name=QueueRef(columns["queue"], columns["database"]),
-        counts={name: _number(columns[name]) for name in _COUNTS},
-        receivers=_number(columns.get("receivers", columns["subscribers"])),
-        oldest_age=None if oldest is None else float(oldest),
-        exact=columns["counted"] != "at least",
-        paused=bool(columns["paused"]),
-        alarms=_number(columns["alarms"]) or 0,
-        unread=_number(columns.get("unread")),
-        totals={
-            key.removesuffix(_TOTAL): int(value)
-            for key, value in columns.items()
-            if key.endswith(_TOTAL) and value is not None
-        },
-        problem=columns["problem"],
-    )
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def chosen(of: Iterable[Figures], names: Sequence[QueueRef], *, strict: bool = True) -> list[Figures]:
@@ -141,6 +103,6 @@ def status_object(queue: Figures) -> dict[str, Any]:
         "exact": queue.exact,
         "paused": queue.paused,
         "alarms": queue.alarms,
-        "totals": dict(queue.totals),
+        "totals": dict(queue.totals or {}),
         "problem": queue.problem,
     }

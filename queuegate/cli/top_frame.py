@@ -66,7 +66,7 @@ class View:
         """After a poll, with the rates since the one before."""
         before = {queue.name: queue.totals for queue in self.queues}
         elapsed = None if self.at is None else at - self.at
-        rates = {queue.name: _rates(before.get(queue.name), queue.totals, elapsed) for queue in queues}
+        rates = {queue.name: _rates(before.get(queue.name), queue.totals or {}, elapsed) for queue in queues}
         return replace(self, queues=tuple(queues), rates=rates, at=at, lost=None)
 
     def failed(self, why: str) -> View:
@@ -103,10 +103,10 @@ def _most_first(of: Callable[[Figures, Rates], float | None]) -> Callable[[Figur
 
 _SORTS: Mapping[str, Callable[[Figures, Rates], Any]] = {
     "name": lambda queue, rates: (),
-    "ready": _most_first(lambda queue, rates: queue.counts["ready"]),
-    "flight": _most_first(lambda queue, rates: queue.counts["in_flight"]),
+    "ready": _most_first(lambda queue, rates: queue.ready),
+    "flight": _most_first(lambda queue, rates: queue.in_flight),
     "later": _most_first(lambda queue, rates: queue.later),
-    "dead": _most_first(lambda queue, rates: queue.counts["dead"]),
+    "dead": _most_first(lambda queue, rates: queue.dead),
     "lag": _most_first(lambda queue, rates: queue.unread),
     "receivers": _most_first(lambda queue, rates: queue.receivers),
     "oldest": _most_first(lambda queue, rates: queue.oldest_age),
@@ -210,10 +210,10 @@ def _row(title: str, queue: Figures, rates: Rates, columns: _Columns, width: int
     counts = {
         title: NONE if value is None else compact(value) + queue.more(value)
         for title, value in (
-            ("READY", queue.counts["ready"]),
-            ("FLIGHT", queue.counts["in_flight"]),
+            ("READY", queue.ready),
+            ("FLIGHT", queue.in_flight),
             ("LATER", queue.later),
-            ("DEAD", queue.counts["dead"]),
+            ("DEAD", queue.dead),
         )
     }
     state, style = _state(queue)
@@ -235,7 +235,7 @@ def _state(queue: Figures) -> tuple[str, Style]:
         return "alarm", Style.BAD
     if queue.paused:
         return "paused", Style.DIM
-    return "", Style.WARNING if queue.counts["dead"] else Style.PLAIN
+    return "", Style.WARNING if queue.dead else Style.PLAIN
 
 
 def _joined(name: str, cells: Mapping[str, str], columns: _Columns, width: int) -> str:

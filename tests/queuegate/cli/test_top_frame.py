@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queuegate.cli.names import QueueRef
-from queuegate.cli.queue_figures import Figures, chosen, figures, status_object, status_table
+from queuegate.cli.queue_figures import Figures, chosen, status_object, status_table
 from queuegate.cli.tables import table, width
 from queuegate.cli.top_frame import Style, View, ViewOptions, frame, in_order
 
@@ -19,10 +19,10 @@ def queue(name: str, *, database: str = "main", **given: Any) -> Figures:
         "In_flight": 0, "Parked": 0, "Unmatched": 0, "Acked": 0, "Dead": 0, "Oldest_ready_age": None,
         "Counted": "exact", "Alarms": 0, "Enqueued_total": 0, "Acked_total": 0, "Problem": None, **given,
     }  # fmt: skip
-    return figures(row)
+    return Figures.of_row(row)
 
 
-BROKEN = figures(
+BROKEN = Figures.of_row(
     dict.fromkeys(
         ("Paused", "Subscribers", "Ready", "Scheduled", "Retrying", "In_flight", "Parked", "Unmatched", "Acked", "Dead",
          "Oldest_ready_age", "Counted", "Alarms", "Enqueued_total", "Acked_total")
