@@ -22,7 +22,7 @@ from pymysql.constants import FLAG
 
 from console.settings import ProxyPlace
 from engine.model.queue import SYSTEM_COLUMNS, QueueName, quoted
-from mysql_client.driver import OWN_SESSION, column_definitions
+from mysql_client.driver import OWN_SESSION, column_definitions, error_number
 from mysql_wire.errors import UNREACHABLE
 from proxy.errors import LOST
 from rewriter.text.literals import plain_literal
@@ -152,7 +152,7 @@ class Connector:
             _limit(connection)
             return connection
         except (pymysql.MySQLError, OSError) as error:
-            number = number_of(error)
+            number = error_number(error)
             if number in _REFUSED:
                 raise AccountRefused(text_of(error), number) from error
             if _is_of_database(error):
@@ -241,7 +241,7 @@ class AccountConnections:
         return answer
 
     def _to_error(self, connection: pymysql.Connection[Any], error: Exception, seconds: float) -> DatabaseError:
-        number, text = number_of(error), text_of(error)
+        number, text = error_number(error), text_of(error)
         if number in _TOO_SLOW:
             self._give_back(connection)
             return TooSlow(f"the statement took longer than {STATEMENT_SECONDS:g} s", number)
@@ -308,7 +308,7 @@ def _limit(connection: pymysql.Connection[Any]) -> None:
             with connection.cursor() as cursor:
                 cursor.execute(sql)
         except pymysql.MySQLError as error:
-            if number_of(error) not in _LIMIT_ERRORS:
+            if error_number(error) not in _LIMIT_ERRORS:
                 _close(connection)
                 raise
 
@@ -340,12 +340,12 @@ def _literal(connection: pymysql.Connection[Any], value: object) -> str:
 
 
 def _is_lost(error: Exception) -> bool:
-    return isinstance(error, OSError | pymysql.InterfaceError) or number_of(error) in _LOST
+    return isinstance(error, OSError | pymysql.InterfaceError) or error_number(error) in _LOST
 
 
 def _is_of_database(error: Exception) -> bool:
     """Whether the proxy reports that it has lost its database, or cannot reach it."""
-    return number_of(error) == UNREACHABLE or text_of(error).startswith(LOST)
+    return error_number(error) == UNREACHABLE or text_of(error).startswith(LOST)
 
 
 def _close(connection: pymysql.Connection[Any]) -> None:
@@ -354,12 +354,6 @@ def _close(connection: pymysql.Connection[Any]) -> None:
             connection.close()
     except (pymysql.MySQLError, OSError):
         pass  # it is gone already
-
-
-def number_of(error: Exception) -> int:
-    """MySQL's number of an error; 0 where it has none."""
-    number = error.args[0] if error.args else 0
-    return number if isinstance(number, int) and isinstance(error, pymysql.MySQLError) else 0
 
 
 def text_of(error: Exception) -> str:

@@ -1,4 +1,5 @@
-"""What we need of PyMySQL that it keeps for itself: each access to an attribute with an underscore is in this module.
+"""What we need besides PyMySQL's interface: what it keeps for itself, its errors' numbers, names in back-quotes. Each
+access to one of its attributes with an underscore is in this module.
 
 PyMySQL logs in, encrypts, prepares, and makes Python values. It has no interface to read an answer's bytes, to close a
 socket without a word, or to change a timeout. `tests/mysql_client/test_driver.py` names what a new PyMySQL lacks.
@@ -28,6 +29,28 @@ OWN_SESSION = (
 )
 """First statement of a session that has no statements of a user: they mean the same at every server. The limit is the
 largest that vtgate takes."""
+
+
+def error_number(error: BaseException, none: int = 0) -> int:
+    """MySQL's number of an error; `none` where it has none, as an OSError."""
+    value = error.args[0] if error.args and not isinstance(error, OSError) else none
+    return value if isinstance(value, int) else none
+
+
+def error_text(error: BaseException) -> str:
+    """The number and the text."""
+    number = error_number(error, -1)
+    return f"error {number}: {error.args[1]}" if number >= 0 and len(error.args) > 1 else str(error) or repr(error)
+
+
+def quoted(*names: str) -> str:
+    """A quoted name, qualified if several are given."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def escaped(*names: str) -> str:
+    """The same for a statement with placeholders: `%` is doubled."""
+    return quoted(*names).replace("%", "%%")
 
 
 def socket_of(connection: Connection) -> Any:

@@ -11,8 +11,7 @@ the queues by the rules of AMQP, and `connection` runs the INSERT. In a worker `
 parse the bytes with `mysql_client`, `link` passes the messages to Celery from its event loop, `settlement` sends acks,
 `unsettled` contains the deliveries that are not acked, and `renewal` renews their leases. `transport` is what Kombu
 calls first, `queues` creates, counts and drops queues, `transactions` contains publishing_on. `settings` contains the
-address and the options, `sql` quotes names, and `errors` converts MySQL's errors to those of AMQP, which Kombu and
-Celery handle.
+address and the options, and `errors` converts MySQL's errors to those of AMQP, which Kombu and Celery handle.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from queuegate_celery.connection import Statement
 from queuegate_celery.exchanges import Routes
 from queuegate_celery.link import Consumer, Link
 from queuegate_celery.messages import COLUMNS, Message, Outgoing, delivered, outgoing
+from queuegate_celery.mysql_client.driver import escaped
 from queuegate_celery.sources import BROADCASTS, POLL_LIMIT_MAX
-from queuegate_celery.sql import escaped
 from queuegate_celery.transactions import current_cursor
 from queuegate_celery.unsettled import UnsettledDelivery
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from queuegate_celery.errors import RETRYABLE, Unavailable, number, to_amqp_error
-from queuegate_celery.mysql_client.driver import OWN_SESSION, close_socket, socket_of
+from queuegate_celery.errors import RETRYABLE, Unavailable, to_amqp_error
+from queuegate_celery.mysql_client.driver import OWN_SESSION, close_socket, error_number, socket_of
 from queuegate_celery.settings import Address, Settings
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class SqlConnection:
                         self._last_used = time.monotonic()
                         return work(cursor)
             except (pymysql.Error, OSError) as error:
-                if number(error) not in RETRYABLE:
+                if error_number(error) not in RETRYABLE:
                     raised = to_amqp_error(error, self.address)
                     self._is_stale = isinstance(raised, Unavailable)
                     raise raised from error

@@ -20,6 +20,7 @@ from amqp.exceptions import (
 )
 from pymysql.err import OperationalError, error_map
 
+from queuegate_celery.mysql_client.driver import error_number, error_text
 from queuegate_celery.settings import Address
 
 UNKNOWN_DATABASE, NO_COLUMN, TABLE_EXISTS, LOCK_WAIT, DEADLOCK, KILLED = 1049, 1054, 1050, 1205, 1213, 1317
@@ -50,25 +51,14 @@ class Unavailable(RecoverableConnectionError):  # type: ignore[misc]
     be sent again."""
 
 
-def number(error: BaseException) -> int:
-    """MySQL's number of an error, 0 where it has none."""
-    value = error.args[0] if error.args else 0
-    return value if isinstance(value, int) else 0
-
-
-def text(error: BaseException) -> str:
-    """The number and the text."""
-    return f"error {number(error)}: {error.args[1]}" if len(error.args) > 1 else str(error) or type(error).__name__
-
-
 def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection can no longer be used."""
-    return isinstance(error, OSError) or number(error) in _LOST or number(error) == 0
+    return isinstance(error, OSError) or error_number(error) in _LOST or error_number(error) == 0
 
 
 def to_amqp_error(error: BaseException, address: Address) -> Any:
     """AMQP's exception for one of PyMySQL or of the socket, with advice where possible."""
-    code, message = number(error), f"{address.shown}: {text(error)}"
+    code, message = error_number(error), f"{address.shown}: {error_text(error)}"
     if is_connection_lost(error):
         return RecoverableConnectionError(f"the connection to {message}")
     if code in _LOGIN:

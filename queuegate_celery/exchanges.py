@@ -17,8 +17,8 @@ from amqp.exceptions import NotFound, PreconditionFailed
 
 from queuegate_celery.connection import SqlConnection
 from queuegate_celery.messages import DEFINITIONS
+from queuegate_celery.mysql_client.driver import quoted
 from queuegate_celery.sources import BROADCASTS
-from queuegate_celery.sql import quoted
 
 # Which bindings of an exchange match a routing key, by the rules of AMQP 0-9-1. Pure.
 

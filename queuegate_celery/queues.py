@@ -10,8 +10,8 @@ from amqp.exceptions import AccessRefused, NotFound, PreconditionFailed
 
 from queuegate_celery.connection import SqlConnection
 from queuegate_celery.messages import COLUMNS, DEFINITIONS
+from queuegate_celery.mysql_client.driver import escaped, quoted
 from queuegate_celery.settings import QUEUE_OPTIONS, Settings
-from queuegate_celery.sql import escaped, quoted
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from amqp.exceptions import ChannelError, NotFound
 from queuegate_celery.connection import SqlConnection
 from queuegate_celery.errors import RETRY_SECONDS, Unavailable
 from queuegate_celery.messages import Incoming, Unreadable, delivery_of, incoming
+from queuegate_celery.mysql_client.driver import quoted
 from queuegate_celery.mysql_client.packets import Row
 from queuegate_celery.settings import Address, Settings
-from queuegate_celery.sql import quoted
 from queuegate_celery.unsettled import UNSENT_ACKS, Deliveries, Unsettled, conditions
 
 logger = logging.getLogger(__name__)

@@ -33,10 +33,9 @@ from queuegate_celery.connection import KEEPALIVE, SqlConnection, connect
 from queuegate_celery.errors import KILLED, LOCK_WAIT, NO_TABLE, RETRY_SECONDS, Unavailable, to_amqp_error
 from queuegate_celery.messages import COLUMNS
 from queuegate_celery.mysql_client.answers import AnswerReader
-from queuegate_celery.mysql_client.driver import close_socket, socket_of
+from queuegate_celery.mysql_client.driver import close_socket, escaped, quoted, socket_of
 from queuegate_celery.mysql_client.packets import HEADER_BYTES, MalformedAnswer, Row, parse_error
 from queuegate_celery.settings import Address, Settings
-from queuegate_celery.sql import escaped, quoted
 
 logger = logging.getLogger(__name__)
 

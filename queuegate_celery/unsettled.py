@@ -16,7 +16,6 @@ from typing import Any
 
 from queuegate_celery.messages import Delivery
 from queuegate_celery.settings import Address
-from queuegate_celery.sql import numbers
 
 IDS_MAX = 1000
 """Ids in one statement: about 20 KB of text."""
@@ -134,7 +133,8 @@ def conditions(deliveries: Sequence[Delivery]) -> Iterator[str]:
         by_name.setdefault(each.name, []).append(each.id)
     for (column, value), ids in by_name.items():
         for at in range(0, len(ids), IDS_MAX):
-            yield f"id IN ({numbers(ids[at : at + IDS_MAX])}) AND {column} = {value:d}"
+            listed = ", ".join(str(int(each)) for each in ids[at : at + IDS_MAX])
+            yield f"id IN ({listed}) AND {column} = {value:d}"
 
 
 def _by_table(entries: Iterable[UnsettledDelivery]) -> Deliveries:

@@ -16,7 +16,6 @@ from typing import Any
 from django.db import Error, InterfaceError, close_old_connections, connections, transaction
 
 from queuegate_django import queues, results
-from queuegate_django.queues import number_of
 from queuegate_django.results import Record
 from queuegate_django.tasks_api import (
     LOGGER,
@@ -31,6 +30,7 @@ from queuegate_django.tasks_api import (
 )
 from queuegate_worker import LeaseLost, Message, Reject
 from queuegate_worker.errors import BACKEND_LOST, CONNECTION_LOST, SESSION_ENDED, reason_of
+from queuegate_worker.mysql_client.driver import error_number
 
 logger = logging.getLogger(LOGGER)
 
@@ -193,6 +193,6 @@ def _is_passing(error: BaseException) -> bool:
     be known."""
     if not isinstance(error, Error):
         return False
-    if number_of(error) == _UNKNOWN:
+    if error_number(error) == _UNKNOWN:
         return str(error.args[-1]).startswith(BACKEND_LOST)
-    return isinstance(error, InterfaceError) or number_of(error) in _PASSING
+    return isinstance(error, InterfaceError) or error_number(error, -1) in _PASSING

@@ -13,6 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 
 from queuegate_django.options import DEAD, Options
 from queuegate_worker import Queue
+from queuegate_worker.mysql_client.driver import error_number
 from queuegate_worker.statements import quoted
 
 _STREAMED = ("id", "task_id", "task", "args", "run_after", "enqueued_at", "traceparent", "priority", "failed_attempts")
@@ -68,11 +69,6 @@ class NotAQueue(Exception):
     """A table has the queue's name."""
 
 
-def number_of(error: BaseException) -> int:
-    """MySQL's number of an error; -1 where it has none."""
-    return error.args[0] if error.args and isinstance(error.args[0], int) else -1
-
-
 def check_proxy(database: str) -> None:
     """Raises NoQueuegate."""
     with connections[database].cursor() as cursor:
@@ -96,7 +92,7 @@ def create_if_missing(options: Options, queue_name: str) -> bool:
         try:
             cursor.execute(f"SHOW CREATE QUEUE {quoted(options.table(queue_name))}")
         except DatabaseError as error:
-            if number_of(error) != NO_SUCH_TABLE:
+            if error_number(error) != NO_SUCH_TABLE:
                 raise _translated(error, options.database) from error
         else:
             return False
@@ -105,9 +101,9 @@ def create_if_missing(options: Options, queue_name: str) -> bool:
 
 
 def _translated(error: Any, database: str) -> BaseException:
-    if number_of(error) == _SYNTAX:
+    if error_number(error) == _SYNTAX:
         return NoQueuegate(database)
-    if number_of(error) == _NO_QUEUE:
+    if error_number(error) == _NO_QUEUE:
         return NotAQueue(f"{error.args[-1]}: choose another prefix in OPTIONS")
     return cast(BaseException, error)
 
@@ -118,7 +114,7 @@ def insert(options: Options, queue_name: str, rows: Sequence[Mapping[str, Any]])
     try:
         queue.send_many(rows, connection=connections[options.database])
     except DatabaseError as error:
-        if number_of(error) == NO_SUCH_TABLE:
+        if error_number(error) == NO_SUCH_TABLE:
             error.add_note(f"There is no queue of that name: {missing(options.database)}.")
         raise
 
@@ -139,7 +135,7 @@ def _row(options: Options, table: str, columns: Sequence[str], state: str, task_
         try:
             cursor.execute(query, [task_id])
         except DatabaseError as error:
-            if number_of(error) in (NO_SUCH_TABLE, _NO_SUCH_COLUMN):
+            if error_number(error) in (NO_SUCH_TABLE, _NO_SUCH_COLUMN):
                 return None
             raise
         row = cursor.fetchone()
@@ -153,7 +149,7 @@ def unacked(options: Options, queue_name: str, task_ids: Sequence[str]) -> set[s
         try:
             cursor.execute(f"SELECT task_id FROM {quoted(options.table(queue_name))} WHERE {of_tasks}", [*task_ids])
         except (DatabaseError, ValueError) as error:  # ValueError: no queue of this prefix has that name
-            if isinstance(error, ValueError) or number_of(error) == NO_SUCH_TABLE:
+            if isinstance(error, ValueError) or error_number(error) == NO_SUCH_TABLE:
                 return set()
             raise
         return {str(row[0]) for row in cursor.fetchall()}
@@ -168,7 +164,7 @@ def redrive(options: Options, queue_name: str, task_ids: Sequence[str]) -> list[
             of_tasks = f"task_id IN ({several}) AND time_acked IS NULL"
             cursor.execute(f"SELECT task_id FROM {dead} WHERE {of_tasks} FOR UPDATE", [*task_ids])
         except DatabaseError as error:
-            if number_of(error) == NO_SUCH_TABLE:
+            if error_number(error) == NO_SUCH_TABLE:
                 return []
             raise
         dead_ids = [str(row[0]) for row in cursor.fetchall()]

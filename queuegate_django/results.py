@@ -23,6 +23,7 @@ from django.utils.module_loading import import_string
 from queuegate_django import queues
 from queuegate_django.options import Options
 from queuegate_django.tasks_api import Task, TaskError, TaskResult, TaskResultDoesNotExist, TaskResultStatus
+from queuegate_worker.mysql_client.driver import error_number
 
 UNKNOWN_WORKER = "unknown"
 """Stands for a worker whose name the row does not have: that of a running attempt, or one that was killed."""
@@ -214,7 +215,7 @@ def check_table(options: Options) -> None:
     try:
         _stored_results(options).order_by().values_list("pk").first()
     except DatabaseError as error:
-        if queues.number_of(error) != queues.NO_SUCH_TABLE:
+        if error_number(error) != queues.NO_SUCH_TABLE:
             raise
         raise NoResults(
             f"the database {options.database!r} has no table of results: run `manage.py migrate --database"

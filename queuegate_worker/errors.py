@@ -6,6 +6,8 @@ from typing import Any
 
 import pymysql
 
+from queuegate_worker.mysql_client import driver
+
 
 class Reject(Exception):
     """Raised by a handler: the message can never be handled. It goes to the dead-letter queue now."""
@@ -94,9 +96,8 @@ PERMANENT = {
 
 
 def error_number(error: BaseException) -> int:
-    """MySQL's number of an error; -1 where it has none."""
-    number = error.args[0] if isinstance(error, pymysql.MySQLError) and error.args else -1
-    return number if isinstance(number, int) else -1
+    """MySQL's number of an error; -1 where it has none, as a handler's own error."""
+    return driver.error_number(error, -1) if isinstance(error, pymysql.MySQLError) else -1
 
 
 def connection_lost(error: BaseException) -> bool:

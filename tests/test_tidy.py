@@ -50,7 +50,7 @@ FLOORS = {
     " shared heartbeat transaction sending connection statements free_slots hooks outcomes message address"
     " backoff errors mysql_client",
     "queuegate_celery": "transport channel link renewal settlement exchanges queues sources unsettled connection errors"
-    " settings messages transactions sql mysql_client",
+    " settings messages transactions mysql_client",
     "queuegate_django": "management admin apps worker_run execution backend results queues models migrations options"
     " tasks_api",
 }

@@ -35,7 +35,7 @@ from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
-from mysql_client.driver import is_encrypted, set_read_timeout, socket_of
+from mysql_client.driver import error_number, is_encrypted, set_read_timeout, socket_of
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -49,7 +49,7 @@ _GONE = frozenset(
 """Server errors after which the connection is unusable: too many connections, shutdown, killed, network, idle; or a
 COMMIT of unknown outcome (1180: a Galera node that lost the others meanwhile)."""
 
-_NO_SUCH_COMMAND = 1047
+_NO_SUCH_COMMAND, _UNKNOWN = 1047, 1105
 _EXCHANGE_MAX = 16 * 1024  # characters that are sent without waiting: an idle socket takes as much at once
 
 _CLIENT_ERRORS = range(2000, 3000)  # raised by the driver: it lost the connection or the order of packets
@@ -126,7 +126,9 @@ class MySQLStoreConnection:
             # Its result and socket are attributes that the stubs do not know.
             self._connection: Any = _connect(replace(url, database=at or url.database))
         except (pymysql.err.Error, OSError, RuntimeError) as error:
-            raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
+            raise BackendUnavailable(
+                f"cannot connect to {url}: {_text(error)}", error_number(error) or _UNKNOWN
+            ) from error
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
         self.environment = Environment({})
         self._replicates = False
@@ -439,7 +441,7 @@ def _pieces(sql: str) -> tuple[str, ...]:
 
 
 def _translated(error: pymysql.err.Error, connected: bool, *, at_shard: bool = False) -> BackendError:
-    number, text = _number(error), _text(error)
+    number, text = error_number(error) or _UNKNOWN, _text(error)
     sqlstate = getattr(error, "sqlstate", None)
     lost = number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError)
     apart = number == _NO_SUCH_COMMAND and "WSREP" in text  # a Galera node that is not in the majority
@@ -450,11 +452,6 @@ def _translated(error: pymysql.err.Error, connected: bool, *, at_shard: bool = F
     if number == _LOCK_WAIT_TIMEOUT:
         return LockWaitTimeout(text)
     return BackendError(text, number, sqlstate or "HY000")
-
-
-def _number(error: Exception) -> int:
-    first = error.args[0] if error.args else None
-    return first if isinstance(first, int) and first > 0 else 1105
 
 
 def _text(error: Exception) -> str:

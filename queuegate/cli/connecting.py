@@ -19,8 +19,9 @@ from pymysql.cursors import Cursor, DictCursor
 
 from engine.backend.url import NO_HOST, is_host
 from mysql_client import option_files
+from mysql_client.driver import error_number
 from mysql_client.option_files import OPTIONS, OptionFileError, connection_values, prompt_password
-from queuegate.cli.failures import ConsoleError, ServerError, hint_for, number_of
+from queuegate.cli.failures import ConsoleError, ServerError, hint_for
 from queuegate.cli.names import QueueRef
 from queuegate.cli.tables import printable
 
@@ -106,7 +107,7 @@ class Link:
                 **secure,
             )
         except pymysql.MySQLError as error:
-            raise ServerError(error, hint_for(number_of(error), str(target))) from error
+            raise ServerError(error, hint_for(error_number(error), str(target))) from error
 
     def __enter__(self) -> Link:
         return self
@@ -149,7 +150,7 @@ class Link:
                 columns = [(column[0], int(column[1])) for column in cursor.description or ()]
                 return list(cursor.fetchall()), affected, columns
         except pymysql.MySQLError as error:
-            number = number_of(error)
+            number = error_number(error)
             raise ServerError(error, "" if of_user else hint_for(number, str(self.target))) from error
         except OSError as error:  # a read that took too long, in some of PyMySQL's versions
             raise ConsoleError(f"{self.target}: {error}") from error

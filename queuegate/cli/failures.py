@@ -5,6 +5,7 @@ from __future__ import annotations
 import pymysql
 
 from engine.model.sqlstates import sqlstate_of
+from mysql_client.driver import error_number
 from queuegate.cli.tables import printable
 
 _CONNECTION_REFUSED = 2003
@@ -25,18 +26,12 @@ class ServerError(ConsoleError):
 
     def __init__(self, error: pymysql.MySQLError, hint: str = "") -> None:
         super().__init__(f"{error_line(error)}{hint}")
-        self.number = number_of(error)
-
-
-def number_of(error: pymysql.MySQLError) -> int:
-    """MySQL's number of an error; 0 where it has none."""
-    number = error.args[0] if error.args else 0
-    return number if isinstance(number, int) else 0
+        self.number = error_number(error)
 
 
 def error_line(error: pymysql.MySQLError) -> str:
     """As the mysql client shows it: `ERROR 1146 (42S02): Table ...`."""
-    number = number_of(error)
+    number = error_number(error)
     text = str(error.args[-1]) if error.args else type(error).__name__
     if not number:
         return f"ERROR: {printable(text)}"

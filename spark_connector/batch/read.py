@@ -11,11 +11,12 @@ import pymysql
 from spark_connector.batch import parts
 from spark_connector.batch.parts import Part, Range
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, number, settings, to_connector_error
+from spark_connector.client.connection import Client, settings, to_connector_error
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.reconnecting import open_client, run_with_retries
 from spark_connector.client.topic_log import check_numbers
 from spark_connector.errors import OptionError
+from spark_connector.mysql_client.driver import error_number
 from spark_connector.option_condition import OPTION
 from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
@@ -112,6 +113,6 @@ def check_condition(client: Client, queue: Queue, text: str) -> None:
     try:
         client.rows(f"SELECT 1 FROM {queue.quoted} WHERE ({text}) LIMIT 0")
     except pymysql.Error as error:
-        if number(error) in _FAULTS:
+        if error_number(error) in _FAULTS:
             raise OptionError(f"{OPTION}: of {text[:80]!r} the database says: {error.args[1]}") from error
         raise to_connector_error(error, client.address) from error

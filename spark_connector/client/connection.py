@@ -13,7 +13,13 @@ import pymysql
 
 from spark_connector.client.row_blocks import Block, blocks
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
-from spark_connector.mysql_client.driver import OWN_SESSION, is_encrypted, set_read_timeout
+from spark_connector.mysql_client.driver import (
+    OWN_SESSION,
+    error_number,
+    error_text,
+    is_encrypted,
+    set_read_timeout,
+)
 from spark_connector.options import Address
 
 T = TypeVar("T")
@@ -131,7 +137,7 @@ class Client:
             try:
                 return work()
             except pymysql.Error as error:
-                if number(error) not in _RETRYABLE or attempt == _ATTEMPTS - 1:
+                if error_number(error) not in _RETRYABLE or attempt == _ATTEMPTS - 1:
                     raise to_connector_error(error, self.address) from error
                 self._sleep(_PAUSE * 2**attempt)
         raise AssertionError("unreachable")
@@ -150,31 +156,15 @@ class Client:
             raise
 
 
-def number(error: BaseException) -> int:
-    """MySQL's number of an error, 0 where it has none."""
-    value = error.args[0] if error.args else 0
-    return value if isinstance(value, int) else 0
-
-
 def to_connector_error(error: pymysql.Error, address: Address) -> Exception:
     """The error as one of the connector, with advice where possible."""
-    if number(error) in _LOST:
-        return ConnectionFailed(f"the connection to {_endpoint(address)} was lost: {_text(error)}")
-    if number(error) in _DENIED:
+    if error_number(error) in _LOST:
+        return ConnectionFailed(f"the connection to {_endpoint(address)} was lost: {error_text(error)}")
+    if error_number(error) in _DENIED:
         return ConnectionFailed(
-            f"{_endpoint(address)} refuses user {address.user!r}: {_text(error)}. Grant it what is missing"
+            f"{_endpoint(address)} refuses user {address.user!r}: {error_text(error)}. Grant it what is missing"
         )
-    return ConnectorError(f"{_endpoint(address)}: {_text(error)}")
-
-
-def quoted(*names: str) -> str:
-    """A quoted name, qualified if several are given."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
-
-
-def escaped(*names: str) -> str:
-    """The same for a statement with placeholders: `%` is doubled."""
-    return quoted(*names).replace("%", "%%")
+    return ConnectorError(f"{_endpoint(address)}: {error_text(error)}")
 
 
 def _connect(address: Address) -> pymysql.Connection[Any]:
@@ -202,11 +192,11 @@ def _connect(address: Address) -> pymysql.Connection[Any]:
 
 def _refusal(address: Address, error: Exception) -> str:
     at = _endpoint(address)
-    if isinstance(error, pymysql.Error) and number(error) in _DENIED:
-        return f"user {address.user!r} is not let in by {at}: {_text(error)}"
-    if isinstance(error, pymysql.Error) and number(error) == _UNKNOWN_DATABASE:
-        return f"{at}: {_text(error)}; option database names the database that the queue is in"
-    why = _text(error) if isinstance(error, pymysql.Error) else f"{type(error).__name__}: {error}"
+    if isinstance(error, pymysql.Error) and error_number(error) in _DENIED:
+        return f"user {address.user!r} is not let in by {at}: {error_text(error)}"
+    if isinstance(error, pymysql.Error) and error_number(error) == _UNKNOWN_DATABASE:
+        return f"{at}: {error_text(error)}; option database names the database that the queue is in"
+    why = error_text(error) if isinstance(error, pymysql.Error) else f"{type(error).__name__}: {error}"
     return f"user {address.user!r} cannot connect to {at}: {why}. Is queuegate listening there?"
 
 
@@ -235,10 +225,6 @@ def _require_tls(connection: pymysql.Connection[Any], address: Address) -> pymys
 
 def _endpoint(address: Address) -> str:
     return f"{address.host}:{address.port}/{address.database}"
-
-
-def _text(error: pymysql.Error) -> str:
-    return f"error {number(error)}: {error.args[1]}" if len(error.args) > 1 else str(error)
 
 
 # Galera clusters: what one node has committed is visible at another one a moment later, and a query may use several

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 import pymysql
 
 from spark_connector.client.columns import Column
-from spark_connector.client.connection import Client, escaped, number, quoted, to_connector_error
+from spark_connector.client.connection import Client, to_connector_error
 from spark_connector.errors import QueueError, SchemaError
+from spark_connector.mysql_client.driver import error_number, escaped, quoted
 
 _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE, _NO_TOPIC = 1146, 1064, 1347, 1235
 _TOPIC_MARK = "queuegate_topic"  # the beginning of the comment of a topic's table
@@ -171,7 +172,7 @@ def group_queue(client: Client, topic: str, group: str) -> str:
     try:
         groups = _groups(client, topic, group) or _groups(client, topic, "")
     except pymysql.Error as error:
-        if number(error) not in (_SYNTAX, _NO_SUCH_TABLE, _NO_TOPIC):
+        if error_number(error) not in (_SYNTAX, _NO_SUCH_TABLE, _NO_TOPIC):
             raise to_connector_error(error, client.address) from error
         queue = describe(client, topic)  # for the error message
         raise QueueError(f"{queue.label} has no consumer groups, only topics have: leave option group out") from error
@@ -221,7 +222,7 @@ def refresh_catalog(client: Client, name: str) -> None:
     try:
         client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
     except pymysql.Error as error:
-        if number(error) not in (_NO_QUEUE, _NO_SUCH_TABLE):
+        if error_number(error) not in (_NO_QUEUE, _NO_SUCH_TABLE):
             raise
 
 
@@ -233,9 +234,9 @@ def _require_known(client: Client, name: str) -> bool:
     try:
         own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
     except pymysql.Error as error:
-        if number(error) == _NO_QUEUE and _is_topic(client, name):
+        if error_number(error) == _NO_QUEUE and _is_topic(client, name):
             return True
-        if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
+        if error_number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
             raise QueueError(_refusal(client, name, error)) from error
         raise to_connector_error(error, client.address) from error
     if own != name:  # names of queues are case-insensitive for the proxy, names of tables perhaps not for the database
@@ -259,9 +260,9 @@ def _is_topic(client: Client, name: str) -> bool:
 
 def _refusal(client: Client, name: str, error: pymysql.Error) -> str:
     at, database = f"{client.address.host}:{client.address.port}", client.address.database
-    if number(error) == _SYNTAX:
+    if error_number(error) == _SYNTAX:
         return f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
-    if number(error) == _NO_QUEUE:
+    if error_number(error) == _NO_QUEUE:
         return f"{error.args[1]} (database {database!r} at {at}); Spark's format jdbc reads tables and views"
     qualified = "; the database is an option of its own" if "." in name else ""
     return f"there is no queue {name!r} in database {database!r} at {at}: SHOW QUEUES lists those there are{qualified}"

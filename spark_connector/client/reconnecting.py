@@ -11,16 +11,9 @@ from typing import TypeVar
 
 import pymysql
 
-from spark_connector.client.connection import (
-    DEADLOCK,
-    FRESH,
-    LOCK_WAIT,
-    NO_VARIABLE,
-    Client,
-    number,
-    to_connector_error,
-)
+from spark_connector.client.connection import DEADLOCK, FRESH, LOCK_WAIT, NO_VARIABLE, Client, to_connector_error
 from spark_connector.errors import ConnectionFailed, ConnectorError
+from spark_connector.mysql_client.driver import error_number
 from spark_connector.options import Address
 
 T = TypeVar("T")
@@ -141,14 +134,14 @@ def _execute(client: Client, setting: str) -> None:
     try:
         client.execute(setting)
     except pymysql.Error as error:
-        if setting != FRESH or number(error) != NO_VARIABLE:
+        if setting != FRESH or error_number(error) != NO_VARIABLE:
             raise
 
 
 def _number(error: BaseException) -> int:
     """MySQL's number of an error, also of one that was converted."""
     cause = error.__cause__ if isinstance(error, ConnectorError) else error
-    return number(cause) if isinstance(cause, pymysql.Error) else -1
+    return error_number(cause) if isinstance(cause, pymysql.Error) else -1
 
 
 def _is_connection_error(error: BaseException) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pymysql
 
-from spark_connector.client.connection import Client, is_cluster, number
+from spark_connector.client.connection import Client, is_cluster
 from spark_connector.client.queue import NUMBER, Queue, refresh_catalog
 from spark_connector.errors import QueueError
+from spark_connector.mysql_client.driver import error_number
 
 _STEP = "SELECT @@auto_increment_increment"
 _YOUNG_NS = 60 * 1_000_000_000
@@ -83,7 +84,7 @@ def number_all(client: Client, topic: Queue) -> None:
     try:
         client.rows(replay)
     except pymysql.Error as error:
-        if number(error) != _UNKNOWN_COLUMN:
+        if error_number(error) != _UNKNOWN_COLUMN:
             raise
         refresh_catalog(client, topic.name)  # the option was set through another proxy just now
         client.rows(replay)

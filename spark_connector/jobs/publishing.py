@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from spark_connector.client.connection import FRESH, NO_TABLE, Client, number, quoted
+from spark_connector.client.connection import FRESH, NO_TABLE, Client
 from spark_connector.client.reconnecting import run_with_retries
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
+from spark_connector.mysql_client.driver import error_number, quoted
 from spark_connector.options import queue_address
 from spark_connector.writing import publish_log
 
@@ -80,7 +81,7 @@ def _published(client: Client, queue: str, writer: str) -> int | None:
             (queue.encode(), name.encode()),
         )
     except pymysql.Error as error:
-        if number(error) == NO_TABLE:
+        if error_number(error) == NO_TABLE:
             return None
         raise
     return None if row is None else int(row[0])

@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from spark_connector.client.columns import spark_type
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
 from spark_connector.jobs.archive.folder import DAY, ArchiveFolder
 from spark_connector.jobs.archive.intervals import DAY_NS
@@ -16,6 +16,7 @@ from spark_connector.jobs.archive.own_columns import content, declared
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.publishing import Enqueued, publish
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.options import queue_address
 
 if TYPE_CHECKING:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_connector.client.connection import NOW_US, Client, escaped, quoted
+from spark_connector.client.connection import NOW_US, Client
 from spark_connector.client.queue import Queue
 from spark_connector.client.table_names import companion_table
 from spark_connector.errors import CheckpointError
+from spark_connector.mysql_client.driver import escaped, quoted
 
 PREFIX = "queuegate_spark_checkpoints_"
 RETENTION_SECONDS = 400 * 86400.0

@@ -21,10 +21,11 @@ from typing import Any
 import pymysql
 from pymysql.converters import escape_string
 
-from spark_connector.client.connection import Client, escaped, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
 from spark_connector.client.table_names import companion_table
 from spark_connector.errors import ConnectorError, QueueError
+from spark_connector.mysql_client.driver import escaped, quoted
 from spark_connector.streaming.due import DueMessage
 
 REJECTED_NS = (1 << 63) - 2  # time_next of a rejected message until the proxy has moved it (docs/dead-letters.md)

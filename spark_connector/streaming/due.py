@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from spark_connector.client.connection import NOW_US, Client, Row, quoted
+from spark_connector.client.connection import NOW_US, Client, Row
 from spark_connector.client.queue import Queue
+from spark_connector.mysql_client.driver import quoted
 
 PRIORITIES_MAX = 32  # priorities queried one by one; if a table uses more, the rest is found by an index scan
 _LEAST = -(1 << 63)  # below any priority

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.streaming.claims import literal
 
 _FIXED = 8  # bytes of a number or a time in Spark, about

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connector.client.columns import Column, Field, spark_type
-from spark_connector.client.connection import Client, escaped
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
 from spark_connector.client.row_blocks import Block
 from spark_connector.errors import SchemaError
+from spark_connector.mysql_client.driver import escaped
 
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_connector.client.columns import Column, Field
-from spark_connector.client.connection import quoted
 from spark_connector.client.queue import NUMBER, Queue
 from spark_connector.errors import OptionError, QueueError, SchemaError
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.values.fitting import Target, fitted
 
 # A queue's own columns without defaults in Vitess's first layout, and their values in a new message.

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.errors import WriteError
+from spark_connector.mysql_client.driver import quoted
 
 LOG = "queuegate_spark_log"
 _DAY = 86_400 * 10**9  # ns

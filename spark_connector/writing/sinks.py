@@ -11,10 +11,11 @@ import pymysql
 
 from spark_connector.client import pool
 from spark_connector.client.columns import Field
-from spark_connector.client.connection import FRESH, Client, quoted, to_connector_error
+from spark_connector.client.connection import FRESH, Client, to_connector_error
 from spark_connector.client.queue import describe
 from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient, open_client, run_with_retries
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.options import Address, WriteOptions
 from spark_connector.writing import publish_log, stage
 from spark_connector.writing.inserts import non_empty, rows, statements

@@ -17,9 +17,10 @@ from itertools import count
 import pyarrow as pa
 
 from spark_connector.client.columns import Column
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import WriteError
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.writing.inserts import rows, statements
 from spark_connector.writing.plan import WritePlan
 

@@ -24,9 +24,9 @@ from queuegate_celery.messages import (
     queue_priority,
     scheduled_ns,
 )
+from queuegate_celery.mysql_client.driver import escaped, quoted
 from queuegate_celery.queues import Queues
 from queuegate_celery.settings import Address, SettingError, Settings, address_of
-from queuegate_celery.sql import escaped, quoted
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * NS

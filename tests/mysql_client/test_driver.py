@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pymysql
 from pymysql import _auth, connections, cursors
+from pymysql.err import InterfaceError, OperationalError
 from servers import ROOT
+
+from mysql_client.driver import error_number, error_text
 
 DRIVER = ROOT / "mysql_client/driver.py"
 USERS = ("engine", "spark_connector", "queuegate", "console", "queuegate_worker", "queuegate_celery")
@@ -59,3 +62,9 @@ def test_nothing_else_uses_them():
             f"{path.relative_to(ROOT)} uses {', '.join(sorted(also))}: that belongs to mysql_client/driver.py"
         )
         assert "pymysql._auth" not in path.read_text() and "pymysql import _" not in path.read_text(), path
+
+
+def test_errors_without_a_number_of_mysql():
+    assert [error_number(error) for error in (OSError(32, "x"), OperationalError("x"), OperationalError())] == [0] * 3
+    assert error_number(InterfaceError(0, ""), -1) == 0 and error_number(OperationalError(), -1) == -1
+    assert error_text(OSError(32, "x")) == "[Errno 32] x" and error_text(OperationalError(2013, "x")) == "error 2013: x"

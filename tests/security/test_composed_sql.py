@@ -17,7 +17,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     path
-    for folder in ("engine", "rewriter", "proxy", "queuegate_worker", "queuegate_celery", "queuegate_django")
+    for folder in (
+        "engine",
+        "rewriter",
+        "proxy",
+        "mysql_client",
+        "queuegate_worker",
+        "queuegate_celery",
+        "queuegate_django",
+    )
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 SQL = re.compile(
@@ -28,7 +36,7 @@ FRAGMENT = re.compile(r"(?:[=<>(,|]|\b(?:LIKE|IN|BY|AND|OR|BETWEEN|REGEXP|THEN|E
 """What stands before a value in a piece of SQL that has no verb of its own."""
 
 MAKERS = {
-    "queuegate_celery/sql.py": {"quoted"},
+    "mysql_client/driver.py": {"quoted"},
     "engine/model/queue.py": {"quoted"},
     "engine/backend/mysql.py": {"_literal", "_setting_value"},  # the second takes letters, digits and a few signs
     "rewriter/text/literals.py": {"string_literal", "hex_literal", "plain_literal"},

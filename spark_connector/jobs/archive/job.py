@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_connector.client.columns import spark_type
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
 from spark_connector.jobs.archive.folder import DAY, INTERVAL, ArchiveFolder
 from spark_connector.jobs.archive.intervals import DAY_NS, Interval, Slice, grouped, slices, uncounted
@@ -22,6 +22,7 @@ from spark_connector.jobs.archive.slices import frame_of
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.options import Address, queue_address
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from decimal import Decimal
 import pymysql
 
 from spark_connector.client.columns import spark_type
-from spark_connector.client.connection import LOCK_WAIT, Client, escaped, number, to_connector_error
+from spark_connector.client.connection import LOCK_WAIT, Client, to_connector_error
 from spark_connector.client.queue import Queue, describe
 from spark_connector.jobs.archive.intervals import BUCKET_NS, Interval
 from spark_connector.jobs.failures import JobError
+from spark_connector.mysql_client.driver import error_number, escaped
 
 MAKE_TABLE = (
     "CREATE TABLE IF NOT EXISTS queuegate_archive"
@@ -102,7 +103,7 @@ class ArchivedQueue:
                 count, checksum = self._client.rows(self._tally_sql(), (interval.after, interval.until))[0]
                 return Tally(int(count), int(Decimal(checksum or 0)))
             except pymysql.Error as error:
-                if number(error) != LOCK_WAIT:
+                if error_number(error) != LOCK_WAIT:
                     raise to_connector_error(error, self._client.address) from error
                 if not keep_waiting():
                     raise JobError(

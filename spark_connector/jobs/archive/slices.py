@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from spark_connector.client.columns import Field, ddl, fields
-from spark_connector.client.connection import Client, escaped, to_connector_error
+from spark_connector.client.connection import Client, to_connector_error
 from spark_connector.client.queue import Queue
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.console import Phase
+from spark_connector.mysql_client.driver import escaped
 from spark_connector.options import Address
 from spark_connector.values.arrow import batches, select_list
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark_connector.client.connection import quoted
 from spark_connector.jobs.report.text import counted, duration
 from spark_connector.jobs.report.values import Counted, lines
+from spark_connector.mysql_client.driver import quoted
 
 AGES: Mapping[str, int] = {"under an hour": 3600, "under a day": 86_400, "under a week": 604_800}
 OLDER = "older"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_connector.client.connection import Client, quoted
+from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.table_names import dead_letter_name
 from spark_connector.errors import QueueError
@@ -16,6 +16,7 @@ from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.files import require_new_folder, write_whole
 from spark_connector.jobs.report.values import NS, Counted, histogram
 from spark_connector.jobs.sessions import watched
+from spark_connector.mysql_client.driver import quoted
 from spark_connector.options import queue_address
 
 if TYPE_CHECKING:
