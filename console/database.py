@@ -22,7 +22,7 @@ from pymysql.constants import FLAG
 
 from console.settings import ProxyPlace
 from engine.model.queue import SYSTEM_COLUMNS, QueueName, quoted
-from mysql_client.driver import OWN_SESSION, column_definitions, error_number
+from mysql_client.driver import CONNECTION_LOST, OWN_SESSION, column_definitions, error_number
 from mysql_wire.errors import UNREACHABLE
 from proxy.errors import LOST
 from rewriter.text.literals import plain_literal
@@ -38,7 +38,7 @@ ROWS_MAX = 20_000  # of one answer: SHOW QUEUES of 10,000 queues, twice
 
 _REFUSED = frozenset((1044, 1045, 1698, 1862, 3118, 4151))  # wrong password, account gone, locked or expired
 _TOO_SLOW = frozenset((1969, 3024))
-_LOST = frozenset((2006, 2013, 2014, 4031, 1053, 1927))
+_LOST = CONNECTION_LOST - {UNREACHABLE}  # after which the session continues
 _LIMITS = (  # MariaDB has the first, MySQL and the embedded backend the second; one of them is refused
     f"SET SESSION max_statement_time = {STATEMENT_SECONDS:g}",
     f"SET SESSION max_execution_time = {STATEMENT_SECONDS * 1000:.0f}",

@@ -30,6 +30,14 @@ OWN_SESSION = (
 """First statement of a session that has no statements of a user: they mean the same at every server. The limit is the
 largest that vtgate takes."""
 
+CONNECTION_LOST = frozenset(
+    {2000, 2002, 2003, 2006, 2013, 2014, 2055}  # of client libraries
+    | {1040, 1042, 1043, 1129, 1203, 1218}  # no connection for now; 1218: a proxy does not reach its server
+    | {1053, 1077, 1079, 1152, 1184, 1927, 3169, 4031}  # a server that ends, a session that was killed or idle
+    | {1156, 1157, 1158, 1159, 1160, 1161}  # packets that did not arrive as they were sent
+)
+"""MySQL's numbers of errors after which a connection cannot be used any more, or cannot be had for now."""
+
 
 def error_number(error: BaseException, none: int = 0) -> int:
     """MySQL's number of an error; `none` where it has none, as an OSError."""

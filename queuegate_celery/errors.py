@@ -20,16 +20,13 @@ from amqp.exceptions import (
 )
 from pymysql.err import OperationalError, error_map
 
-from queuegate_celery.mysql_client.driver import error_number, error_text
+from queuegate_celery.mysql_client.driver import CONNECTION_LOST, error_number, error_text
 from queuegate_celery.settings import Address
 
 UNKNOWN_DATABASE, NO_COLUMN, TABLE_EXISTS, LOCK_WAIT, DEADLOCK, KILLED = 1049, 1054, 1050, 1205, 1213, 1317
 NO_TABLE, NOT_A_QUEUE = 1146, 1347
 RETRYABLE = frozenset({LOCK_WAIT, DEADLOCK})
-# From the client library, from a proxy or server that ends or is full, and from one that closed an idle connection.
-_LOST = frozenset(
-    {2000, 2002, 2003, 2006, 2013, 2014, 2055, 1040, 1042, 1053, 1158, 1159, 1160, 1161, 1203, 1218, 1927, 3169, 4031}
-)
+_LOST = CONNECTION_LOST | {0}  # 0: this side has closed it
 _DENIED = frozenset({1044, 1142, 1143, 1227})
 _LOGIN = frozenset({1045, 1130, 1251, 1698, 3118, 3159})
 _REFUSED = frozenset(
@@ -53,7 +50,7 @@ class Unavailable(RecoverableConnectionError):  # type: ignore[misc]
 
 def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection can no longer be used."""
-    return isinstance(error, OSError) or error_number(error) in _LOST or error_number(error) == 0
+    return isinstance(error, OSError) or error_number(error) in _LOST
 
 
 def to_amqp_error(error: BaseException, address: Address) -> Any:

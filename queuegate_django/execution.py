@@ -29,15 +29,13 @@ from queuegate_django.tasks_api import (
     task_started,
 )
 from queuegate_worker import LeaseLost, Message, Reject
-from queuegate_worker.errors import BACKEND_LOST, CONNECTION_LOST, SESSION_ENDED, reason_of
+from queuegate_worker.errors import BACKEND_LOST, LOST, reason_of
 from queuegate_worker.mysql_client.driver import error_number
 
 logger = logging.getLogger(LOGGER)
 
 _UNKNOWN, _TOO_LARGE = 1105, 1153
-_PASSING = frozenset(
-    (1020, 1160, 1161, 1205, 1213, 1290, 1637, 1836, 2002, 3100, 3101, *CONNECTION_LOST, *SESSION_ENDED)
-) - {_UNKNOWN, _TOO_LARGE}
+_PASSING = (LOST | {1020, 1205, 1213, 1290, 1637, 1836, 3100, 3101}) - {_UNKNOWN, _TOO_LARGE}
 """MySQL's numbers for a connection that is lost or cannot be had, a lock that was not had, and a server that ends or
 may not be written to. Any other error of the database would come again with the same result."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import pymysql
 
 from queuegate_worker.mysql_client import driver
+from queuegate_worker.mysql_client.driver import CONNECTION_LOST
 
 
 class Reject(Exception):
@@ -65,11 +66,9 @@ class WorkerError(Exception):
 
 _DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
 
-CONNECTION_LOST = (0, 2003, 2006, 2013, 2014, 2055)
-"""PyMySQL's own numbers for a connection that could not be opened or was lost; 0: closed by this side."""
-
-SESSION_ENDED = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
-"""The server's numbers after which a new connection is needed, or could not be had for now: docs/protocol.md."""
+LOST = CONNECTION_LOST | {0, 1105, 1153, 1835}
+"""After which a new connection is needed, or could not be had for now. 0: this side has closed it. With the others a
+proxy ends a session, or has lost its state: docs/protocol.md."""
 
 BACKEND_LOST = "backend connection lost: "
 """So begins the text of 1105 where the proxy has lost its connection to the database. Other errors have 1105 too."""
@@ -102,11 +101,7 @@ def error_number(error: BaseException) -> int:
 
 def connection_lost(error: BaseException) -> bool:
     """Whether the connection that raised it can no longer be used."""
-    if isinstance(error, OSError):
-        return True
-    if isinstance(error, pymysql.err.InterfaceError):
-        return True
-    return error_number(error) in CONNECTION_LOST or error_number(error) in SESSION_ENDED
+    return isinstance(error, OSError | pymysql.err.InterfaceError) or error_number(error) in LOST
 
 
 def permanent(error: BaseException, place: Any) -> WorkerError | None:

@@ -35,7 +35,7 @@ from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
-from mysql_client.driver import error_number, is_encrypted, set_read_timeout, socket_of
+from mysql_client.driver import CONNECTION_LOST, error_number, is_encrypted, set_read_timeout, socket_of
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -43,11 +43,9 @@ _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
 server that vanished silently stops a queue for no longer; for a server that is only slow it doubles."""
 
 _SLOW_SECONDS = 600.0  # for how long a slow server gets more time
-_GONE = frozenset(
-    (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1927, 3169, 4031)
-)
-"""Server errors after which the connection is unusable: too many connections, shutdown, killed, network, idle; or a
-COMMIT of unknown outcome (1180: a Galera node that lost the others meanwhile)."""
+_GONE = CONNECTION_LOST | {1180}
+"""Errors after which the connection is unusable. 1180: a COMMIT of unknown outcome, of a Galera node that lost the
+others meanwhile."""
 
 _NO_SUCH_COMMAND, _UNKNOWN = 1047, 1105
 _EXCHANGE_MAX = 16 * 1024  # characters that are sent without waiting: an idle socket takes as much at once

@@ -14,6 +14,7 @@ import pymysql
 from spark_connector.client.row_blocks import Block, blocks
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
 from spark_connector.mysql_client.driver import (
+    CONNECTION_LOST,
     OWN_SESSION,
     error_number,
     error_text,
@@ -28,8 +29,9 @@ Row = tuple[Any, ...]
 _UNKNOWN_DATABASE = 1049
 LOCK_WAIT, DEADLOCK, NO_TABLE = 1205, 1213, 1146
 _RETRYABLE = frozenset({LOCK_WAIT, DEADLOCK})
-# From the client library, from a server that ends, and from one that closed an idle connection.
-_LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})
+LOST = CONNECTION_LOST | {0}
+"""The connection can no longer be used; 0: this side has closed it."""
+
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _ATTEMPTS = 5
 # Whatever the server's own settings are: texts have their escapes, results all rows, and COMMIT begins no transaction.
@@ -158,7 +160,7 @@ class Client:
 
 def to_connector_error(error: pymysql.Error, address: Address) -> Exception:
     """The error as one of the connector, with advice where possible."""
-    if error_number(error) in _LOST:
+    if error_number(error) in LOST:
         return ConnectionFailed(f"the connection to {_endpoint(address)} was lost: {error_text(error)}")
     if error_number(error) in _DENIED:
         return ConnectionFailed(

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pymysql
 
-from spark_connector.client.connection import DEADLOCK, FRESH, LOCK_WAIT, NO_VARIABLE, Client, to_connector_error
+from spark_connector.client.connection import DEADLOCK, FRESH, LOCK_WAIT, LOST, NO_VARIABLE, Client, to_connector_error
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.mysql_client.driver import error_number
 from spark_connector.options import Address
@@ -29,12 +29,10 @@ READ_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 _PAUSE, _PAUSE_MAX = 0.05, 1.0  # seconds
 _DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # a retry would not help
-# The connection can no longer be used: errors of the client library, and errors of servers and proxies that end the
-# connection, cannot reach their database, or have too many connections at the moment.
-_CONNECTION_ERRORS = frozenset({0, 2003, 2006, 2013, 2014}) | frozenset(
-    {1040, 1042, 1043, 1047, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1218, 1290, 1429, 1836}
-    | {1927, 3169, 4031}
-)
+_CONNECTION_ERRORS = LOST | {1047, 1290, 1429, 1836}
+"""A new connection may lead to another node, which these allow: one without a majority, read-only, or without its own
+server does not carry out the statement."""
+
 _TRANSIENT = _CONNECTION_ERRORS | {LOCK_WAIT, DEADLOCK}
 
 

@@ -11,7 +11,12 @@ from pymysql import _auth, connections, cursors
 from pymysql.err import InterfaceError, OperationalError
 from servers import ROOT
 
-from mysql_client.driver import error_number, error_text
+from mysql_client.driver import CONNECTION_LOST, error_number, error_text
+from queuegate_celery import errors as celery_errors
+from queuegate_worker import errors as worker_errors
+from spark_connector.client.connection import to_connector_error
+from spark_connector.errors import ConnectionFailed
+from spark_connector.options import Address
 
 DRIVER = ROOT / "mysql_client/driver.py"
 USERS = ("engine", "spark_connector", "queuegate", "console", "queuegate_worker", "queuegate_celery")
@@ -62,6 +67,19 @@ def test_nothing_else_uses_them():
             f"{path.relative_to(ROOT)} uses {', '.join(sorted(also))}: that belongs to mysql_client/driver.py"
         )
         assert "pymysql._auth" not in path.read_text() and "pymysql import _" not in path.read_text(), path
+
+
+NOT_LOST = (1047, 1064, 1146, 1205, 1213, 1290, 1317)
+
+
+def test_every_client_knows_when_its_connection_is_lost():
+    address = Address("h", 1, "u", "", "d")
+    for lost, numbers in ((True, CONNECTION_LOST), (False, NOT_LOST)):
+        for number in numbers:
+            error = OperationalError(number, "x")
+            assert worker_errors.connection_lost(error) == lost, number
+            assert celery_errors.is_connection_lost(error) == lost, number
+            assert isinstance(to_connector_error(error, address), ConnectionFailed) == lost, number
 
 
 def test_errors_without_a_number_of_mysql():

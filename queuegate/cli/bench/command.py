@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 
+from mysql_client.driver import CONNECTION_LOST
 from proxy.os_process import ignore_signals
 from queuegate.cli.bench import client_processes
 from queuegate.cli.bench.clients import EMPTY_SECONDS, Client, Consumer, Producer, Sender
@@ -36,7 +37,6 @@ _ANSWER_SECONDS = 120
 """For one statement of the benchmark's own. The longest is to drop what a few minutes have filled."""
 
 _NO_RIGHT = (1044, 1142, 1227)
-_LOST = (0, 2006, 2013)
 _UNSETTLED = "SELECT COUNT(*) AS n FROM {} WHERE time_acked IS NULL"
 
 
@@ -112,7 +112,7 @@ def _queue(target: Target, load: Load) -> Iterator[QueueRef]:
                     f" do in database '{QueueRef(str(database))}'; log in as another (-u), or name another"
                     " database (-D)"
                 ) from error
-            if error.number in _LOST:
+            if error.number in {0, *CONNECTION_LOST}:
                 _drop(target, name)  # it may be there: the answer is lost
             raise
         except BaseException:
