@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 _NAME_CHARACTERS = 64
 _FILE_BYTES_MAX = 240  # of a table's file name, in which most other characters take five bytes
-_DIGEST_CHARACTERS = 8
 
 
 def dead_letter_name(queue: str, options: Mapping[str, str]) -> str:
@@ -25,7 +24,7 @@ def _default(queue: str) -> str:
     name = f"{queue}_dead"
     if len(name) <= _NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
         return name
-    ending = f"_{hashlib.sha256(queue.encode()).hexdigest()[:_DIGEST_CHARACTERS]}_dead"
+    ending = f"_{_digest(queue)}_dead"
     stem = queue[: _NAME_CHARACTERS - len(ending)]
     while _file_bytes(stem + ending) > _FILE_BYTES_MAX:
         stem = stem[:-1]
@@ -36,13 +35,11 @@ def _file_bytes(name: str) -> int:
     return sum(1 if c.isascii() and (c.isalnum() or c == "_") else 5 for c in name)
 
 
-_NAME_MAX = 64
+def _digest(queue: str) -> str:
+    return hashlib.sha256(queue.encode()).hexdigest()[:8]
 
 
 def companion_table(prefix: str, queue: str) -> str:
     """The prefix and the queue's name; names that are too long are shortened and get a digest."""
     name = prefix + queue
-    if len(name) <= _NAME_MAX:
-        return name
-    digest = hashlib.sha256(queue.encode()).hexdigest()[:8]
-    return f"{name[: _NAME_MAX - 9]}_{digest}"
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 9]}_{_digest(queue)}"

@@ -89,14 +89,14 @@ class Claims:
     def __init__(self, queue: Queue, group: str) -> None:
         self.queue, self.group = queue, group
         self.table = quoted(table_name(queue.name))
-        self.escaped = self._claims = escaped(table_name(queue.name))
+        self.escaped = escaped(table_name(queue.name))
         self._messages = escaped(queue.name)
         # STRAIGHT_JOIN reads the claims first, then the messages by their key, even in a small table: a full scan would
         # wait for locks on any of its rows.
         same = _SAME if queue.has(_CREATED) else ""
         by_id = f"{self._messages} AS q FORCE INDEX ({escaped(queue.id_key)}) ON q.id = c.id{same}"
-        self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
-        self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
+        self._both = f"{self.escaped} AS c STRAIGHT_JOIN {by_id}"
+        self._all = f"{self.escaped} AS c LEFT JOIN {by_id}"
         self.highest = highest_epoch(queue)
         self._has_tokens = queue.has(_TOKEN)
         self._same = _SAME_DELIVERY if self._has_tokens else ""
@@ -107,7 +107,7 @@ class Claims:
 
     def last(self, client: Client, after: int) -> int | None:
         """The number of the newest claim after that one, or None."""
-        newest = client.value(f"SELECT MAX(seq) FROM {self._claims} WHERE grp = %s AND seq > %s", (self.group, after))
+        newest = client.value(f"SELECT MAX(seq) FROM {self.escaped} WHERE grp = %s AND seq > %s", (self.group, after))
         return None if newest is None else int(newest)
 
     def leased(self, due: DueMessage, time_us: int) -> DueMessage:
@@ -208,12 +208,12 @@ class Claims:
 
     def forget(self, client: Client, upto: int) -> int:
         """Delete the claims up to that one."""
-        return client.execute(f"DELETE FROM {self._claims} WHERE grp = %s AND seq <= %s", (self.group, upto))
+        return client.execute(f"DELETE FROM {self.escaped} WHERE grp = %s AND seq <= %s", (self.group, upto))
 
     def runs(self, client: Client, after: int, upto: int) -> list[Run]:
         """The claims after `after` up to `upto`, each as one run."""
         rows = client.rows(
-            f"SELECT seq, MIN(place), MAX(place) FROM {self._claims} WHERE grp = %s AND seq > %s AND seq <= %s"
+            f"SELECT seq, MIN(place), MAX(place) FROM {self.escaped} WHERE grp = %s AND seq > %s AND seq <= %s"
             " GROUP BY seq ORDER BY seq",
             (self.group, after, upto),
         )
@@ -221,7 +221,7 @@ class Claims:
 
     def count(self, client: Client) -> int:
         """How many messages the group has claimed."""
-        return int(client.value(f"SELECT COUNT(*) FROM {self._claims} WHERE grp = %s", (self.group,)))
+        return int(client.value(f"SELECT COUNT(*) FROM {self.escaped} WHERE grp = %s", (self.group,)))
 
     def select(self, columns: str) -> str:
         """A SELECT of `columns` (arrow.select_list) and the place of messages of a claim, in its order.
