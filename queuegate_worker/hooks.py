@@ -48,49 +48,6 @@ class Hooks:
         """The proxy could not be reached; the next attempt is in `seconds` seconds."""
 
 
-class ForwardingHooks(Hooks):
-    """Passes everything on to other hooks. Override what is to be observed besides."""
-
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-
-    def receiving(self) -> None:
-        """See Hooks, as of the other methods."""
-        self._hooks.receiving()
-
-    def received(self, messages: Sequence[Message]) -> None:
-        """Passed on."""
-        self._hooks.received(messages)
-
-    def handling(self, messages: Sequence[Message]) -> AbstractContextManager[object]:
-        """Passed on."""
-        return self._hooks.handling(messages)
-
-    def succeeded(self, message: Message, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.succeeded(message, seconds)
-
-    def failed(self, message: Message, error: BaseException, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.failed(message, error, seconds)
-
-    def rejected(self, message: Message, reason: str, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.rejected(message, reason, seconds)
-
-    def released(self, message: Message) -> None:
-        """Passed on."""
-        self._hooks.released(message)
-
-    def lost(self, message: Message) -> None:
-        """Passed on."""
-        self._hooks.lost(message)
-
-    def reconnecting(self, error: BaseException, seconds: float) -> None:
-        """Passed on."""
-        self._hooks.reconnecting(error, seconds)
-
-
 def notify(hook: Callable[[], object]) -> None:
     """Call a hook; its failure is logged and goes no further."""
     try:

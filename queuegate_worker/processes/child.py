@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from queuegate_worker.hooks import ForwardingHooks, Hooks
+from queuegate_worker.hooks import Hooks
 
 ENVIRONMENT = "QUEUEGATE_WORKER_PROCESS"
 """The variable that makes a process a child: the numbers of its two open files."""
@@ -71,23 +71,25 @@ class Parent:
         threading.Thread(target=wait, name="queuegate-parent", daemon=True).start()
 
 
-class StateHooks(ForwardingHooks):
+class StateHooks(Hooks):
     """Reports the state of one queue's worker to the parent, and passes everything on to the application's hooks."""
 
     def __init__(self, parent: Parent, queue: str, hooks: Hooks) -> None:
-        super().__init__(hooks)
-        self._parent, self._queue = parent, queue
+        self._parent, self._queue, self._hooks = parent, queue, hooks
+        for name in vars(Hooks).keys() - vars(StateHooks).keys():
+            if not name.startswith("_"):
+                setattr(self, name, getattr(hooks, name))
         parent.state(queue, CONNECTING)
 
     def receiving(self) -> None:
         """See Hooks."""
         self._parent.state(self._queue, RECEIVING)
-        super().receiving()
+        self._hooks.receiving()
 
     def reconnecting(self, error: BaseException, seconds: float) -> None:
         """See Hooks."""
         self._parent.state(self._queue, CONNECTING)
-        super().reconnecting(error, seconds)
+        self._hooks.reconnecting(error, seconds)
 
 
 @dataclass

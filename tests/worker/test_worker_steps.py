@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pymysql
 import pytest
@@ -18,6 +20,7 @@ from queuegate_worker.errors import TransactionEnded, reason_of
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat, InFlight
+from queuegate_worker.processes.child import CONNECTING, RECEIVING, StateHooks
 from queuegate_worker.run import Plan, Run
 from queuegate_worker.settler import Settler
 from queuegate_worker.shared import Shared
@@ -365,6 +368,19 @@ def test_a_hook_that_fails_changes_nothing():
     handler = handler_of(insert, batches=False)
     bench.slot._hooks, bench.slot._call = Broken(), InThread(handler, Broken())
     assert bench.work()[-1] == "COMMIT"
+
+
+def test_a_process_passes_every_hook_on_and_reports_its_state():
+    calls, states = [], []
+    hooks, parent = Hooks(), SimpleNamespace(state=lambda queue, state: states.append(state))
+    names = [name for name in vars(Hooks) if not name.startswith("_")]
+    for name in names:
+        setattr(hooks, name, lambda *given, name=name: calls.append((name, *given)))
+    reporting = StateHooks(parent, "q", hooks)
+    wanted = [(name, *range(len(inspect.signature(getattr(Hooks, name)).parameters) - 1)) for name in names]
+    for name, *given in wanted:
+        getattr(reporting, name)(*given)
+    assert calls == wanted and states == [CONNECTING, RECEIVING, CONNECTING]
 
 
 class RaisesAtItsEnd(Hooks):
