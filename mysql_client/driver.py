@@ -8,6 +8,7 @@ socket without a word, or to change a timeout. `tests/mysql_client/test_driver.p
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
@@ -59,6 +60,17 @@ def quoted(*names: str) -> str:
 def escaped(*names: str) -> str:
     """The same for a statement with placeholders: `%` is doubled."""
     return quoted(*names).replace("%", "%%")
+
+
+def name_parts(name: str) -> list[str]:
+    """The database, if it is named, and the table, of `table` or `database.table`; a part with a point or a back-quote
+    stands in back-quotes. Raises ValueError."""
+    parts = re.findall(r"`((?:[^`\0]|``)+)`(?:\.|$)|([^`.\0]+)(?:\.|$)", name)
+    plain = [back.replace("``", "`") if back else bare for back, bare in parts]
+    rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
+    if not 1 <= len(plain) <= 2 or rebuilt != name:
+        raise ValueError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`")
+    return plain
 
 
 def socket_of(connection: Connection) -> Any:

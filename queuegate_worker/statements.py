@@ -15,6 +15,7 @@ from typing import Any
 
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.message import Message
+from queuegate_worker.mysql_client import driver
 
 Statement = tuple[str, tuple[Any, ...]]
 
@@ -38,12 +39,10 @@ def quoted(name: str) -> str:
 
 def name_parts(name: str) -> list[str]:
     """The database, if it is named, and the queue. Raises WorkerError."""
-    parts = re.findall(r"`((?:[^`]|``)+)`(?:\.|$)|([^`.]+)(?:\.|$)", name) if isinstance(name, str) else []
-    plain = [back.replace("``", "`") if back else bare for back, bare in parts]
-    rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
-    if not 1 <= len(plain) <= 2 or rebuilt != name:
-        raise WorkerError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`")
-    return plain
+    try:
+        return driver.name_parts(name)
+    except (TypeError, ValueError):
+        raise WorkerError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`") from None
 
 
 def back_quoted(name: str) -> str:

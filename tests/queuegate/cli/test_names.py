@@ -13,11 +13,10 @@ from queuegate.cli.names import QueueRef, read_name
     [
         ("jobs", QueueRef("jobs"), "`jobs`"),
         ("shop.jobs", QueueRef("jobs", "shop"), "`shop`.`jobs`"),
-        ("a.b.c", QueueRef("b.c", "a"), "`a`.`b.c`"),
         ("`a.b`", QueueRef("a.b"), "`a.b`"),
         ("`a.b`.`c``d`", QueueRef("c`d", "a.b"), "`a.b`.`c``d`"),
         ("shop.`q.1`", QueueRef("q.1", "shop"), "`shop`.`q.1`"),
-        ("q`; DROP TABLE t; -- ", QueueRef("q`; DROP TABLE t; -- "), "`q``; DROP TABLE t; -- `"),
+        ("`q``; DROP TABLE t; -- `", QueueRef("q`; DROP TABLE t; -- "), "`q``; DROP TABLE t; -- `"),
         ("q' OR 1=1", QueueRef("q' OR 1=1"), "`q' OR 1=1`"),
     ],
 )
@@ -26,7 +25,9 @@ def test_names_are_read_and_quoted(text, name, sql):
     assert name.sql == sql
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "`a", "`a`b", "``", "`a`.`b`c", "a\0b"])
+@pytest.mark.parametrize(
+    "text", ["", ".", "a.", ".a", "`a", "`a`b", "``", "`a`.`b`c", "a\0b", "a.b.c", "`a`.b.c", "q`x"]
+)
 def test_what_is_no_name_is_a_mistake(text):
     with pytest.raises(ConsoleError) as refused:
         read_name(text)
