@@ -138,7 +138,7 @@ class Entry:
             raise LoginRefused("too many sessions are open; try again later", 503) from None
 
     def check_origin(self, request: Request) -> None:
-        """Of a request that changes something. Raises Forged."""
+        """Of a request that changes something. Raises CrossSiteRequest."""
         headers = request.headers
         if not self.hosts.from_own_page(headers["host"], headers.get("origin"), headers.get("sec-fetch-site")):
             raise CrossSiteRequest

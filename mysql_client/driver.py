@@ -168,6 +168,11 @@ def column_definitions(cursor: Any) -> Sequence[Any]:
     return () if cursor.description is None else cursor._result.fields
 
 
+def result_of(cursor: Any) -> Any:
+    """What a cursor reads its rows from, by functions that convert each value; None where there is none."""
+    return getattr(cursor, "_result", None)
+
+
 def lost_connection(why: str = "") -> OperationalError:
     """As PyMySQL says it."""
     return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{why}")

@@ -13,6 +13,7 @@ from pymysql.cursors import SSCursor
 
 from queuegate_worker.address import Address
 from queuegate_worker.errors import connection_lost, error_number
+from queuegate_worker.mysql_client.driver import result_of
 
 DriverConnection: TypeAlias = "pymysql.Connection[Any]"
 Connect = Callable[[float], DriverConnection]
@@ -166,7 +167,7 @@ class Unreadable:
 
 def _read_safely(cursor: Any) -> None:
     """Replace a value that cannot be converted by an Unreadable; otherwise it would end the whole result."""
-    result = getattr(cursor, "_result", None)  # a private attribute of PyMySQL
+    result = result_of(cursor)
     if result is not None:
         result.converters = [(None, partial(_converted, *each)) for each in result.converters]
 

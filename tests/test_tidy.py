@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import re
 from collections.abc import Iterator
@@ -394,6 +395,18 @@ def test_names_are_standard_terms(path):
         if PRIVATE_WORDS.intersection(words):
             whole = "_".join(words)
             assert any(standard in whole for standard in STANDARD_NAMES), f"{name}: see docs/glossary.md"
+
+
+RAISED = re.compile(r"\bRaises:?\s+((?:[A-Z]\w*[a-z]\w*\b(?!')(?:,? and |,? or |, )?)+)")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def test_errors_that_docstrings_name_exist():
+    known = set(dir(builtins)).union(*map(names_in, SOURCES))
+    for path in SOURCES:
+        texts = [ast.get_docstring(node) or "" for node in nodes(path) if isinstance(node, DOCUMENTED)]
+        raised = {name for text in texts for names in RAISED.findall(text) for name in re.findall(r"[A-Z]\w+", names)}
+        assert raised <= known, f"{path}: {raised - known}"
 
 
 def sleeps(path: Path) -> Iterator[int]:

@@ -51,7 +51,7 @@ class EventGroupsPage:
 
 
 async def read_event_groups(visit: Visit) -> EventGroupsPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     refused: list[str] = []
     database, queue = visit.text("db", most=NAME_MAX), visit.text("queue", most=NAME_MAX)
     after = visit.text("after", most=8000)

@@ -210,7 +210,7 @@ async def read_messages(visit: Visit) -> Messages:
 
 
 async def columns_of(visit: Visit, queue: QueueName) -> tuple[Column, ...]:
-    """The columns of a queue's table. Raises NotThere."""
+    """The columns of a queue's table. Raises NotFound."""
     answer = await visit.session.database.read(f"SELECT * FROM {queue_sql(queue)} LIMIT 0")
     if not is_queue(answer.columns):
         raise NotFound(f"{queue} is not a queue")

@@ -85,7 +85,7 @@ def receiver(row: Mapping[str, Any]) -> Receiver:
 
 
 async def read_receivers(visit: Visit) -> ReceiversPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     queue = visit.queue
     receivers, sql = await _receivers(visit, queue)
     if not receivers:

@@ -69,7 +69,7 @@ def schedule_row(row: Mapping[str, Any]) -> ScheduleRow:
 
 
 async def read_schedules(visit: Visit) -> SchedulesPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     queue = visit.queue
     answer = await visit.session.database.read(f"SHOW SCHEDULES FROM {name_sql(queue.database)}")
     rows = answer.lowered

@@ -159,7 +159,7 @@ def _moved(by: int, between: Count) -> str:
 
 
 async def read_seek(visit: Visit) -> SeekPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     topic = await figures_of(visit, visit.queue)
     group = await _group(visit, topic.topic)
     to, value = visit.choice("to", ("", *TARGETS), ""), visit.text("value", most=40)

@@ -64,7 +64,7 @@ def consumer(row: Mapping[str, Any]) -> Consumer:
 
 
 async def read_topic(visit: Visit) -> TopicPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     topic = visit.queue
     figures = await figures_of(visit, topic)
     consumers = sorted(
@@ -93,7 +93,7 @@ def _streams(group: Group, consumers: Iterable[Consumer]) -> Streams:
 
 
 async def figures_of(visit: Visit, topic: QueueName) -> TopicFigures:
-    """What is known of a topic. Raises NotThere."""
+    """What is known of a topic. Raises NotFound."""
     rows = await _rows(visit, f"SHOW TOPICS FROM {name_sql(topic.database)} LIKE %s", pattern_of(topic.table))
     for row in rows:
         if row["topic"] == topic.table:

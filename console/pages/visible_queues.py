@@ -73,7 +73,7 @@ async def streams_like(visit: Visit, queues: Sequence[Figures], pattern: str) ->
 
 
 async def figures_of(visit: Visit, queue: QueueName) -> Figures:
-    """One queue, counted. Raises NotThere."""
+    """One queue, counted. Raises NotFound."""
     answer = await visit.session.database.read(
         f"SHOW QUEUE STATUS FROM {name_sql(queue.database)} LIKE %s", pattern_of(queue.table)
     )
@@ -84,7 +84,7 @@ async def figures_of(visit: Visit, queue: QueueName) -> Figures:
 
 
 async def check_exists(visit: Visit, queue: QueueName, *, or_topic: bool = False) -> None:
-    """Raises NotThere where there is no such queue, or topic, that the account may see."""
+    """Raises NotFound where there is no such queue, or topic, that the account may see."""
     if any(each.queue == queue for each in await visible_queues(visit)):
         return
     if or_topic:

@@ -1,4 +1,4 @@
-"""MessageStore: the operations that the engine needs from a database. Implemented by sql_store.
+"""MessageStore: the operations that the engine needs from a database. Implemented by sql_store and sharded_store.
 
 Every method is one transaction or one read; `poll_and_claim` is a read and then a transaction. When a method raises
 BackendUnavailable, the outcome is unknown. The caller must then treat a settlement as not counted and a claim as not

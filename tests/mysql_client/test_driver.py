@@ -24,15 +24,17 @@ USERS = ("engine", "spark_connector", "queuegate", "console", "queuegate_worker"
 
 
 def private_names(path: Path) -> set[str]:
-    """Attributes with an underscore, of anything but the module's own objects."""
-    return {
+    """Attributes with an underscore, of anything but the module's own objects; also by `getattr`."""
+    tree = [*ast.walk(ast.parse(path.read_text()))]
+    named = {
         node.attr
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in tree
         if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
         and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
     }
+    calls = (node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr")
+    named |= {str(call.args[1].value) for call in calls if isinstance(call.args[1], ast.Constant)}
+    return {name for name in named if name.startswith("_") and not name.startswith("__")}
 
 
 def names_of_pymysql() -> set[str]:

@@ -52,7 +52,7 @@ class _Current:
 
 
 async def read_edit(visit: Visit) -> EditPage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     try:
         current = await _read_current(visit, queue, id_)
@@ -81,7 +81,7 @@ async def _read_current(visit: Visit, queue: QueueName, id_: str) -> _Current:
 
 
 async def edit(visit: Visit) -> Done:
-    """Change the message as the form says. Raises BadInput, NotThere, DatabaseError."""
+    """Change the message as the form says. Raises BadInput, NotFound, DatabaseError."""
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     redrive = visit.choice("then", ("", "redrive"), "") == "redrive"
     current = await _read_current(visit, queue, id_)

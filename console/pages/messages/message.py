@@ -63,7 +63,7 @@ class MessagePage:
 
 
 async def read_message(visit: Visit) -> MessagePage:
-    """See the module. Raises NotThere."""
+    """See the module. Raises NotFound."""
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     refused: list[StatementError] = []
     current: Message | None = None
