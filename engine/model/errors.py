@@ -6,6 +6,7 @@ The docstring of a class describes what happened; `errno` is MySQL's own; its SQ
 from __future__ import annotations
 
 import re
+from types import TracebackType
 
 from engine.model.sqlstates import sqlstate_of
 
@@ -15,6 +16,8 @@ READ_ONLY = frozenset((1290, 1836, 3100))
 ROLLED_BACK = frozenset((1020, 1213, 3101))
 """A transaction was rolled back because of another one (deadlock, changed row, a conflict with another member of a
 Group Replication group): a retry may well succeed."""
+
+NO_SUCH_TABLE = 1146
 
 _LOCK_WAIT = 1205
 
@@ -71,7 +74,7 @@ class EngineError(ClientError):
 class QueueNotFound(EngineError):
     """The name is neither a queue nor a table."""
 
-    errno = 1146
+    errno = NO_SUCH_TABLE
 
 
 class NotAQueue(EngineError):
@@ -155,6 +158,17 @@ class LockWaitTimeout(BackendError):
 
     def __init__(self, message: str = "Lock wait timeout exceeded; try restarting transaction") -> None:
         super().__init__(message, _LOCK_WAIT)
+
+
+class MissingTableAllowed:
+    """For `with`: the statements inside end without an error where a table does not exist."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        return isinstance(error, BackendError) and error.errno == NO_SUCH_TABLE
 
 
 def is_transient(error: BackendError) -> bool:

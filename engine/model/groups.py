@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from engine.model.errors import NO_SUCH_TABLE
 from engine.model.identity import IdKind, id_kind, is_integer
 from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, IndexInfo, QueueCatalog, QueueName, QueueSpec, default_dead_letter
@@ -35,7 +36,6 @@ NO_SUCH_COLUMN = 1054
 """The error of a query of the dead-letter queue that names a column which it lacks. Then each unacked message in it may
 be one of the group."""
 
-_NO_SUCH_TABLE = 1146
 _INACCESSIBLE = frozenset((1142, 1143, 1176, 1347))  # table or column denied, no table at all
 _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 
@@ -62,7 +62,7 @@ class GroupKey:
         It may have been created a moment ago, so it is queried even if the catalog does not have it; and without
         privileges a query of a missing table is denied.
         """
-        return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _INACCESSIBLE)
+        return errno == NO_SUCH_TABLE or (not self.dead_known and errno in _INACCESSIBLE)
 
 
 @dataclass(frozen=True, slots=True)

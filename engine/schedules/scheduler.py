@@ -25,7 +25,7 @@ from engine.clock import DatabaseTime
 from engine.context import EngineContext
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, EngineError, is_transient
+from engine.model.errors import NO_SUCH_TABLE, BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
@@ -61,7 +61,6 @@ _MORE_ROOM_SECONDS = 1.0
 _LOGGED_MAX = 5  # lines of the log in a minute, for each database and kind; the others are counted
 _LOG_SECONDS = 60.0
 _SOON = 0.001  # the shortest wait: the database's clock has steps of a millisecond
-_NO_SUCH_TABLE = 1146
 
 
 @dataclass(slots=True)
@@ -179,7 +178,7 @@ class Scheduler(Service):
         database.schedules = {key: _merged(before.get(key), row) for key, row in read.schedules.items()}
 
     def _unread(self, name: str, database: _Database, error: BackendError) -> None:
-        if error.errno == _NO_SUCH_TABLE:
+        if error.errno == NO_SUCH_TABLE:
             database.schedules.clear()
             return
         database.stale, database.retry_at = True, self._now + database.pause.take()
@@ -288,7 +287,7 @@ class Scheduler(Service):
         catalog = self._context.host.catalog
         target = catalog.queues.get(name) or catalog.topics.get(name)
         if target is None:
-            raise InvalidSchedule(f"'{name}' does not exist, or is no queue and no topic", _NO_SUCH_TABLE)
+            raise InvalidSchedule(f"'{name}' does not exist, or is no queue and no topic", NO_SUCH_TABLE)
         if isinstance(target, QueueSpec) and target.options.topic is not None:
             raise InvalidSchedule(f"'{name}' is fed from its topic", 1235)
         return target

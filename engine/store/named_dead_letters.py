@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import NO_SUCH_TABLE, BackendError, MissingTableAllowed
 from engine.model.queue import QueueName
 from engine.store.statements import named_dead_letters as statements
 
 Pair = tuple[QueueName, QueueName]
 """A queue and its dead-letter queue, in the same database."""
 
-_NO_SUCH_TABLE = 1146
 _TAKEN_OVER = ("", "", "")
 
 
@@ -58,12 +57,9 @@ def _row(pair: Pair) -> tuple[str, str, str]:
 
 
 def _take_over(connection: StoreConnection, pairs: Collection[Pair]) -> int:
-    try:
+    with MissingTableAllowed():
         if connection.query(statements.HAS, _TAKEN_OVER):
             return 0
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
     _add(connection, pairs)
     connection.execute(statements.ADD, _TAKEN_OVER)
     return len(pairs)
@@ -73,7 +69,7 @@ def _add(connection: StoreConnection, pairs: Collection[Pair]) -> None:
     try:
         connection.query(statements.PROOF)
     except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
+        if error.errno != NO_SUCH_TABLE:
             raise
         connection.execute(statements.MAKE_TABLE)  # ends the transaction, in which nothing has been done
         connection.query(statements.PROOF)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
@@ -28,7 +28,7 @@ UNSEEN_SECONDS = 15.0
 loses no more than a claim in progress."""
 
 _FORGET_SECONDS = 3600.0  # rows of dead processes; long enough to be inspected after a crash
-_NO_SUCH_TABLE, _NO_SUCH_COLUMN, _HAS_THAT_COLUMN = 1146, 1054, 1060
+_NO_SUCH_COLUMN, _HAS_THAT_COLUMN = 1054, 1060
 _SESSIONS_MAX = 4000  # characters, as the column has
 
 
@@ -110,7 +110,7 @@ def _check_table(connection: StoreConnection) -> None:
     try:
         connection.query(proxies.PROOF)
     except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
+        if error.errno != NO_SUCH_TABLE:
             raise
         connection.execute(proxies.MAKE_TABLE)  # ends the transaction, in which nothing has been done
         connection.query(proxies.PROOF)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, MissingTableAllowed
 from engine.model.queue import QueueName
 from engine.model.schedules import (
     LATE_NS,
@@ -28,7 +28,6 @@ from engine.store.statements.dialect import Dialect
 from engine.store.statements.schedules import ScheduleStatements, create_schedules
 from engine.store.topic_state import Define
 
-_NO_SUCH_TABLE = 1146
 _PROBLEM = 1000  # characters of its column
 
 
@@ -49,13 +48,10 @@ class ScheduleTable:
     async def exists(self, database: str) -> bool:
         """Whether the table is there. Raises BackendError."""
         sql = self._statements(database).exists
-        try:
+        with MissingTableAllowed():
             await self._pool.read(lambda connection: connection.query(sql))
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     async def make(self, database: str) -> None:
         """Make the table, unless it is there. Raises BackendError."""
@@ -118,13 +114,10 @@ class ScheduleTable:
     async def listed(self, database: str) -> list[Schedule | Unreadable]:
         """All schedules, without their values. Raises BackendError."""
         sql = self._statements(database).listed
-        try:
+        with MissingTableAllowed():
             rows = await self._pool.read(lambda connection: connection.query(sql))
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            return []
-        return [read_schedule(database, tuple(row)) for row in rows]
+            return [read_schedule(database, tuple(row)) for row in rows]
+        return []
 
     async def forget(self, queue: QueueName) -> int:
         """Delete the schedules of a queue; how many there were. Raises BackendError."""

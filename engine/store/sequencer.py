@@ -11,13 +11,12 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from engine.backend.base import StorePool
-from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QueueName, TopicSpec
 from engine.model.sequence import NumberingResult
 from engine.store.operations.sequence import SequenceStatements, step
 from engine.store.statements.dialect import Dialect
 
-_NO_SUCH_TABLE = 1146
 _LOST = frozenset((1213, 1062))
 """Another step was faster: the transaction was rolled back, or the topic's row was created just now."""
 
@@ -93,7 +92,7 @@ class Sequencer:
         except LockWaitTimeout:  # that took seconds
             return NumberingResult(waiting=True)
         except BackendError as error:
-            if error.errno == _NO_SUCH_TABLE:
+            if error.errno == NO_SUCH_TABLE:
                 await self._make_positions(topic.name.database)  # if the topic was dropped, the next poll reports it
             elif error.errno not in _LOST:
                 raise

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from engine.backend.base import Statement, StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import NO_SUCH_TABLE, BackendError
 from engine.model.identity import from_text, id_kind
 from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE, LeaseTimes
 from engine.model.queue import (
@@ -65,8 +65,6 @@ from engine.store.topic_log import Conditions, TopicLog, no_conditions
 from engine.store.topic_state import Define
 from engine.store.trace_log import TraceLog
 from engine.store.zones import Zones
-
-NO_SUCH_TABLE = 1146
 
 T = TypeVar("T")
 

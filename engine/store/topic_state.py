@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import NO_SUCH_TABLE, BackendError, MissingTableAllowed
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.topics import NOTHING_SETTLED, Settled
 from engine.shared_future import wait_shared
@@ -23,7 +23,7 @@ from engine.store.statements.topics import PositionStatements, TopicStatements, 
 
 T = TypeVar("T")
 
-_NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_DUPLICATE = 1062
 _HIDDEN = (
     "topics: the open transactions are not shown (%s). So an id that is missing is waited for for an hour, and a"
     " message of a transaction that is open for longer is passed over. GRANT PROCESS ON *.* TO the account in `backend`"
@@ -50,7 +50,7 @@ class PositionTables:
         except LookupError:
             pass
         except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
+            if error.errno != NO_SUCH_TABLE:
                 raise
         await self.begin_missing(group.name.database, group.name)
         return await work()
@@ -69,12 +69,10 @@ class PositionTables:
     async def make_in(self, database: str) -> None:
         """Make the table of positions, if it is not there."""
         exists = PositionStatements(self._dialect, database).exists
-        try:
+        with MissingTableAllowed():
             await self._pool.read(lambda connection: connection.query(exists))
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            await self._define(create_positions(database))
+            return
+        await self._define(create_positions(database))
 
 
 class OpenTransactions:
@@ -101,7 +99,7 @@ class OpenTransactions:
         try:
             known = await self._list(database)
         except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
+            if error.errno != NO_SUCH_TABLE:
                 raise
             await self._positions.make_in(database)
             known = await self._list(database)

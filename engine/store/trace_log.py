@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, MissingTableAllowed
 from engine.model.queue import MessageId, QueueName, SubscribeRequest
 from engine.model.trace_event import TraceEvent
 from engine.store.base import CleanupResult
@@ -18,7 +18,7 @@ from engine.store.statements.dialect import Dialect
 from engine.store.statements.traces import INSERTED_MAX, TraceStatements, create_traces
 from engine.store.topic_state import Define
 
-_NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_DUPLICATE = 1062
 _BIGINT_MAX = (1 << 63) - 1
 _EVENT, _NAME, _REASON = 32, 255, 1000  # characters of a column
 
@@ -35,13 +35,11 @@ class TraceLog:
         Raises:
             BackendError: nothing was written, unless the error is of unknown outcome.
         """
-        try:
+        with MissingTableAllowed():
             await self._write(database, events)
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            await self._define(create_traces(database))
-            await self._write(database, events)
+            return
+        await self._define(create_traces(database))
+        await self._write(database, events)
 
     async def _write(self, database: str, events: Sequence[TraceEvent]) -> None:
         statements = TraceStatements(self._dialect, database)
@@ -71,12 +69,9 @@ class TraceLog:
         return await self._read(queue.database, sql, (queue.table, since_ns, limit))
 
     async def _read(self, database: str, sql: str, params: Sequence[Any]) -> list[TraceEvent]:
-        try:
+        rows: list[tuple[Any, ...]] = []
+        with MissingTableAllowed():
             rows = await self._pool.read(lambda connection: connection.query(sql, params))
-        except BackendError as error:
-            if error.errno == _NO_SUCH_TABLE:
-                return []
-            raise
         events = [_event(database, row) for row in rows]
         return [event for event in events if event is not None]
 
@@ -89,11 +84,8 @@ class TraceLog:
             while (last := connection.query(sql, (last,))[0][0]) is not None:
                 names.append(QueueName(database, str(last)))
 
-        try:
+        with MissingTableAllowed():
             await self._pool.read(work)
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
         return names
 
     async def clean(self, queue: QueueName, older_ns: int, limit: int) -> CleanupResult:

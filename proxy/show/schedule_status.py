@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from engine.model.errors import BackendError
+from engine.model.errors import MissingTableAllowed
 from engine.model.explanation import moment
 from engine.model.pins import Pins
 from engine.model.queue import QueueName
@@ -28,7 +28,6 @@ from rewriter.plan import Show
 from rewriter.plans import schedules as sql
 
 UNKNOWN_SCHEDULE = 1539  # MySQL's number for events
-_NO_SUCH_TABLE = 1146
 _SHOWN_NS_MAX = 253_370_764_800 * 1_000_000_000  # the year 9999; what is beyond it is no time for people
 
 
@@ -111,12 +110,9 @@ async def create_schedule_values(session: ClientSession, name: ScheduleName) -> 
 async def stored_schedule(session: ClientSession, name: ScheduleName, *, lock: bool = False) -> Schedule:
     """A schedule, as the client's transaction sees it. Raises ProxyError 1539: there is none; InvalidSchedule."""
     question = session.pinned(sql.read_sql(name, ALL_COLUMNS, lock=lock), Pins.UNIT)
-    try:
+    rows: Sequence[Sequence[bytes | None]] = ()
+    with MissingTableAllowed():
         rows = (await collected(session.upstream, question)).each(len(ALL_COLUMNS))
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        raise unknown_schedule(name) from error
     if not rows:
         raise unknown_schedule(name)
     values: list[Any] = [

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.model.errors import BackendError
+from engine.model.errors import NO_SUCH_TABLE, BackendError, MissingTableAllowed
 from engine.model.groups import GROUPS_TABLE, NO_SUCH_COLUMN, FindQueue, GroupKey
 from engine.model.identity import is_integer
 from engine.model.pins import Pins
@@ -26,7 +26,6 @@ from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 from rewriter.text.literals import hex_literal
 
-_NO_SUCH_TABLE = 1146
 _VALUES_AT_ONCE = 500  # of an IN list, each found by an index
 _NOW = PlanContext().now_sql
 
@@ -122,14 +121,11 @@ class GroupedStatements(UnitOfWork):
             f"queue_name = {hex_literal(group.queue.table)} AND group_value IN ({', '.join(map(hex_literal, values))})"
         )
         order = "ORDER BY group_value, follow_database, follow_table, follow_id"
-        try:
+        with MissingTableAllowed():
             rows = await self.rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE", 4)
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            return []  # nothing was ever registered in this database
-        texts = [[unhex(value) for value in row] for row in rows]
-        return [_Waiting(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
+            texts = [[unhex(value) for value in row] for row in rows]
+            return [_Waiting(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
+        return []  # nothing was ever registered in this database
 
     async def _send_done(self, group: GroupKey, waiting: list[_Waiting]) -> set[QueueName]:
         sent: set[QueueName] = set()
@@ -174,28 +170,25 @@ class GroupedStatements(UnitOfWork):
         """
         spec = self._find(message.queue)
         due = _NOW if spec is None else due_sql(_NOW, spec)
-        try:
+        with MissingTableAllowed():
             await self.do(
                 f"UPDATE {message.queue.sql} SET time_next = {due} WHERE id = {_id_literal(spec, message.id)}"
                 f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
             )
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     async def _write_first(self, group: GroupKey) -> None:
         """Become a writer, where the database has room for one: rows that are read from here on do not change."""
         try:
             await self.do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
         except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
+            if error.errno != NO_SUCH_TABLE:
                 raise
             raise BackendError(
                 f"there is no table {group.queue.database}.{GROUPS_TABLE}, which groups are kept in; the proxy's own "
                 "account could not make it: see its log, and docs/event-groups.md",
-                _NO_SUCH_TABLE,
+                NO_SUCH_TABLE,
                 "42S02",
             ) from error
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from engine.engine import Engine
-from engine.model.errors import BackendError, EngineError
+from engine.model.errors import NO_SUCH_TABLE, BackendError, EngineError
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
@@ -72,7 +72,6 @@ from rewriter.plan import (
 
 log = logging.getLogger(__name__)
 
-_NO_SUCH_TABLE = 1146
 _NOTE_ERRNO = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _STORED_ONLY = 1235  # ER_NOT_SUPPORTED_YET
@@ -206,7 +205,7 @@ class Executor:
     async def _accepted(self, plan: Execute) -> None:
         """Have the database do what comes before a statement. Raises BackendError."""
         # A table that is still to be made: a client without a right on it has had another error.
-        for sql, as_good in ((plan.check, _NO_SUCH_TABLE), (plan.adds, _HAS_THAT_COLUMN)):
+        for sql, as_good in ((plan.check, NO_SUCH_TABLE), (plan.adds, _HAS_THAT_COLUMN)):
             if not sql:
                 continue
             outcome = await self.session.upstream.collect(sql)

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from engine.backend.base import StoreConnection
 from engine.engine import Engine
-from engine.model.errors import BackendError, InvalidOption, QueueNotFound
+from engine.model.errors import NO_SUCH_TABLE, BackendError, InvalidOption, QueueNotFound
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
     Cron,
@@ -42,7 +42,7 @@ from rewriter.plan import (
 from rewriter.plans import schedules as sql
 
 _NOW = PlanContext().now_sql
-_NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_DUPLICATE = 1062
 _EXISTS = 1537  # MySQL's number for events
 _CREATOR = 300  # characters of its column
 
@@ -188,7 +188,7 @@ class ScheduleStatements(UnitOfWork):
         try:
             outcome = await self.do(sql.drop_sql(name))
         except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
+            if error.errno != NO_SUCH_TABLE:
                 raise
             outcome = Outcome(status=self._client.upstream.status)
         if outcome.affected_rows:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from engine.engine import Engine
-from engine.model.errors import BackendError
+from engine.model.errors import NO_SUCH_TABLE, BackendError, MissingTableAllowed
 from engine.model.key_range import VINDEX
 from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 
 _CACHED_IDS = 1000  # that a tablet reserves of a sequence at once
 _NOT_SUPPORTED = 1235
-_NO_SUCH_TABLE = 1146
 _DENIED = 1142
 _MANY_SHARDS = 1317
 _ALREADY = 1815  # "already defined", "already contains"
@@ -93,7 +92,7 @@ class ShardedStatements:
     def _queue(self, name: QueueName | None) -> QueueSpec:
         queue = None if name is None else self._engine.catalog.get(name)
         if queue is None:
-            raise BackendError(f"Table '{name}' doesn't exist", _NO_SUCH_TABLE)
+            raise BackendError(f"Table '{name}' doesn't exist", NO_SUCH_TABLE)
         return queue
 
     async def _shards(self, queue: QueueSpec, plan: Execute) -> Sequence[str]:
@@ -207,13 +206,9 @@ async def forget_table(table: ShardedTable, run: Run) -> None:
 
 async def _vindex(name: QueueName, run: Run) -> Vindex | None:
     """By what vtgate places a table's rows; None where it knows nothing of it."""
-    try:
-        rows = await run(f"SHOW VSCHEMA VINDEXES ON {name.sql}")
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        return None
-    return Vindex.of(rows)
+    with MissingTableAllowed():
+        return Vindex.of(await run(f"SHOW VSCHEMA VINDEXES ON {name.sql}"))
+    return None
 
 
 async def _make_sequence(name: QueueName, run: Run) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.backend.base import Statement, StoreConnection
-from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
+from engine.model.errors import BackendError, BackendUnavailable, InvalidOption, MissingTableAllowed
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
@@ -49,7 +49,6 @@ TEXT = ColumnMeta("t", type=252)
 _EXAMINED_MIN = 1000  # messages, where a filter passes over some of them
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
-_NO_SUCH_TABLE = 1146
 
 ON_A_CLUSTER = (
     "this topic cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed,"
@@ -318,13 +317,10 @@ def _last_assigned(connection: StoreConnection, statements: TopicStatements) -> 
     """The largest offset that a message of the topic has had, also if it is deleted."""
     if not statements.in_order:
         return next_id(str(connection.query(statements.definition)[0][1])) - 1
-    try:
+    with MissingTableAllowed():
         rows = connection.query(statements.last_assigned, (statements.table.name.table,))
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        return 0  # none was assigned
-    return int(rows[0][0]) if rows else 0
+        return int(rows[0][0]) if rows else 0
+    return 0
 
 
 def first_since(connection: StoreConnection, statements: TopicStatements, time_ns: int) -> int | None:

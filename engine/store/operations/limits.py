@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from engine.backend.base import Statement, StoreConnection
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, MissingTableAllowed
 from engine.model.key_range import PARTS
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, MessageId, QueueSpec
@@ -76,7 +76,6 @@ class Rate:
         return max(now_ns, arrival_ns)
 
 
-_NO_SUCH_TABLE = 1146
 _CHUNK_MIN = 50  # messages asked about at once, whether they may go by their keys
 
 
@@ -115,13 +114,11 @@ def _has_ordered_parts(queue: QueueSpec) -> bool:
 
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
     """Create the queue's row, and its table, where they are missing. It does not matter who created the table."""
-    try:
+    with MissingTableAllowed():
         _add(connection, statements, queue)
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        connection.execute(statements.make)
-        _add(connection, statements, queue)
+        return
+    connection.execute(statements.make)
+    _add(connection, statements, queue)
 
 
 def _add(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from engine.backend.base import StoreConnection
-from engine.model.errors import BackendError, InvalidQueueTable
+from engine.model.errors import InvalidQueueTable, MissingTableAllowed
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import UNTIL_CONSUMED, from_comment
 from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec
@@ -22,7 +22,6 @@ from engine.store.statements.topics import (
 # What a topic must retain for its consumer groups, in SQL. Blocking; runs in a thread.
 
 NO_BOUND = (1 << 63) - 1
-_NO_SUCH_TABLE = 1146
 
 
 def positions_of(connection: StoreConnection, sql: str, groups: Iterable[QueueSpec]) -> dict[QueueName, GroupPosition]:
@@ -41,13 +40,9 @@ def has_unknown_groups(
     has just created, and whose notification has not arrived yet."""
     if not positions.shared:
         return False
-    try:
-        rows = connection.query(positions.all)
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        return False
-    tables = [QueueName(topic.database, str(table)) for (table,) in rows]
+    tables: list[QueueName] = []
+    with MissingTableAllowed():
+        tables = [QueueName(topic.database, str(table)) for (table,) in connection.query(positions.all)]
     unknown = [table for table in tables if table not in known and may_be_group_of(topic, table)]
     return any(_is_group_of(connection, topic, table) for table in unknown)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.backend.servers import is_not_known_yet
-from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.keyspaces import Keyspaces
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, QUEUE_MARK, ColumnMeta, IndexInfo, QueueName
 from engine.model.schedules import SCHEDULES_MARK
@@ -23,7 +23,6 @@ from engine.store.statements.dialect import Dialect
 
 log = logging.getLogger("queuegate.store")
 
-_NO_SUCH_TABLE = 1146
 _NO_SUCH_COLUMN = 1054
 _TOGETHER = 100  # statements in one packet
 _KNOWN_TRIES, _KNOWN_SECONDS = 100, 0.1  # until a vtgate knows a new table; a second is usual
@@ -216,7 +215,7 @@ def _read(
     except LockWaitTimeout:
         return TableInfo(name, comment, locked=True)
     except BackendError as error:
-        if error.errno == _NO_SUCH_TABLE:
+        if error.errno == NO_SUCH_TABLE:
             return None
         return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
     generated = frozenset(str(column).lower() for column, computed, *_ in peculiar if int(computed))
