@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.model.sqlstates import sqlstate_of
-from mysql_client.packets import EOF, EOF_BELOW_BYTES, ERROR, NULL, OK
+from mysql_client.packets import EOF
 from mysql_wire.answer_walker import status_position
 from mysql_wire.errors import server_number
-from mysql_wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
-from mysql_wire.packet_reader import PayloadReader
+from mysql_wire.flags import DEPRECATE_EOF
 from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK, frame, read_header
+from mysql_wire.result_ends import ResultEnds
 from mysql_wire.status_flags import MORE_RESULTS
 
-_NO_RESULT_SET = (OK, NULL, EOF, ERROR)
 _SQLSTATE_BYTES = 5
 
 
@@ -28,7 +27,10 @@ class Reframer:
     def __init__(self, seq: int, *, more: bool, capabilities: int) -> None:
         self.seq = seq
         self._more = more
-        self._definitions = _DefinitionsEnd(capabilities) if more and not capabilities & DEPRECATE_EOF else None
+        self._ends = ResultEnds(capabilities) if more and not capabilities & DEPRECATE_EOF else None
+        if self._ends is not None:
+            self._ends.begin(None)
+        self._continued = False
         self._incomplete = (
             bytearray()
         )  # an incomplete packet, so at most 16 MiB: the last one must be whole to be marked
@@ -45,8 +47,8 @@ class Reframer:
                 break
             data[position + 3] = self.seq
             self.seq = self.seq + 1 & 0xFF
-            if self._definitions is not None and self._definitions.met(data, position + HEADER_BYTES, end):
-                mark_more(data, position)
+            if self._ends is not None:
+                self._mark_definitions(self._ends, data, position, end)
             last, position = position, end
         if ended and self._more and position:
             mark_more(data, last)
@@ -54,38 +56,14 @@ class Reframer:
         del data[position:]
         return bytes(data)
 
-
-class _DefinitionsEnd:
-    """Finds the EOF packets after definitions, for clients that still get them."""
-
-    def __init__(self, capabilities: int) -> None:
-        self._flagged = bool(capabilities & (CACHE_METADATA | OPTIONAL_METADATA))
-        self._left: int | None = None  # definitions still to come of the result that has begun; -1: in its rows
-        self._continued = False
-
-    def met(self, data: bytearray, start: int, end: int) -> bool:
-        """Whether the next packet, at that position, is one."""
+    def _mark_definitions(self, ends: ResultEnds, data: bytearray, position: int, end: int) -> None:
+        start = position + HEADER_BYTES
         continued, self._continued = self._continued, end - start == PAYLOAD_MAX
         if continued or start == end:
-            return False
-        if self._left is None:
-            if data[start] not in _NO_RESULT_SET:
-                self._left = self._count(bytes(data[start:end]))
-            return False
-        if self._left > 0:
-            self._left -= 1
-            return False
-        if self._left == 0:
-            self._left = -1
-            return data[start] == EOF
-        if (data[start] == EOF and end - start < EOF_BELOW_BYTES) or data[start] == ERROR:
-            self._left = None
-        return False
-
-    def _count(self, packet: bytes) -> int:
-        reader = PayloadReader(packet, "a column count")
-        count = reader.lenenc()
-        return 0 if self._flagged and reader.remaining and not reader.u8() else count
+            return
+        if ends.at_definitions_end and data[start] == EOF:
+            mark_more(data, position)
+        ends.passed(data, start, end - start)
 
 
 _ERROR_MARK = b"\xff%s#"  # an ERR packet, its number, what comes before its SQLSTATE

@@ -1,4 +1,5 @@
-"""Where a server flushes in the middle of an answer: after each result that another follows. Pure, no I/O.
+"""Where a server flushes in the middle of an answer, after each result that another follows, and where definitions
+end. Pure, no I/O.
 
 A light sibling of the AnswerWalker, for packets that are whole and come one by one: it need not find the end of an
 answer, and has to cost next to nothing for a row. For an answer of unknown shape it has no result.
@@ -38,6 +39,11 @@ class ResultEnds:
         self._phase = _FIRST if known else _UNKNOWN
         self.flushed = False
 
+    @property
+    def at_definitions_end(self) -> bool:
+        """Whether what passes next is the EOF packet after definitions."""
+        return self._phase == _DEFINITIONS_END
+
     def passed(self, data: bytearray, start: int, length: int) -> None:
         """A packet's payload, whole or, if it is a large one, its beginning."""
         self.flushed = False
@@ -66,8 +72,7 @@ class ResultEnds:
             described = not (self._metadata_flag and length > size and not data[start + size])
             after = _ROWS if self._deprecate_eof else _DEFINITIONS_END
             self._phase = _DEFINITIONS if described and self._left else after
-        else:
-            self._phase = _UNKNOWN  # an error, or a file that is asked for
+        # Else an error, after which nothing comes, a report of progress, or a file that is asked for.
 
     def _end(self, data: bytearray, start: int, length: int) -> None:
         try:
