@@ -254,11 +254,12 @@ class CleanupResult(NamedTuple):
 
 
 class TraceStore(Protocol):
-    """The stored history of messages: a table in each database that has topics with the option."""
+    """The stored history of messages: a table in each database that has topics with the option. Raises
+    BackendError."""
 
     async def write(self, database: str, events: Sequence[TraceEvent]) -> None:
         """Write events of messages of that database's topics, all or none; the table is created when it is missing.
-        Events may be written again."""
+        Events may be written again, and stay as they are. On BackendError none was, unless its outcome is unknown."""
         ...
 
     async def of(self, queue: QueueName, id_: MessageId, limit: int) -> list[TraceEvent]:
@@ -322,7 +323,8 @@ class PartitionStore(Protocol):
 
 class TopicStore(Protocol):
     """Topics, and how far their consumer groups have read. The queue of a group is like any other queue, but each poll
-    feeds it first."""
+    feeds it first. Every method raises BackendError, and has begun, moved and deleted nothing then; 1235: the topic's
+    offsets are numbers, and it lacks their column."""
 
     @property
     def partitions(self) -> PartitionStore:
@@ -342,7 +344,8 @@ class TopicStore(Protocol):
         ...
 
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
-        """Write the position of a new group. Raises InvalidOption where that is beyond the topic's end."""
+        """Write the position of a new group. Raises InvalidOption where that is beyond the topic's end, GroupNotNew
+        where the group reads already."""
         ...
 
     async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
@@ -350,7 +353,8 @@ class TopicStore(Protocol):
         ...
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
-        """Delete the messages in a group's queue, and let it read on from `start`. Raises InvalidOption."""
+        """Delete the messages in a group's queue, and let it read on from `start`. Raises InvalidOption; BackendError
+        1205 where a client's open transaction holds one of the messages."""
         ...
 
     async def retain(

@@ -66,7 +66,8 @@ class ScheduleStore(Protocol):
 
     async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
         """Advance schedules and send their messages, all in one transaction. Which of them were advanced: not those
-        that another has advanced or changed, nor those that a client has locked."""
+        that another has advanced or changed, nor those that a client has locked. On BackendError none was, unless its
+        outcome is unknown."""
         ...
 
     async def note(self, schedule: ScheduleName, problem: str) -> None:

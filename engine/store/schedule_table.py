@@ -46,7 +46,6 @@ class ScheduleTable:
         return ScheduleStatements(self._dialect, database)
 
     async def exists(self, database: str) -> bool:
-        """Whether the table is there. Raises BackendError."""
         sql = self._statements(database).exists
         with MissingTableAllowed():
             await self._pool.read(lambda connection: connection.query(sql))
@@ -54,11 +53,9 @@ class ScheduleTable:
         return False
 
     async def make(self, database: str) -> None:
-        """Make the table, unless it is there. Raises BackendError."""
         await self._define(create_schedules(database))
 
     async def waiting(self, database: str) -> WaitingSchedules:
-        """What ticks next. Raises BackendError."""
         statements = self._statements(database)
 
         def work(connection: StoreConnection) -> WaitingSchedules:
@@ -70,7 +67,6 @@ class ScheduleTable:
         return await self._pool.read(work)
 
     async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
-        """Those of these schedules that are due. Raises BackendError."""
         statements = self._statements(database)
         sql = statements.due(len(names))
 
@@ -82,9 +78,6 @@ class ScheduleTable:
         return await self._pool.read(work)
 
     async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
-        """Advance schedules and send their messages, all in one transaction. Which of them were advanced: not those
-        that another has advanced or changed, nor those that a client has locked. Raises BackendError: none was, unless
-        it says that this is unknown."""
         inserts = [None if step.messages is None else await self._insert(step.messages) for step in steps]
         statements = self._statements(database)
         lock = statements.lock(len(steps))
@@ -107,12 +100,10 @@ class ScheduleTable:
         return await self._pool.write(work)
 
     async def note(self, schedule: ScheduleName, problem: str) -> None:
-        """Keep why a schedule's ticks cannot be sent. Raises BackendError."""
         sql, text = self._statements(schedule.database).note, problem[:_PROBLEM].encode("utf-8", "replace").decode()
         await self._pool.write(lambda connection: connection.execute(sql, (text, schedule.name, text)))
 
     async def listed(self, database: str) -> list[Schedule | Unreadable]:
-        """All schedules, without their values. Raises BackendError."""
         sql = self._statements(database).listed
         with MissingTableAllowed():
             rows = await self._pool.read(lambda connection: connection.query(sql))
@@ -120,7 +111,6 @@ class ScheduleTable:
         return []
 
     async def forget(self, queue: QueueName) -> int:
-        """Delete the schedules of a queue; how many there were. Raises BackendError."""
         sql = self._statements(queue.database).forget
         return await self._pool.write(lambda connection: connection.execute(sql, (queue.table,)))
 

@@ -88,21 +88,13 @@ class TopicLog:
         self._sequencer = Sequencer(pool, dialect, self._positions.make_in)
 
     async def sequencing(self) -> Sequencing:
-        """Whether topics can have the option `sequence` here. Raises BackendError."""
         return await self._pool.read(lambda connection: sequencing(connection, self._dialect))
 
     async def number(self, topic: TopicSpec) -> NumberingResult:
-        """Give the next messages of a topic their numbers, if it has some without; nothing is done where ids are
-        offsets.
-
-        Raises:
-            BackendError: no number was given; 1235 where the topic lacks the column.
-        """
         check_numbers(topic)
         return await self._sequencer.number(topic) if topic.sequenced else NumberingResult()
 
     async def number_all(self, topic: TopicSpec) -> None:
-        """The same for all messages that are committed now."""
         if (await self.number(topic)).more:
             await self._sequencer.number_all(topic)
 
@@ -189,13 +181,6 @@ class TopicLog:
         return known
 
     async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
-        """Write the position of a new group.
-
-        Raises:
-            InvalidOption: the start lies beyond the topic's end.
-            GroupNotNew: it reads already.
-            BackendError: nothing was written.
-        """
         positions, statements = PositionStatements(self._dialect, group.database), log_of(self._dialect, topic)
         await self._positions.make_in(group.database)
         await self._number_for(topic, start)
@@ -214,7 +199,6 @@ class TopicLog:
             await self.number_all(topic)
 
     async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
-        """The position of a reader that begins there. Raises InvalidOption, BackendError."""
         await self._number_for(topic, start)
         statements, settled = log_of(self._dialect, topic), self._settled.of(topic.name)
         return await self._pool.read(lambda connection: feed.position_at(connection, statements, start, settled))
@@ -222,16 +206,9 @@ class TopicLog:
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
-        """Those of these messages that are there, and for which the condition is true: whole rows in order."""
         return await self._pool.read(lambda connection: _rows(connection, self._dialect, topic, "id", ids, condition))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> SeekResult:
-        """Drop what a group has in its queue, and have it read on from there.
-
-        Raises:
-            InvalidOption: the start lies beyond the topic's end.
-            BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
-        """
         await self._number_for(topic, start)
         statements, settled = await self._statements_of(group, topic), self._settled.of(topic.name)
 
@@ -243,11 +220,6 @@ class TopicLog:
     async def retain(
         self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
     ) -> RetentionResult:
-        """Delete up to `limit` messages beyond a topic's retention and the grace. `groups`: all of its consumer groups.
-
-        Raises:
-            BackendError: nothing was deleted.
-        """
         positions = PositionStatements(self._dialect, topic.name.database)
         statements, log = RetentionStatements(self._dialect, topic), log_of(self._dialect, topic)
         if groups:
@@ -260,12 +232,6 @@ class TopicLog:
         return retained
 
     async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> CompactionResult:
-        """Examine the next messages beyond a place, up to `limit`, and delete what they supersede. `groups`: all of the
-        topic's consumer groups.
-
-        Raises:
-            BackendError: nothing was deleted.
-        """
         statements = Compacting(self._dialect, topic, groups)
         if statements.positions is not None:
             await self._positions.make_in(topic.name.database)
@@ -279,7 +245,6 @@ class TopicLog:
         return CompactionResult(len(deleted), place if again else page.place, again or page.more)
 
     async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
-        """How far a group has read."""
         statements = (await self._statements_of(group, topic)).position
 
         async def work() -> GroupPosition:
@@ -288,12 +253,10 @@ class TopicLog:
         return await self._positions.with_position(group, work)
 
     async def extent(self, topic: TopicSpec) -> TopicExtent:
-        """What a topic has."""
         statements = log_of(self._dialect, topic)
         return await self._pool.read(lambda connection: read_extent(connection, statements, topic.name))
 
     async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
-        """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
         statements = await self._statements_of(group, topic)
 
         async def work() -> GroupLag:
@@ -304,8 +267,6 @@ class TopicLog:
     async def read(
         self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
     ) -> LogPage:
-        """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
-        `limit` of them, those for which the condition is true."""
         await self.number(topic)
         statements, known = log_of(self._dialect, topic), self._state(topic.name)
         offset = offset_column(topic)
@@ -324,7 +285,6 @@ class TopicLog:
         return await self._pool.read(work)
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
-        """The holes of a reader that stay: an open transaction may still fill them, or has just done so."""
         statements = log_of(self._dialect, topic)
         known = await self._settled.settle(topic)
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))

@@ -30,11 +30,6 @@ class TraceLog:
         self._pool, self._dialect, self._define = pool, dialect, define
 
     async def write(self, database: str, events: Sequence[TraceEvent]) -> None:
-        """Write events of messages of that database's topics, all or none. Events that are there already stay.
-
-        Raises:
-            BackendError: nothing was written, unless the error is of unknown outcome.
-        """
         with MissingTableAllowed():
             await self._write(database, events)
             return
@@ -59,12 +54,10 @@ class TraceLog:
                 raise
 
     async def of(self, queue: QueueName, id_: MessageId, limit: int) -> list[TraceEvent]:
-        """The last events of a message, at most `limit`. Raises BackendError."""
         sql = TraceStatements(self._dialect, queue.database).of
         return await self._read(queue.database, sql, (queue.table, id_, limit))
 
     async def newest(self, queue: QueueName, since_ns: int, limit: int) -> list[TraceEvent]:
-        """The last events of a queue since a time, at most `limit`. Raises BackendError."""
         sql = TraceStatements(self._dialect, queue.database).newest
         return await self._read(queue.database, sql, (queue.table, since_ns, limit))
 
@@ -76,7 +69,6 @@ class TraceLog:
         return [event for event in events if event is not None]
 
     async def queues(self, database: str) -> list[QueueName]:
-        """The queues and topics that have events; some may be dropped by now. Raises BackendError."""
         sql, names = TraceStatements(self._dialect, database).next_queue, list[QueueName]()
 
         def work(connection: StoreConnection) -> None:
@@ -89,7 +81,6 @@ class TraceLog:
         return names
 
     async def clean(self, queue: QueueName, older_ns: int, limit: int) -> CleanupResult:
-        """Delete about `limit` of a queue's events that are older than `older_ns`. Raises BackendError."""
         statements = TraceStatements(self._dialect, queue.database)
 
         def work(connection: StoreConnection) -> CleanupResult:
@@ -102,7 +93,6 @@ class TraceLog:
         return await self._pool.write(work)
 
     async def ids_follow(self) -> bool:
-        """Whether the rows of one INSERT get consecutive ids. Raises BackendError."""
         if not self._dialect.lock:
             return True
         ((step,),) = await self._pool.read(lambda connection: connection.query("SELECT @@auto_increment_increment"))
