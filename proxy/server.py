@@ -10,7 +10,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mysql_mimic.server import MysqlServer
 
@@ -20,6 +19,7 @@ from mysql_wire.errors import ProxyError, ReadTimeout
 from mysql_wire.login import LOGIN_PACKET_MAX_BYTES
 from proxy.cluster.peers import Peers
 from proxy.commands.connection import ClientConnection
+from proxy.config import Config
 from proxy.errors import LoginFailed, StreamClosed
 from proxy.gateways.database_accounts import Gateway, Opened
 from proxy.listen.admission import Admission, ClientSlot
@@ -42,17 +42,6 @@ DRAIN_POLL_SECONDS = 0.1  # how often the shutdown checks whether the rest makes
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What holds for every client: seconds, bytes, and how many transactions an account may have open (0: any)."""
-
-    login_timeout: float
-    max_packet_bytes: int
-    idle_timeout: float
-    allow_drop_table: bool
-    transactions_per_account: int = 0
-
-
 class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped here
     """Accepts clients, logs them in, and serves each in a task of its own."""
 
@@ -63,7 +52,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         planning: Planning,
         peers: Peers,
         admission: Admission,
-        limits: ServerLimits,
+        config: Config,
     ) -> None:
         super().__init__(control=peers.registry)
         self._gateway = gateway
@@ -72,8 +61,9 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         self._peers = peers
         self._registry = peers.registry
         self._admission = admission
-        self._limits = limits
-        self._transactions = OpenTransactions(limits.transactions_per_account)
+        self._config = config
+        self._limits = config.limits
+        self._transactions = OpenTransactions(-(-config.limits.transactions_per_account // config.workers))
         self._sweeper = Sweeper()
         self._tasks: dict[asyncio.Task[None], ClientSocket] = {}
 
@@ -117,14 +107,14 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         if opened is None:
             return
         session = opened.session
-        client.commands.max_packet_bytes = self._limits.max_packet_bytes
+        client.commands.max_packet_bytes = self._limits.max_packet_size
         executor = Executor(
             session,
             self._engine,
             self._planning,
             self._peers,
             self._gateway.traits,
-            allow_drop_table=self._limits.allow_drop_table,
+            allow_drop_table=self._config.queues.allow_drop_table,
             transactions=self._transactions,
         )
 

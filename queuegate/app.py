@@ -32,13 +32,13 @@ from proxy.config_shown import settings_of
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
 from proxy.gateways.server_wait import wait_for_server
-from proxy.listen.admission import Admission, AdmissionLimits
+from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot, bind
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.os_process import ENDING, on_signals
 from proxy.release import release
-from proxy.server import ProxyServer, ServerLimits
+from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert
@@ -236,37 +236,11 @@ async def _accept(
     ready: Callable[[RunningProxy], None] | None,
 ) -> None:
     """Clients, until `stopping`, which `stop` sets; then their orderly end."""
-    limits = config.limits
-    admission = Admission(
-        AdmissionLimits(
-            limits.max_connections,
-            limits.unauthenticated_connections,
-            limits.max_user_connections,
-            limits.login_failures,
-            limits.unauthenticated_per_address,
-            limits.connection_errors,
-        ),
-        place.tally,
-        asyncio.get_running_loop().time,
-        peers.login,
-    )
+    admission = Admission(config.limits, place.tally, asyncio.get_running_loop().time, peers.login)
     await peers.join(place, engine, admission, stop)
     if directory is not None:
         await peers.find_others(directory, await asyncio.to_thread(_mesh_address, config, place))
-    server = ProxyServer(
-        gateway,
-        engine,
-        Planning(engine, config.queue_defaults),
-        peers,
-        admission,
-        ServerLimits(
-            limits.login_timeout,
-            limits.max_packet_size,
-            limits.idle_timeout,
-            config.queues.allow_drop_table,
-            -(-limits.transactions_per_account // config.workers),
-        ),
-    )
+    server = ProxyServer(gateway, engine, Planning(engine, config.queue_defaults), peers, admission, config)
     server.accept_from(place.sockets)
     async with _admin(place, engine, peers, admission, tls, stopping):
         peers.ready()

@@ -149,7 +149,7 @@ class AdminServer:
         return ProxyFacts(
             ready=database_up and self._engine.is_open and not self._stopping(),
             database_up=database_up,
-            connections_limit=self._admission.limits.connections,
+            connections_limit=self._admission.limits.max_connections,
             connections_refused=tally.total(Count.REFUSED),
             login_failures=tally.total(Count.LOGIN_FAILURES),
             worker_restarts=tally.total(Count.DEATHS),

@@ -20,10 +20,10 @@ import ipaddress
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mysql_wire.errors import FatalProtocolError, ProxyError
+from proxy.config import Limits
 from proxy.listen.login_turns import SILENT_SECONDS, LoginTurns
 from proxy.listen.shared_counts import Count, WorkerCounts
 
@@ -46,25 +46,13 @@ LOGIN_FAILURES = frozenset((1045, 1698, 3118, 3955, 4151))
 """Errors that count as a failed login: wrong password, none at all, account locked or blocked (MySQL and MariaDB)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionLimits:
-    """As in the configuration's `limits`. In all but the first two, 0 means: not limited."""
-
-    connections: int
-    unauthenticated: int
-    user_connections: int = 0
-    login_failures: int = 0
-    unauthenticated_per_address: int = 0
-    connection_errors: int = 0
-
-
 class Admission:
     """See the module. `clock` is monotonic seconds; `announce` reports a login to other workers: source, whether
     good."""
 
     def __init__(
         self,
-        limits: AdmissionLimits,
+        limits: Limits,
         tally: WorkerCounts,
         clock: Callable[[], float],
         announce: Callable[[str, bool], None] = lambda source, good: None,
@@ -78,10 +66,9 @@ class Admission:
         self._clock = clock
         self._refusal_log = _RefusalLog(clock)
         self._next_reply_at = 0.0
-        per_address = -(-limits.unauthenticated_per_address // tally.workers) or limits.unauthenticated
         self.turns: LoginTurns[ClientSlot] = LoginTurns(
-            per_address,
-            lambda: tally.acquire(Count.LOGGING_IN, limits.unauthenticated),
+            -(-limits.unauthenticated_per_address // tally.workers),
+            lambda: tally.acquire(Count.LOGGING_IN, limits.unauthenticated_connections),
             lambda: tally.release(Count.LOGGING_IN),
             self._drop,
             clock,
@@ -110,13 +97,13 @@ class Admission:
 
     def _take_place(self, source: str) -> bool:
         limits, tally = self.limits, self.tally
-        if tally.acquire(Count.CONNECTIONS, limits.connections):
+        if tally.acquire(Count.CONNECTIONS, limits.max_connections):
             return True
         silent = self.turns.to_make_room_for(source)
         if silent is None:
             return False
         self._drop(silent)
-        return tally.acquire(Count.CONNECTIONS, limits.connections)
+        return tally.acquire(Count.CONNECTIONS, limits.max_connections)
 
     def _drop(self, slot: ClientSlot) -> None:
         """It is silent while others wait."""
@@ -169,7 +156,7 @@ class Admission:
             self._announce(source, True)
 
     def _acquire_user(self, user: str, host: str) -> None:
-        if not self.tally.acquire_user(user, self.limits.user_connections):
+        if not self.tally.acquire_user(user, self.limits.max_user_connections):
             self._refusal_log.about("limits.max_user_connections", host, user)
             self.tally.add(Count.REFUSED)
             raise ProxyError(1203, f"User {user} already has more than 'max_user_connections' active connections")
@@ -212,7 +199,7 @@ class ClientSlot:
 
     def admit(self, user: str) -> None:
         """The password was right; the client has no answer yet. Raises ProxyError 1203: it is refused."""
-        if self._admission.limits.user_connections and user != self._user:
+        if self._admission.limits.max_user_connections and user != self._user:
             self._admission._acquire_user(user, self.host)
             self._release_user()
             self._user = user

@@ -39,7 +39,8 @@ from proxy.cluster import worker_links
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
-from proxy.listen.admission import Admission, AdmissionLimits
+from proxy.config import Limits
+from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
@@ -244,7 +245,7 @@ async def test_a_database_that_hangs_is_reported_in_time() -> None:
     async with world(*specs) as w:
         for spec in specs:
             await w.receive(spec.name, condition=of_key_range(read_key_range("", "-80")))
-        admission = Admission(AdmissionLimits(10, 10), SharedCounts().of(0), lambda: 0.0)
+        admission = Admission(Limits(), SharedCounts().of(0), lambda: 0.0)
         peers: Any = _Alone(w)
         admin = server.AdminServer(w.engine, peers, admission, ClientTls(), "1", lambda: False)
 
@@ -268,7 +269,7 @@ async def test_a_worker_that_is_not_there_is_missing_unless_the_proxy_ends() -> 
     peers = Peers(ConnectionRegistry(1))
     async with world() as w:
         slot = WorkerSlot((), counts.of(0), 0, links, supervisor=supervisor)
-        admission = Admission(AdmissionLimits(10, 10), slot.tally, w.clock.monotonic)
+        admission = Admission(Limits(), slot.tally, w.clock.monotonic)
         await peers.join(slot, w.engine, admission, lambda: None)
         admin = server.AdminServer(w.engine, peers, admission, ClientTls(), "1", lambda: stopping)
         assert await admin.answer("/healthz") == Response(503, b"1 of 2 workers do not answer\n")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from slowness import scaled
 
 from mysql_wire.errors import ProxyError
+from proxy.config import Limits
 from proxy.listen import admission
-from proxy.listen.admission import Admission, AdmissionLimits, FailedLogins, source_of
+from proxy.listen.admission import Admission, FailedLogins, source_of
 from proxy.listen.shared_counts import Count, SharedCounts
 
 
@@ -31,10 +32,15 @@ def clock() -> Clock:
     return Clock()
 
 
-def workers(count: int, clock: Clock, **limits: int) -> list[Admission]:
+def limits(**changes: int) -> Limits:
+    """Only clients that have not logged in are limited, unless there are changes."""
+    return Limits(**{"connection_errors": 0, "login_failures": 0, "unauthenticated_per_address": 100, **changes})
+
+
+def workers(count: int, clock: Clock, **changes: int) -> list[Admission]:
     """Admissions that share their tallies and hear of each other's logins, as workers do."""
-    settings = AdmissionLimits(**{"connections": 100, "unauthenticated": 100, **limits})
-    tallies = SharedCounts(count, settings.connections if settings.user_connections else 0)
+    settings = limits(**changes)
+    tallies = SharedCounts(count, settings.max_connections if settings.max_user_connections else 0)
     everybody: list[Admission] = []
 
     def announce(number: int):
@@ -57,7 +63,7 @@ def refused(call) -> int:
 
 
 def test_connections_are_counted_over_all_workers(clock):
-    one, two = workers(2, clock, connections=3)
+    one, two = workers(2, clock, max_connections=3)
     visits = [one.admit_connection("10.0.0.1"), two.admit_connection("10.0.0.2"), two.admit_connection("10.0.0.3")]
     assert refused(lambda: one.admit_connection("10.0.0.4")) == 1040
     assert refused(lambda: two.admit_connection("10.0.0.4")) == 1040
@@ -68,7 +74,7 @@ def test_connections_are_counted_over_all_workers(clock):
 
 
 async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(clock):
-    one, two = workers(2, clock, unauthenticated=2)
+    one, two = workers(2, clock, unauthenticated_connections=2)
     first, second, third, fourth = (
         one.admit_connection("a"),
         two.admit_connection("a"),
@@ -93,7 +99,7 @@ async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(
 
 
 async def test_who_goes_while_waiting_takes_no_turn(clock):
-    (one,) = workers(1, clock, unauthenticated=1)
+    (one,) = workers(1, clock, unauthenticated_connections=1)
     first, second, third = one.admit_connection("a"), one.admit_connection("a"), one.admit_connection("a")
     await first.turn()
     gone, waiting = second.turn(), third.turn()
@@ -107,7 +113,7 @@ async def test_who_goes_while_waiting_takes_no_turn(clock):
 
 
 def test_a_users_connections_are_counted_over_all_workers_and_by_change_user(clock):
-    one, two = workers(2, clock, user_connections=2)
+    one, two = workers(2, clock, max_user_connections=2)
     first, second, third = one.admit_connection("h"), two.admit_connection("h"), two.admit_connection("h")
     first.admit("app")
     second.admit("app")
@@ -129,8 +135,8 @@ def test_a_users_connections_are_counted_over_all_workers_and_by_change_user(clo
 
 def test_a_worker_that_died_counts_no_more(clock):
     tallies = SharedCounts(2, 10)
-    limits = AdmissionLimits(connections=2, unauthenticated=2, user_connections=1)
-    dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
+    settings = limits(max_connections=2, unauthenticated_connections=2, max_user_connections=1)
+    dead, alive = (Admission(settings, tallies.of(n), clock) for n in (0, 1))
     for _ in range(2):
         dead.admit_connection("h")
     assert refused(lambda: alive.admit_connection("h")) == 1040
@@ -139,7 +145,7 @@ def test_a_worker_that_died_counts_no_more(clock):
 
 
 def test_the_message_names_the_user_as_mysql_does(clock):
-    (one,) = workers(1, clock, user_connections=1)
+    (one,) = workers(1, clock, max_user_connections=1)
     one.admit_connection("h").admit("app")
     with pytest.raises(ProxyError) as caught:
         one.admit_connection("h").admit("app")
@@ -262,7 +268,7 @@ def test_many_addresses_take_bounded_memory(clock, monkeypatch):
 
 
 def test_refusals_are_logged_once_a_minute_and_counted(clock, caplog):
-    (one,) = workers(1, clock, connections=1, unauthenticated=1)
+    (one,) = workers(1, clock, max_connections=1, unauthenticated_connections=1)
     one.admit_connection("h")
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
@@ -290,8 +296,8 @@ def test_who_has_the_fewest_is_seen_only_among_those_present():
 
 def test_what_is_counted_since_the_start_outlives_a_worker(clock):
     tallies = SharedCounts(2, 10)
-    limits = AdmissionLimits(connections=1, unauthenticated=2, user_connections=1)
-    dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
+    settings = limits(max_connections=1, unauthenticated_connections=2, max_user_connections=1)
+    dead, alive = (Admission(settings, tallies.of(n), clock) for n in (0, 1))
     slot = dead.admit_connection("h")
     slot.failed(1045)
     slot.failed(1049)  # an unknown database is no failed login
