@@ -11,7 +11,6 @@ import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from engine.background.alarm_watch import AlarmWatch
 from engine.background.catalog_watcher import CatalogWatcher
@@ -58,46 +57,28 @@ OpenStream = Subscription | BroadcastReader
 _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
 
 
-class Neighbours(Protocol):
+class Neighbours:
     """Other engines on the same database, which are notified of what happens here. If a notification is lost, their
-    safety scans find the change."""
+    safety scans find the change. Here there are none."""
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed. Must be cheap: it is called with every commit on a queue."""
-        ...
 
     async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         """Queues were created, altered or dropped: these, or any. Returns once the others know it, or cannot be reached
         in time."""
-        ...
 
     def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
         """These are this engine's receivers of that queue that have keys of their own. Must be cheap."""
-        ...
 
     @property
     def leads(self) -> bool:
         """Whether this engine is the leader, which does what one of them has to do: purge. Two leaders do no harm."""
-        ...
+        return True
 
 
 async def _cannot_make(queue: QueueSpec, name: QueueName) -> None:
     raise BackendError(f"table '{name}' cannot be made here", 1142, "42000")
-
-
-class _NoNeighbours:
-    def committed(self, report: CommitReport) -> None:
-        pass
-
-    async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
-        pass
-
-    def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
-        pass
-
-    @property
-    def leads(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +145,7 @@ class Engine:
         self._store, self._clock, self._jitter = store, clock, jitter
         self.traces = Traces(clock)
         """Recent events of messages."""
-        self._neighbours = neighbours or _NoNeighbours()
+        self._neighbours = neighbours or Neighbours()
         self._logger = logger or logging.getLogger("queuegate.engine")
         self.catalog = QueueCatalog()
         """The queues as last read; immutable."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from mysql_mimic.constants import KillKind
 
-from engine.engine import Engine
+from engine.engine import Engine, Neighbours
 from engine.history.writer import HistoryState
 from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
@@ -50,7 +50,7 @@ from proxy.listen.listener import WorkerSlot
 log = logging.getLogger(__name__)
 
 
-class LinkedNeighbours:
+class LinkedNeighbours(Neighbours):
     """The engine's Neighbours: all processes that are linked, at these sides."""
 
     def __init__(self, sides: Sequence[WorkerLinks | Mesh]) -> None:

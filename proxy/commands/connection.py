@@ -31,6 +31,7 @@ from proxy.errors import InternalFault, LoginFailed, RefusedByServer
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.fast_path import RelayListener
 from proxy.upstream.large_command import LargeCommand
 from rewriter.plan import NO_EFFECTS, TransactionVerb
 
@@ -59,7 +60,7 @@ TURN_SECONDS = 0.005  # of commands that were sent ahead, until others have thei
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
-class ClientConnection:
+class ClientConnection(RelayListener):
     """Serves one logged-in client until it disconnects, is killed, or its connection to the database is lost."""
 
     def __init__(
@@ -84,7 +85,7 @@ class ClientConnection:
         self._text = TextCommands(client, executor)
         self._statements = StatementCommands(executor)
         self._fast = FastCommands(executor, self._statements.upstream)
-        self.may_relay = self._fast.may_relay
+        self.may_relay = self._fast.may_relay  # type: ignore[method-assign]  # saves a call for each command
         self._dumping = False
         self._turn_ends: float | None = None  # of a client that sends ahead
         self._handlers: dict[int, Handler] = {

@@ -31,7 +31,7 @@ from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import AnswerOutput
 from proxy.upstream.client_data import ClientData
-from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, NoListener, RelayListener
+from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, RelayListener
 from proxy.upstream.repeats import Repeats
 
 _ERR = 0xFF
@@ -123,7 +123,7 @@ class AnswerRelay:
         self._report = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
         self._waiter: asyncio.Future[Outcome] | None = None
-        self.listener: RelayListener = NoListener()
+        self.listener = RelayListener()
         client.source = backend
         backend.on_lost = self._lost
         backend.deliver_to(self._data)

@@ -24,7 +24,7 @@ from mysql_wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
 from mysql_wire.status_flags import IN_TRANSACTION
 from proxy.errors import LOST, BackendLost
 from proxy.transport.client_socket import ClientSocket
-from proxy.upstream.fast_path import FastPath, NoListener, RelayListener
+from proxy.upstream.fast_path import FastPath, RelayListener
 from proxy.upstream.opener import LOST_STATE_NOTE, OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory
 
@@ -80,7 +80,7 @@ class StatementIds:
         return payload[:1] + (number - self.offset).to_bytes(4, "little") + payload[5:]
 
 
-class LazyConnection:
+class LazyConnection(RelayListener):
     """See the module. Towards the connection it is the listener that the client's connection is towards it."""
 
     client_stays = True
@@ -95,7 +95,7 @@ class LazyConnection:
         self._loss = ""  # why a connection was lost that is not reported to the client yet
         self._idle: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._listener: RelayListener = NoListener()
+        self._listener = RelayListener()
         self._encoding: str | None = None  # where it is not that of the login
 
     def __repr__(self) -> str:
@@ -215,9 +215,6 @@ class LazyConnection:
     def relayed(self, command: int, outcome: Outcome) -> None:
         """See RelayListener."""
         self._listener.relayed(command, outcome)
-
-    def on_closing_error(self, packet: bytes) -> None:
-        """See RelayListener. The session outlives its connection."""
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The server closed the connection, or it broke. A command that was in progress has been answered with the
