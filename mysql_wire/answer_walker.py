@@ -104,10 +104,6 @@ _UNKNOWN = Outcome()
 _unpack_row = struct.Struct("<IB").unpack_from
 
 
-AnswerError = MalformedAnswer
-"""The server's bytes make no sense: the connection cannot be used any further."""
-
-
 class AnswerWalker:
     """See the module. `outcome` is complete once `done`; `wants_client_data` asks for LOCAL INFILE's lines first."""
 
@@ -169,7 +165,7 @@ class AnswerWalker:
         when the client's data is wanted.
 
         Raises:
-            AnswerError: the bytes make no sense.
+            MalformedAnswer: the bytes make no sense.
         """
         if self._skip or self._incomplete:
             return self._feed_rest(chunk)
@@ -239,7 +235,7 @@ class AnswerWalker:
             elif start >= size and length:
                 break
             elif not length:
-                raise AnswerError("an empty packet where none can be")
+                raise MalformedAnswer("an empty packet where none can be")
             elif not self._steers(length, chunk[start]):
                 self._continued = length == PAYLOAD_MAX
                 if phase == _PREPARED_DEFINITIONS:
@@ -259,7 +255,7 @@ class AnswerWalker:
         if position >= size:
             self._skip = position - size
         elif size - position > _STEERING_MAX_BYTES:
-            raise AnswerError("an OK or ERR packet of absurd size")
+            raise MalformedAnswer("an OK or ERR packet of absurd size")
         else:
             self._incomplete += chunk[position:]
         return size
@@ -288,7 +284,7 @@ class AnswerWalker:
         else:
             self._left, position = parse_number(chunk, start, start + length)
             if not 0 < self._left <= 0xFFFF:
-                raise AnswerError(f"a result of {self._left} columns")
+                raise MalformedAnswer(f"a result of {self._left} columns")
             if self._metadata_flag and position < start + length and not chunk[position]:
                 self._left = 0
             self._phase = _DEFINITIONS if self._left else self._after_definitions()
@@ -318,7 +314,7 @@ class AnswerWalker:
 
     def _error(self, payload: bytes) -> None:
         if len(payload) < 3:
-            raise AnswerError("an ERR packet without a number")
+            raise MalformedAnswer("an ERR packet without a number")
         if self._progress and payload.startswith(PROGRESS_REPORT):
             return
         self.outcome = parse_err(payload)
@@ -326,7 +322,7 @@ class AnswerWalker:
 
     def _prepared(self, payload: bytes) -> None:
         if len(payload) < 9 or payload[0] != OK:
-            raise AnswerError("a malformed answer to COM_STMT_PREPARE")
+            raise MalformedAnswer("a malformed answer to COM_STMT_PREPARE")
         columns, parameters = int.from_bytes(payload[5:7], "little"), int.from_bytes(payload[7:9], "little")
         ends = 0 if self._deprecate_eof else bool(columns) + bool(parameters)
         self.outcome = Outcome(statement_id=int.from_bytes(payload[1:5], "little"))
@@ -378,7 +374,7 @@ def end_of(chunk: bytes | bytearray, start: int, length: int) -> tuple[int, int]
     """Status flags and affected rows of an OK or EOF packet.
 
     Raises:
-        AnswerError: it is cut short.
+        MalformedAnswer: it is cut short.
     """
     end = start + length
     affected_rows = 0
@@ -389,7 +385,7 @@ def end_of(chunk: bytes | bytearray, start: int, length: int) -> tuple[int, int]
         if not (chunk[start] == EOF and length < 7):
             affected_rows, _ = parse_number(chunk, start + 1, end)
     if position + 2 > end:
-        raise AnswerError("an OK or EOF packet without status flags")
+        raise MalformedAnswer("an OK or EOF packet without status flags")
     return chunk[position] | chunk[position + 1] << 8, affected_rows
 
 
@@ -397,7 +393,7 @@ def with_insert_id_of(outcome: Outcome, chunk: bytes, start: int, length: int) -
     """The outcome of an OK or EOF packet, with the first id that the database gave to a row, where it gave one.
 
     Raises:
-        AnswerError: the packet is cut short.
+        MalformedAnswer: the packet is cut short.
     """
     if not outcome.affected_rows or chunk[start] != OK:
         return outcome

@@ -7,8 +7,8 @@ answer, and has to cost next to nothing for a row. For an answer of unknown shap
 
 from __future__ import annotations
 
-from mysql_client.packets import EOF, EOF_BELOW_BYTES, OK
-from mysql_wire.answer_walker import SHAPES, AnswerError, Shape, end_of
+from mysql_client.packets import EOF, EOF_BELOW_BYTES, OK, MalformedAnswer
+from mysql_wire.answer_walker import SHAPES, Shape, end_of
 from mysql_wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from mysql_wire.packets import PAYLOAD_MAX
 from mysql_wire.status_flags import MORE_RESULTS
@@ -77,7 +77,7 @@ class ResultEnds:
     def _end(self, data: bytearray, start: int, length: int) -> None:
         try:
             more = length and data[start] in (OK, EOF) and end_of(data, start, length)[0] & MORE_RESULTS
-        except (AnswerError, IndexError):
+        except (MalformedAnswer, IndexError):
             more = False
         self.flushed = bool(more)
         self._phase = _FIRST if more else _UNKNOWN

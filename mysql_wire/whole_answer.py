@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from mysql_client.packets import EOF, OK
-from mysql_wire.answer_walker import AnswerError, end_of, ok_outcome, with_insert_id_of
+from mysql_client.packets import EOF, OK, MalformedAnswer
+from mysql_wire.answer_walker import end_of, ok_outcome, with_insert_id_of
 from mysql_wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from mysql_wire.outcome import Outcome
 from mysql_wire.packets import HEADER_BYTES, PAYLOAD_MAX, SIZE_MASK
@@ -102,6 +102,6 @@ class WholeAnswers:
         else:
             try:
                 status, affected_rows = end_of(chunk, position, length)
-            except AnswerError:
+            except MalformedAnswer:
                 return None  # the walker will report it
         return None if status & MORE_RESULTS else ok_outcome(status, affected_rows)

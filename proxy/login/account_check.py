@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 
+from mysql_client.packets import MalformedAnswer
 from mysql_wire import requests
-from mysql_wire.answer_walker import AnswerError, AnswerWalker
+from mysql_wire.answer_walker import AnswerWalker
 from mysql_wire.collected_answer import decode_result
 from mysql_wire.errors import MalformedPacket, ProxyError
 from mysql_wire.packets import frame
@@ -77,6 +78,6 @@ async def _definition(backend: BackendSocket, capabilities: int) -> bytes | None
                 raise BackendLost("the server shows an account of more than 64 KiB")
         backend.seq = 0
         result = decode_result(bytes(answer), capabilities, encoding="utf-8")
-    except (AnswerError, MalformedPacket) as error:
+    except (MalformedAnswer, MalformedPacket) as error:
         raise BackendLost(f"the server's answer about the account makes no sense: {error}") from error
     return b" ".join(value for row in result.rows for value in row if value is not None) if result else None

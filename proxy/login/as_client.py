@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from engine.backend import password_proofs
 from engine.backend.password_proofs import CACHING_SHA2, ED25519, KNOWN, NATIVE, SHA256
 from engine.backend.url import BackendUrl
+from mysql_client.packets import MalformedAnswer
 from mysql_wire import answer_walker
 from mysql_wire.flags import (
     COMPRESS,
@@ -206,7 +207,7 @@ class _Exchange:
 def _status(payload: bytes) -> int:
     try:
         return answer_walker.end_of(payload, 0, len(payload))[0]
-    except answer_walker.AnswerError as error:
+    except MalformedAnswer as error:
         raise BackendLost(f"the server ended the login with {error}") from error
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn
 
+from mysql_client.packets import MalformedAnswer
 from mysql_wire import answer_walker
 from mysql_wire.errors import FatalProtocolError
 from mysql_wire.flags import COMPRESS
@@ -179,7 +180,7 @@ class AuthExchange:
     async def _admit(self, payload: bytes, client: asyncio.Future[bytes] | None = None) -> int:
         try:
             status, _ = answer_walker.end_of(payload, 0, len(payload))
-        except answer_walker.AnswerError as error:
+        except MalformedAnswer as error:
             raise BackendLost(f"the server ended the login with {error}") from error
         if self._capabilities & COMPRESS:
             self._backend.start_compression()  # the server has; it is queried before the client gets its OK

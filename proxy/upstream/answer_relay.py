@@ -21,7 +21,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import Enum
 
-from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
+from mysql_client.packets import MalformedAnswer
+from mysql_wire.answer_walker import SHAPES, AnswerWalker, Shape, parse_err
 from mysql_wire.outcome import Outcome
 from mysql_wire.packets import HEADER_BYTES, frame
 from mysql_wire.reframer import renumbered
@@ -252,7 +253,7 @@ class AnswerRelay:
         """Find the end of the answer; the bytes go to the client unless they are `written` already."""
         try:
             used = self._walker.feed(chunk)
-        except AnswerError as error:
+        except MalformedAnswer as error:
             self._backend.abort(str(error))
             return
         rest = b""

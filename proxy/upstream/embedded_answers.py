@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Sequence
 
 from embedded.session.session import EmbeddedSession, OkResult, RowsResult
-from engine.model.errors import EngineError
+from engine.model.errors import ClientError
 from engine.model.queue import ColumnMeta
 from mysql_wire import replies
 from mysql_wire.errors import ProxyError
@@ -19,12 +19,9 @@ from mysql_wire.outcome import Outcome
 from mysql_wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
-from rewriter.errors import RewriteError
 from rewriter.scan.scanner import split_statements
 
 _DECODE_STRIDE = 1 << 20  # bytes decoded in one call
-
-AnswerError = EngineError | RewriteError | ProxyError
 
 
 class EmbeddedAnswers:
@@ -68,7 +65,7 @@ class EmbeddedAnswers:
             await self._write_ok(result)
         self.writer.more = more
 
-    async def fail(self, error: AnswerError) -> Outcome:
+    async def fail(self, error: ClientError | ProxyError) -> Outcome:
         """Answer with an error."""
         await self.deliver()
         self.writer.status = self.status

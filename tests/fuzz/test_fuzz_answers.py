@@ -1,4 +1,4 @@
-"""Properties of what follows a server's answers: the same however they are cut up, and never worse than AnswerError."""
+"""Properties of what follows a server's answers: the same however they are cut up; MalformedAnswer is the worst."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fuzz_sql import statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
+from mysql_client.packets import MalformedAnswer
+from mysql_wire.answer_walker import SHAPES, AnswerWalker, Shape
 from mysql_wire.outcome import Outcome
 from mysql_wire.reframer import Reframer
 from mysql_wire.whole_answer import WholeAnswers
@@ -88,7 +89,7 @@ def walk(given: Answer, cuts: list[int]) -> Walked:
                 return "done", used, walker.outcome, walker.last_sequence
             if walker.wants_client_data:
                 return "file", used, None, walker.last_sequence
-    except AnswerError:
+    except MalformedAnswer:
         return "error", 0, None, 0
     return "more", used, None, 0
 

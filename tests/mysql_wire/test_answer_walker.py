@@ -13,8 +13,9 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
+from mysql_client.packets import MalformedAnswer
 from mysql_wire import replies
-from mysql_wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
+from mysql_wire.answer_walker import SHAPES, AnswerWalker, Shape
 from mysql_wire.flags import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
 from mysql_wire.outcome import Outcome
 from mysql_wire.packets import PAYLOAD_MAX, frame
@@ -357,7 +358,7 @@ def test_junk_raises_only_answer_errors(command: int, dep: bool, chunks: list[by
         walker.client_data_sent()
         try:
             used = walker.feed(chunk)
-        except AnswerError:
+        except MalformedAnswer:
             return
         assert 0 <= used <= len(chunk)
         assert used == len(chunk) or walker.done or walker.wants_client_data
@@ -370,5 +371,5 @@ def test_junk_in_whole_packets_raises_only_answer_errors(command: int, dep: bool
     if not walker.done:
         try:
             walker.feed(sequence(payloads))
-        except AnswerError:
+        except MalformedAnswer:
             pass

@@ -9,8 +9,9 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
+from mysql_client.packets import MalformedAnswer
 from mysql_wire import replies
-from mysql_wire.answer_walker import AnswerError, AnswerWalker
+from mysql_wire.answer_walker import AnswerWalker
 from mysql_wire.flags import CACHE_METADATA, DEPRECATE_EOF
 from mysql_wire.outcome import Outcome
 from mysql_wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
@@ -36,7 +37,7 @@ def walked(chunk: bytes, capabilities: int) -> Outcome | None:
     walker.begin(QUERY)
     try:
         used = walker.feed(chunk)
-    except AnswerError:
+    except MalformedAnswer:
         return None
     return walker.outcome if walker.done and used == len(chunk) else None
 
