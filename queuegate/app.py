@@ -1,4 +1,4 @@
-"""The composition root: configuration in, a running gate out, and its orderly end.
+"""The composition root: configuration in, a running proxy out, and its orderly end.
 
 Order of the end (SIGTERM, SIGINT): stop accepting; the engine stops leasing, ends the streams with 1053 and takes back
 uncounted what no client has read; running statements get the grace time; then everything is closed. Exit code 0.
@@ -54,7 +54,7 @@ _UPGRADE_SECONDS = 10.0  # by then the other proxies and their leader are known
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """A gate that accepts clients. `stop` asks it to end, as SIGTERM does."""
+    """A proxy that accepts clients. `stop` asks it to end, as SIGTERM does."""
 
     address: Address
     engine: Engine
