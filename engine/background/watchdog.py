@@ -85,7 +85,7 @@ class Watchdog(Service):
 
     async def _restart(self, manager: MessageManager) -> None:
         name, state = manager.queue.name, manager.describe()
-        self._logger.error("%s: deliveries stand still; looking from scratch. %s", name, state)
+        self._logger.error("%s: deliveries are stalled; starting them again. %s", name, state)
         manager.metrics.stalls += 1
         stalls = min(self._observations[manager].stalls + 1, 10) if manager in self._observations else 0
         if not await manager.reset():

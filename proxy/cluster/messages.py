@@ -73,7 +73,7 @@ def encode(kind: MessageKind, body: object = None) -> bytes:
     """A frame. Raises ValueError where the body is too large for one."""
     text = json.dumps(body, separators=(",", ":")).encode()
     if len(text) > BODY_MAX_BYTES:
-        raise ValueError(f"a word of {len(text)} bytes")
+        raise ValueError(f"a message of {len(text)} bytes, of at most {BODY_MAX_BYTES}")
     return _HEADER.pack(len(text), VERSION, kind, *_UNUSED) + text
 
 

@@ -87,7 +87,7 @@ class PeerHandshake(asyncio.Protocol):
                 del self._buffer[:size]
                 read(packet)
             if self._looking_up is not None and len(self._buffer) > PROOF_BYTES:
-                raise PeerError("it speaks before it is asked")
+                raise PeerError("it sends more before it has an answer")
         except PeerError as error:
             self._fail(str(error))
 
@@ -130,7 +130,7 @@ class PeerHandshake(asyncio.Protocol):
     def _read_hello(self, packet: bytes) -> None:
         hello = Hello.read(packet)
         if hello.listener != self._me.number:
-            raise PeerError("it means somebody else")
+            raise PeerError("it expects another process")
         self.claims = hello.dialer
         self._looking_up = self._loop.create_task(self._look_up(hello))
 

@@ -119,7 +119,7 @@ class PeerLink(asyncio.Protocol):
         try:
             self._owner.on_frame(self, frame)
         except (ValueError, KeyError, TypeError) as error:
-            raise PeerError(f"a word that is none, of kind {frame.kind}") from error
+            raise PeerError(f"an invalid message of kind {frame.kind}") from error
 
     def resume_writing(self) -> None:
         """The other end reads again."""
@@ -134,7 +134,7 @@ class PeerLink(asyncio.Protocol):
 
     def _ping(self) -> None:
         if self._loop.time() - self._last_received_at > SILENCE_SECONDS:
-            self._fail(f"nothing heard for {SILENCE_SECONDS:.0f} s")
+            self._fail(f"nothing received for {SILENCE_SECONDS:.0f} s")
             return
         self.send(MessageKind.PING)
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)

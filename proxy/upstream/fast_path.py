@@ -14,7 +14,7 @@ class FastPath(Enum):
 
     REFUSE = "refuse"
     RELAY = "relay"
-    RELAY_AND_REPORT = "relay and tell"
+    RELAY_AND_REPORT = "relay and report"
 
 
 FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure

@@ -229,7 +229,9 @@ class LazyConnection(RelayListener):
         self.memory.was(opened.upstream.status)
         self.unpin()
         opened.forget()
-        log.info("a client's connection to the database was lost", extra={"reason": outcome.message, "told": reported})
+        log.info(
+            "a client's connection to the database was lost", extra={"reason": outcome.message, "reported": reported}
+        )
 
 
 def may_set(text: bytes) -> bool:

@@ -38,7 +38,7 @@ RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
 SILENCE_SECONDS = 7.0  # from when a proxy stands still until the others end their links to it
 FENCED_SECONDS = 15.0  # from when a proxy falls silent in a transaction until others have what it held
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
-_TRUE_IN_TROUBLE = ("deliveries stand still", "cannot move rejected messages", "stays set aside")  # logged as errors
+_TRUE_IN_TROUBLE = ("deliveries are stalled", "cannot move rejected messages", "stays set aside")  # logged as errors
 _WORD_SECONDS = 0.003
 
 

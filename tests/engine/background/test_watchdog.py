@@ -18,7 +18,7 @@ SOON = STALL_SECONDS + 3 * PERIOD_SECONDS
 
 
 def stands(caplog):
-    return [record.getMessage() for record in caplog.records if "deliveries stand still" in record.getMessage()]
+    return [record.getMessage() for record in caplog.records if "deliveries are stalled" in record.getMessage()]
 
 
 @in_virtual_time
