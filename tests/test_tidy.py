@@ -76,6 +76,7 @@ BETWEEN = {
     "rewriter": ("engine.model",),
     "mysql_wire": ("engine.model", "mysql_client.packets"),
     "embedded.compile": (
+        "embedded.database.text_form",
         "engine.model.queue",
         "rewriter.errors",
         "rewriter.text.literals",

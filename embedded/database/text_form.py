@@ -99,9 +99,9 @@ def float_text(value: float, digits: int = 17) -> str:
     """A floating-point number as MySQL prints it: shortest form, exponent without plus or leading zeros."""
     number = float(value)
     text = repr(number) if digits > 15 else f"{number:.{digits}g}"
-    if abs(number) < 1e15 and number == int(number):
+    if abs(number) < 1e15 and number.is_integer():
         return str(int(number))
-    if number == int(number) and "e" not in text:
+    if number.is_integer() and "e" not in text:
         text = f"{Decimal(text).normalize():e}".replace("+", "")
     if "e" not in text:
         return text
@@ -112,11 +112,13 @@ def float_text(value: float, digits: int = 17) -> str:
     return f"{mantissa.removesuffix('.0')}e{power}"
 
 
-def time_text(microseconds: int, decimals: int) -> str:
-    """A TIME as [-]HH:MM:SS[.ffffff]."""
+def time_text(microseconds: int, decimals: int | None = None) -> str:
+    """A TIME as [-]HH:MM:SS[.ffffff]; without `decimals`, six where there is a fraction."""
     sign, rest = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
     seconds, fraction = divmod(rest, _MICROSECONDS)
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     text = f"{sign}{hours:02}:{minute:02}:{second:02}"
+    if decimals is None:
+        decimals = 6 if fraction else 0
     return f"{text}.{fraction:06}"[: len(text) + 1 + decimals] if decimals else text

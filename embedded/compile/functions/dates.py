@@ -12,7 +12,6 @@ from embedded.compile.functions.calendar_days import week
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
 from embedded.compile.values.store import no_timestamp
-from embedded.compile.values.store import time_text as time_as_text
 from embedded.compile.values.temporal import (
     MAX_TIME,
     MICROSECONDS,
@@ -24,6 +23,7 @@ from embedded.compile.values.temporal import (
     round_time,
     time_number,
 )
+from embedded.database.text_form import time_text as time_as_text
 
 _EPOCH = datetime(1970, 1, 1)
 _LAST_SECOND = 32536771199  # since the epoch, that UNIX_TIMESTAMP and FROM_UNIXTIME know

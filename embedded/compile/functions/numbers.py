@@ -13,8 +13,9 @@ from typing import Any
 from embedded.compile.errors import SqlError
 from embedded.compile.functions.context import CallContext
 from embedded.compile.functions.scalar import scalar
-from embedded.compile.values.numbers import check_number, float_text, full_number, numeric_prefix
+from embedded.compile.values.numbers import check_number, full_number, numeric_prefix
 from embedded.compile.values.wide_decimal import decode, encode
+from embedded.database.text_form import float_text
 
 Number = int | float
 _WIDE = Context(prec=130, rounding=ROUND_HALF_UP)  # twice MySQL's 65 digits
@@ -137,7 +138,7 @@ def exact_text(context: CallContext, value: str, scale: int) -> str:
 def double_text(context: CallContext, value: Number, single: int, decimals: int) -> str:
     if decimals:
         return fixed_text(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP))
-    return float_text(float(value), bool(single))
+    return float_text(float(value), 6 if single else 17)
 
 
 @scalar()

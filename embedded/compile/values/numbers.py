@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from embedded.compile.errors import SqlError
+from embedded.database.text_form import float_text
 
 _PREFIX = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
@@ -53,29 +54,6 @@ def decimal_prefix(text: str) -> Decimal:
     if len(power) > _POWER_DIGITS:
         power = "9" * _POWER_DIGITS
     return Decimal(f"{mantissa}e{'-' * exponent.startswith('-')}{power}")
-
-
-def float_text(value: float, single: bool = False) -> str:
-    """A floating-point number as MySQL prints it."""
-    if abs(value) < 1e15 and value == int(value):
-        return str(int(value))
-    text = f"{value:.6g}" if single else shortest(value)
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    power = int(exponent)
-    if -15 <= power < 0:
-        digits = mantissa.replace("-", "").replace(".", "").rstrip("0") or "0"
-        sign = "-" if value < 0 else ""
-        return f"{sign}0.{'0' * (-power - 1)}{digits}"
-    return f"{mantissa.removesuffix('.0')}e{power}"
-
-
-def shortest(value: float) -> str:
-    """The fewest digits that are this number; whole numbers from 10^15 on have an exponent."""
-    if abs(value) >= 1e15 and value.is_integer():
-        return f"{Decimal(repr(value)).normalize():e}".replace("+", "")
-    return repr(value)
 
 
 def to_text(value: Any) -> str:

@@ -17,7 +17,7 @@ from math import isinf
 from typing import Any
 
 from embedded.compile.errors import SqlError, ValueRefused
-from embedded.compile.values.numbers import SHOWN, float_text, full_number, numeric_prefix, round_half_away
+from embedded.compile.values.numbers import SHOWN, full_number, numeric_prefix, round_half_away
 from embedded.compile.values.temporal import (
     MAX_TIME,
     date_text,
@@ -30,6 +30,7 @@ from embedded.compile.values.temporal import (
 )
 from embedded.compile.values.types import Kind, SqlType
 from embedded.compile.values.wide_decimal import encode
+from embedded.database.text_form import float_text, time_text
 
 # What Python's JSON reader takes and MySQL's does not.
 
@@ -173,16 +174,6 @@ def plain_text(value: Any) -> str:
             return time_text(round(value / timedelta(microseconds=1)))
         case _:
             return str(value)
-
-
-def time_text(microseconds: int, decimals: int | None = None) -> str:
-    """A TIME as text; without `decimals`, six where there is a fraction."""
-    sign, rest = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
-    seconds, fraction = divmod(rest, 1_000_000)
-    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if decimals is None:
-        decimals = 6 if fraction else 0
-    return f"{text}.{fraction:06}"[: len(text) + 1 + decimals] if decimals else text
 
 
 def _store_text(target: StoreAs, value: Any) -> str:
