@@ -25,7 +25,7 @@ from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sharded_store import ShardedStore
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress
-from proxy.cluster.peers import Peers
+from proxy.cluster.peers import LinkedNeighbours, Peers
 from proxy.cluster.registry import ConnectionRegistry, own_ids
 from proxy.config import Auth, Config
 from proxy.config_shown import settings_of
@@ -121,8 +121,6 @@ async def serve(
     tls = config.tls.load()
     on_signals((signal.SIGHUP,), tls.reload)
     ids = None if config.backend.embedded else own_ids(0 if place is None else place.worker, config.workers)
-    peers = Peers(ConnectionRegistry(ids), settings_of(config))
-    peers.alone = config.backend.embedded
     # The place first: where its address is taken, the start ends before the database's file is made.
     async with _worker_slot(config, place, handed, console) as place, _console_polled(console):
 
@@ -133,7 +131,7 @@ async def serve(
                 console.serve(running.address)
 
         if await _wait_for_backend(config, place, stopping):
-            await _serve_slot(place, config, peers, tls, stopping, stop, announce)
+            await _serve_slot(place, config, ConnectionRegistry(ids), tls, stopping, stop, announce)
     log.info("stopped")
 
 
@@ -151,14 +149,14 @@ async def _wait_for_backend(config: Config, place: WorkerSlot, stopping: asyncio
 async def _serve_slot(
     place: WorkerSlot,
     config: Config,
-    peers: Peers,
+    registry: ConnectionRegistry,
     tls: ClientTls,
     stopping: asyncio.Event,
     stop: Callable[[], None],
     ready: Callable[[RunningProxy], None] | None,
 ) -> None:
-    clock = SystemClock()
-    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory, named):
+    clock, neighbours = SystemClock(), LinkedNeighbours()
+    async with _backend(config, clock, registry, tls) as (store, gateway, directory, named):
         engine = Engine(
             store,
             clock=clock,
@@ -169,13 +167,14 @@ async def _serve_slot(
                 purges=place.worker == 0,  # acked messages need no more than one to delete them
                 make_dead_letters=DeadLetterTables(store.administer).make,
                 dead_letter_names=DeadLetterNames(named),
-                sole_account=peers.registry.alone,
+                sole_account=registry.alone,
                 retention_seconds=config.retention_period,
                 upgrade_after_seconds=0.0 if directory is None else _UPGRADE_SECONDS,
             ),
-            neighbours=peers.neighbours,
+            neighbours=neighbours,
         )
         await engine.open()
+        peers = Peers(registry, engine, place, neighbours, settings_of(config), alone=config.backend.embedded)
         try:
             await _accept(config, place, engine, gateway, directory, peers, tls, stopping, stop, ready)
         finally:
@@ -237,7 +236,7 @@ async def _accept(
 ) -> None:
     """Clients, until `stopping`, which `stop` sets; then their orderly end."""
     admission = Admission(config.limits, place.tally, asyncio.get_running_loop().time, peers.login)
-    await peers.join(place, engine, admission, stop)
+    await peers.join(admission, stop)
     if directory is not None:
         await peers.find_others(directory, await asyncio.to_thread(_mesh_address, config, place))
     server = ProxyServer(gateway, engine, Planning(engine, config.queue_defaults), peers, admission, config)

@@ -51,30 +51,30 @@ log = logging.getLogger(__name__)
 
 
 class LinkedNeighbours(Neighbours):
-    """The engine's Neighbours: all processes that are linked, at these sides."""
+    """The engine's Neighbours: all processes that are linked, on the sides that Peers adds."""
 
-    def __init__(self, sides: Sequence[WorkerLinks | Mesh]) -> None:
-        self._sides = sides
+    def __init__(self) -> None:
+        self.sides: list[WorkerLinks | Mesh] = []
 
     def committed(self, report: CommitReport) -> None:
         """See Neighbours."""
-        for side in self._sides:
+        for side in self.sides:
             side.links.committed(report)
 
     def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
         """See Neighbours."""
-        for side in self._sides:
+        for side in self.sides:
             side.links.members_changed(queue, members)
 
     async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
         """See Neighbours."""
         names = None if named is None else [[name.database, name.table] for name in named]
-        await _request(self._sides, Question.CATALOG, names if fits(names) else None)
+        await _request(self.sides, Question.CATALOG, names if fits(names) else None)
 
     @property
     def leads(self) -> bool:
         """See Neighbours."""
-        return all(side.leads for side in self._sides if isinstance(side, Mesh))
+        return all(side.leads for side in self.sides if isinstance(side, Mesh))
 
 
 async def _request(sides: Sequence[WorkerLinks | Mesh], question: Question, value: object = None) -> list[Item]:
@@ -93,35 +93,36 @@ def _id_requests(ids: Sequence[MessageId]) -> Iterator[tuple[int, list[object]]]
 
 
 class Peers:
-    """See the module. `join` comes before the first client. `settings`: this proxy's configuration, as it is shown.
-    `neighbours`: the same processes, as the engine notifies them."""
+    """See the module. `join` comes before the first client. `neighbours`: those of the engine. `settings`: this proxy's
+    configuration, as it is shown. `alone`: no other proxy can serve the database, which is embedded in this one."""
 
-    def __init__(self, registry: ConnectionRegistry, settings: Sequence[Setting] = ()) -> None:
+    def __init__(
+        self,
+        registry: ConnectionRegistry,
+        engine: Engine,
+        slot: WorkerSlot,
+        neighbours: LinkedNeighbours,
+        settings: Sequence[Setting] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
         self.registry = registry
         self.settings = settings
-        self._slot: WorkerSlot | None = None
+        self._engine, self._slot, self._sides, self._alone = engine, slot, neighbours.sides, alone
         self._workers: WorkerLinks | None = None
         self._mesh: Mesh | None = None
-        self._sides: list[WorkerLinks | Mesh] = []
-        self.neighbours = LinkedNeighbours(self._sides)
-        self._engine: Engine | None = None
-        self._answers: Answers | None = None
-        self._events: PeerEvents | None = None
-        self.alone = False
-        """No other proxy can serve the database: it is embedded in this one."""
-
-    async def join(self, slot: WorkerSlot, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
-        """Link to the other workers. `stop` is called when the supervisor is gone."""
-        self._slot, self._engine = slot, engine
-        self._answers = Answers(self.registry, engine, slot.worker)
+        self._answers = Answers(registry, engine, slot.worker)
         self._events = PeerEvents(
             engine.on_remote_commit,
             engine.on_remote_commits_lost,
             self._answers.on_remote_kill,
             self._answers.answer,
             engine.queues.members,
-            admission.on_remote_login,
         )
+
+    async def join(self, admission: Admission, stop: Callable[[], None]) -> None:
+        """Link to the other workers. `stop` is called when the supervisor is gone."""
+        slot = self._slot
         if slot.supervisor is None:
             return
         loop, supervisor = asyncio.get_running_loop(), slot.supervisor
@@ -134,20 +135,19 @@ class Peers:
         supervisor.setblocking(False)
         loop.add_reader(supervisor, gone)
         if slot.links:
-            self._workers = WorkerLinks(slot, self._events)
+            self._workers = WorkerLinks(slot, dataclasses.replace(self._events, login=admission.on_remote_login))
             self._sides.append(self._workers)
             await self._workers.open()
 
     async def find_others(self, directory: ProxyDirectory, address: MeshAddress) -> None:
         """Link to the other proxies of this database, now and from now on. Raises OSError where we cannot listen."""
-        assert self._events is not None
-        self._mesh = Mesh(directory, address, dataclasses.replace(self._events, login=None))
+        self._mesh = Mesh(directory, address, self._events)
         self._sides.append(self._mesh)
         await self._mesh.open()
 
     def ready(self) -> None:
         """This worker accepts clients."""
-        if self._slot is not None and self._slot.supervisor is not None:
+        if self._slot.supervisor is not None:
             with contextlib.suppress(OSError):  # it is gone, and this process ends
                 self._slot.supervisor.send(b"+")
 
@@ -155,7 +155,7 @@ class Peers:
         """Stop sending and receiving."""
         for side in reversed(self._sides):
             await side.close()
-        if self._slot is not None and self._slot.supervisor is not None:
+        if self._slot.supervisor is not None:
             asyncio.get_running_loop().remove_reader(self._slot.supervisor)
 
     def login(self, source: str, good: bool) -> None:
@@ -195,11 +195,10 @@ class Peers:
     @property
     def finds_others(self) -> bool:
         """Whether it would know of another proxy of the same database."""
-        return self.alone or (self._mesh is not None and self._mesh.is_registered)
+        return self._alone or (self._mesh is not None and self._mesh.is_registered)
 
     async def queue_statuses(self) -> list[QueueStatus]:
         """Every queue served, in the order of their names, with the counts of all together."""
-        assert self._engine is not None
         own = {status.name: status for status in self._engine.status()}
         for status in understood(status_of, await self._request(Question.QUEUES)):
             if status.name in own:
@@ -208,14 +207,12 @@ class Peers:
 
     async def subscriptions(self) -> list[SubscriptionStatus]:
         """Every open stream."""
-        assert self._engine is not None
         return self._engine.subscriptions() + list(
             understood(subscription_of, await self._request(Question.SUBSCRIPTIONS))
         )
 
     async def holders(self, queue: QueueName, ids: Sequence[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """Which of these messages an open stream holds, and which stream."""
-        assert self._engine is not None
         holders = self._engine.holders(queue, ids)
         if not ids or not self._sides:
             return holders
@@ -229,7 +226,6 @@ class Peers:
 
     async def fitting(self, queue: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
         """Which of these messages fit the WHERE of an open stream, wherever it is."""
-        assert self._engine is not None
         matches = await self._engine.fitting(queue, ids)
         for start, wanted in _id_requests(ids):
             for number, *_ in await self._request(Question.FITTING, [queue.database, queue.table, wanted]):
@@ -239,14 +235,12 @@ class Peers:
 
     async def trace(self, queue: QueueName, id_: MessageId) -> list[TraceEvent]:
         """What happened to a message lately, or was stored of it, the earliest first."""
-        assert self._engine is not None
         items = await self._request(Question.TRACE, [queue.database, queue.table, id_body(id_)])
         entries = own_traced(self._engine.traces.of(queue, id_)) + list(understood(traced_of, items))
         return in_order(await self._engine.topics.history.of(queue, id_) + entries)
 
     async def newest_traces(self, count: int, queues: Sequence[QueueName]) -> list[TraceEvent]:
         """What happened last to messages of these queues and topics, the last thing first."""
-        assert self._engine is not None
         names = [[queue.database, queue.table] for queue in queues]
         items = await self._request(Question.TRACES, [count, names if fits(names) else None])
         requested = frozenset(queues)
@@ -257,13 +251,11 @@ class Peers:
 
     async def histories(self) -> Mapping[QueueName, HistoryState]:
         """How the histories of the topics that have one fare, wherever they are written."""
-        assert self._engine is not None
         others = list(understood(state_of, await self._request(Question.HISTORIES)))
         return together(self._engine.topics.history.states() + others)
 
     async def retention_problems(self) -> Mapping[QueueName, str]:
         """Why messages of topics are not deleted, as the process knows that deletes them."""
-        assert self._engine is not None
         others = dict(understood(problem_of, await self._request(Question.RETENTION)))
         return {**others, **self._engine.topics.retention.problems()}
 
@@ -273,7 +265,6 @@ class Peers:
 
     async def reports(self) -> tuple[list[WorkerReport], int]:
         """The report of every worker of this proxy, and how many did not answer in time, or are not there."""
-        assert self._answers is not None and self._slot is not None
         reports = [self._answers.own_report()]
         if self._workers is None:
             return reports, 0
@@ -283,7 +274,6 @@ class Peers:
     async def counts(self) -> tuple[list[ProcessCounts], int]:
         """What every process has counted, and of how many that is not known: they do not answer in time, or are not
         linked."""
-        assert self._answers is not None
         others = sum(len(side.others) for side in self._sides)
         counts = [self._answers.own_counts(), *counts_of(await self._request(Question.COUNTS))]
         return counts, max(others + 1 - len(counts), 0)

@@ -48,7 +48,7 @@ from engine.model.errors import BackendError
 from engine.model.groups import GroupKey, GroupPage, GroupPlace
 from engine.model.queue import Condition, Layout, QueueName
 from engine.model.topics import group_table
-from proxy.cluster.peers import Peers
+from proxy.cluster.peers import LinkedNeighbours, Peers
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.config import Config
 from proxy.listen.listener import WorkerSlot
@@ -212,8 +212,8 @@ class World:
         await self.engine.open()
         self._resources.push_async_callback(self.engine.close, grace_seconds=0)
         self.tally = SharedCounts().of(0)
-        peers, stopping = Peers(self.registry), asyncio.Event()
-        place = WorkerSlot((), self.tally)
+        place, stopping = WorkerSlot((), self.tally), asyncio.Event()
+        peers = Peers(self.registry, self.engine, place, LinkedNeighbours())
         # The composition root makes the server, as in production; it is caught as it is made.
         made: list[ProxyServer] = []
         with patch.object(

@@ -36,7 +36,7 @@ from proxy.admin import server
 from proxy.admin.http import Response
 from proxy.admin.metrics_page import Facts, ProxyFacts, lines
 from proxy.cluster import worker_links
-from proxy.cluster.peers import Peers
+from proxy.cluster.peers import LinkedNeighbours, Peers
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.config import Limits
@@ -266,11 +266,11 @@ async def test_a_database_that_hangs_is_reported_in_time() -> None:
 async def test_a_worker_that_is_not_there_is_missing_unless_the_proxy_ends() -> None:
     stopping, (supervisor, end) = False, socket.socketpair()
     links, counts = worker_links.listening(2), SharedCounts(2)
-    peers = Peers(ConnectionRegistry(1))
     async with world() as w:
         slot = WorkerSlot((), counts.of(0), 0, links, supervisor=supervisor)
         admission = Admission(Limits(), slot.tally, w.clock.monotonic)
-        await peers.join(slot, w.engine, admission, lambda: None)
+        peers = Peers(ConnectionRegistry(1), w.engine, slot, LinkedNeighbours())
+        await peers.join(admission, lambda: None)
         admin = server.AdminServer(w.engine, peers, admission, ClientTls(), "1", lambda: stopping)
         assert await admin.answer("/healthz") == Response(503, b"1 of 2 workers do not answer\n")
         assert b"queuegate_workers_missing 1\n" in (await admin.answer("/metrics")).body
