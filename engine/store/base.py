@@ -474,15 +474,12 @@ class InOneShard:
         self.on_refused: Callable[[QueueName], None] = lambda queue: None
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
-        """See Placement."""
         return None
 
     async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
-        """See Placement."""
         return {}
 
     def answering(self, queue: QueueSpec) -> str:
-        """See Placement."""
         return queue.shards[0]
 
 

@@ -20,7 +20,6 @@ class BornRows:
         self._pool, self._prepared = pool, prepared
 
     async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        """See BirthStore."""
         assert leases and queue.takes_added
         if self._pool.replicates:
             return None
@@ -34,7 +33,6 @@ class BornRows:
         return claim
 
     async def find(self, queue: QueueSpec, until_ns: int, token: int) -> MessageId | None:
-        """See BirthStore."""
         id_, sql = id_column(queue), self._prepared.of(queue).statements.added.born_until
         rows = await self._pool.read(lambda connection: connection.query_text(sql, (until_ns, token), (id_,)))
         return from_text(id_kind(id_), not_null(rows[0][0])) if rows else None

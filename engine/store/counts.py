@@ -30,19 +30,16 @@ class Counts:
         self._pool, self._dialect = pool, dialect
 
     async def census(self, queue: QueueSpec) -> Census:
-        """See CountStore."""
         statements = CensusStatements(self._dialect, queue)
         return await self._pool.read(lambda connection: take_census(connection, statements))
 
     async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
-        """See CountStore."""
         statements = CensusStatements(self._dialect, queue)
         return await self._pool.read(
             lambda connection: due_messages.leased_messages(connection, statements, queue, limit)
         )
 
     async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
-        """See CountStore."""
         statements = CensusStatements(self._dialect, queue)
         counts: list[RangeCount] = []
         for start in range(0, len(ranges), RANGES_AT_ONCE_MAX):

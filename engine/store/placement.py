@@ -93,7 +93,6 @@ class ShardPlacement:
         self.on_refused: Callable[[QueueName], None] = lambda queue: None
 
     def routes(self, queue: QueueSpec, ids: Collection[MessageId]) -> Mapping[str, str] | None:
-        """See Placement."""
         places, keys = self.known.of(queue, ids), dict[str, list[str]]()
         if len(places) < len(set(ids)):
             return None
@@ -105,14 +104,12 @@ class ShardPlacement:
         return {shard: f"{column} IN ({', '.join(sorted(some))})" for shard, some in keys.items()}
 
     async def places(self, queue: QueueSpec, ids: Collection[MessageId]) -> dict[MessageId, str]:
-        """See Placement."""
         places, failed = await self.find(queue, ids)
         if failed is not None:
             raise failed
         return places
 
     def answering(self, queue: QueueSpec) -> str:
-        """See Placement."""
         return next((shard for shard in queue.shards if not self._is_lost(queue, shard)), queue.shards[0])
 
     async def find(

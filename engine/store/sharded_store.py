@@ -84,7 +84,6 @@ class ShardedStore:
     # --- what concerns no queue
 
     async def load_catalog(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
-        """See MessageStore."""
         catalog = await self._whole.load_catalog(previous, named)
         # Work that has begun with the shards of before may have opened one of them again.
         if catalog is not previous or any(shard.is_lost for shard in self._shards.values()):
@@ -102,11 +101,9 @@ class ShardedStore:
         return self._whole.administer(sql)
 
     def ping(self) -> Coroutine[Any, Any, None]:
-        """See MessageStore."""
         return self._whole.ping()
 
     async def close(self) -> None:
-        """See MessageStore."""
         for shard in self._shards.values():
             await shard.close()
         await self._whole.close()
@@ -130,7 +127,6 @@ class ShardedStore:
         return replace(merged, ahead=read_ahead(polls.results, ids, len(before) + len(polls.results)))
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.scan(queue, condition, page)
         scans = (await self.each(queue, lambda store, _: store.scan(queue, condition, page))).some()
@@ -139,7 +135,6 @@ class ShardedStore:
         return merged_scans(list(scans.results.values()), page.limit, incomplete=scans.failed is not None)
 
     async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.slots(queue, ids)
         answers = (await self.each(queue, lambda store, _: store.slots(queue, ids))).some()
@@ -148,7 +143,6 @@ class ShardedStore:
         return {id_: slot for slots in answers.results.values() for id_, slot in slots.items()}
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.fitting(queue, condition, ids)
         at = await self._at_places(queue, ids, lambda store, some: store.fitting(queue, condition, some))
@@ -162,7 +156,6 @@ class ShardedStore:
         condition: Condition | None = None,
         sharing: Sharing = UNMARKED,
     ) -> Claim:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.claim(queue, ids, delays_ns, condition, sharing)
         # A part of the messages may be few enough for one receiver each, where all of them are not.
@@ -188,7 +181,6 @@ class ShardedStore:
         delays_ns: Mapping[int, int],
         sharing: Sharing = UNMARKED,
     ) -> PollAndClaim:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.poll_and_claim(queue, limit, count, blocked, delays_ns, sharing)
         poll = await self.poll(queue, limit)
@@ -211,7 +203,6 @@ class ShardedStore:
         return merged_claims(list(made.results.values()))
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.unsettled(queue, ids)
         at = await self._at_places(queue, ids, lambda store, some: store.unsettled(queue, some))
@@ -244,7 +235,6 @@ class ShardedStore:
         return sum(at.answers.results.values())
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.rejected(queue, limit)
         answers = (await self.each(queue, lambda store, _: store.rejected(queue, limit))).some()
@@ -253,7 +243,6 @@ class ShardedStore:
         return [id_ for ids in answers.results.values() for id_ in ids][:limit]
 
     async def move_to_dead_letters(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.move_to_dead_letters(queue, dead, ids)
         keys = [(each.options.sharding_key or "").lower() for each in (queue, dead)]
@@ -267,7 +256,6 @@ class ShardedStore:
         return sum(at.answers.some().results.values())
 
     async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
-        """See MessageStore."""
         if not queue.shards:
             return await self._whole.purge(queue, limit, purged)
         deleted, failed = 0, None
@@ -286,7 +274,6 @@ class ShardedStore:
         return None if queue.shards else await self._whole.purge_partitions(queue)
 
     def add_tokens(self, queue: QueueSpec) -> Coroutine[Any, Any, None]:
-        """See MessageStore."""
         return self._whole.add_tokens(queue)
 
     # --- shards
@@ -386,14 +373,12 @@ class ShardedCounts:
         self._store, self._whole = store, whole
 
     async def census(self, queue: QueueSpec) -> Census:
-        """See CountStore."""
         if not queue.shards:
             return await self._whole.census(queue)
         answers = await self._store.each(queue, lambda store, _: store.counts.census(queue))
         return merged_census(list(answers.some().results.values()), incomplete=answers.failed is not None)
 
     async def leased_messages(self, queue: QueueSpec, limit: int) -> list[LeasedMessage]:
-        """See CountStore."""
         if not queue.shards:
             return await self._whole.leased_messages(queue, limit)
         answers = await self._store.each(queue, lambda store, _: store.counts.leased_messages(queue, limit))
@@ -401,7 +386,6 @@ class ShardedCounts:
         return sorted(leased, key=lambda one: one.until_ns)[:limit]
 
     async def ranges(self, queue: QueueSpec, ranges: Sequence[KeyRange]) -> list[RangeCount]:
-        """See CountStore."""
         if not queue.shards:
             return await self._whole.ranges(queue, ranges)
         answers = await self._store.each(queue, lambda store, _: store.counts.ranges(queue, ranges))

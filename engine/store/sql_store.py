@@ -131,7 +131,6 @@ class SqlMessageStore:
 
     @cached_property
     def placement(self) -> Placement:
-        """See MessageStore."""
         return InOneShard()
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:

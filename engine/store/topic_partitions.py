@@ -67,7 +67,6 @@ class TopicPartitions:
         self._retained: dict[QueueName, RetainedPartition] = {}  # what need not be counted again before its time
 
     async def divide(self, topic: TopicSpec) -> DivideResult:
-        """See PartitionStore."""
         if not self._dialect.partitions:
             return DivideResult(whole=False, width=0, problem=_NONE_HERE)
         statements, log = TopicPartitionStatements(self._dialect, topic), TopicStatements(self._dialect, topic)
@@ -75,7 +74,6 @@ class TopicPartitions:
         return await self._pool.read(lambda connection: divide(connection, statements, log, retention, topic))
 
     async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> DropResult:
-        """See PartitionStore."""
         await self._begin_missing(topic.name.database)
         statements = Statements(
             topic,

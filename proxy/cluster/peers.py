@@ -57,23 +57,19 @@ class LinkedNeighbours(Neighbours):
         self.sides: list[WorkerLinks | Mesh] = []
 
     def committed(self, report: CommitReport) -> None:
-        """See Neighbours."""
         for side in self.sides:
             side.links.committed(report)
 
     def members_changed(self, queue: QueueName, members: Sequence[Member]) -> None:
-        """See Neighbours."""
         for side in self.sides:
             side.links.members_changed(queue, members)
 
     async def catalog_changed(self, named: Collection[QueueName] | None = None) -> None:
-        """See Neighbours."""
         names = None if named is None else [[name.database, name.table] for name in named]
         await _request(self.sides, Question.CATALOG, names if fits(names) else None)
 
     @property
     def leads(self) -> bool:
-        """See Neighbours."""
         return all(side.leads for side in self.sides if isinstance(side, Mesh))
 
 

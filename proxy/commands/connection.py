@@ -253,7 +253,6 @@ class ClientConnection(RelayListener):
     # --- the fast path
 
     def refused(self, error: Outcome) -> bytes:
-        """See RelayListener."""
         return self._fast.refused(error)
 
     def relayed(self, command: int, outcome: Outcome) -> None:

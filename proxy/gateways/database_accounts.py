@@ -94,7 +94,6 @@ class RelayGateway:
         self._login_timeout = login_timeout
 
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
-        """See Gateway."""
         url, timeout = self._url, self._login_timeout
         backend = await connect_backend(url.host, url.port, unix_socket=url.socket, timeout=timeout)
         if url.proxy_protocol:

@@ -232,7 +232,6 @@ class EmbeddedGateway:
         Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
 
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
-        """See Gateway."""
         login = await log_in_with_own_account(
             client,
             self._identities,

@@ -103,7 +103,6 @@ class ProxyAccountsGateway:
         return cls(server, await configured_accounts(config), rights, config, clock, registry, client_tls)
 
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
-        """See Gateway."""
         profile, check = self._server.profile, _Check(self._judge)
         login = await log_in_with_own_account(
             client,

@@ -280,17 +280,14 @@ class GuardedUpstream:
 
     @property
     def status(self) -> int:
-        """See Upstream."""
         return self._behind.status
 
     @property
     def alive(self) -> bool:
-        """See Upstream."""
         return self._behind.alive
 
     @property
     def connection_required(self) -> bool:
-        """See Upstream."""
         return self._behind.connection_required
 
     async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
@@ -343,11 +340,9 @@ class GuardedUpstream:
         return outcome
 
     def recode(self, encoding: str) -> None:
-        """See Upstream."""
         self._behind.recode(encoding)
 
     async def deliver(self) -> None:
-        """See Upstream."""
         await self._behind.deliver()
 
     async def collect(self, sql: str) -> Collected | Outcome:
@@ -355,7 +350,6 @@ class GuardedUpstream:
         return await self._behind.collect(sql)
 
     async def close(self) -> None:
-        """See Upstream."""
         await self._behind.close()
 
     # --- prepared statements

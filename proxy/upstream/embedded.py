@@ -59,7 +59,6 @@ class EmbeddedUpstream:
 
     @property
     def status(self) -> int:
-        """See Upstream."""
         return self._answers.status
 
     @property
@@ -71,7 +70,6 @@ class EmbeddedUpstream:
         return False
 
     async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
-        """See Upstream."""
         return await self.command(await large.whole(), buffered=buffered)
 
     async def command(
@@ -83,7 +81,6 @@ class EmbeddedUpstream:
         repeatable: bool = False,
         plain: bytes | None = None,
     ) -> Outcome:
-        """See Upstream."""
         handler = self._handlers.get(payload[0])
         try:
             if handler is None:
@@ -100,11 +97,9 @@ class EmbeddedUpstream:
         """See Upstream. The session here has executed it."""
 
     async def deliver(self) -> None:
-        """See Upstream."""
         await self._answers.deliver()
 
     async def collect(self, sql: str) -> Collected | Outcome:
-        """See Upstream."""
         try:
             with self._watched():
                 result = await self.session.execute(sql)

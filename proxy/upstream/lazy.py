@@ -68,7 +68,6 @@ class LazyUpstream:
 
     @property
     def status(self) -> int:
-        """See Upstream."""
         opened = self._connection.usable
         return self._connection.memory.status if opened is None else opened.upstream.status
 
@@ -79,7 +78,6 @@ class LazyUpstream:
 
     @property
     def connection_required(self) -> bool:
-        """See Upstream."""
         return self._connection.usable is not None and self._connection.pinned
 
     @property
@@ -152,11 +150,9 @@ class LazyUpstream:
         return outcome
 
     def recode(self, encoding: str) -> None:
-        """See Upstream."""
         self._connection.recode(encoding)
 
     async def deliver(self) -> None:
-        """See Upstream."""
         if self._connection.opened is not None:
             await self._connection.opened.upstream.deliver()
 
@@ -182,7 +178,6 @@ class LazyUpstream:
         self._connection.restart(opener, memory)
 
     async def close(self) -> None:
-        """See Upstream."""
         self._closed = True
         await self._connection.close()
 

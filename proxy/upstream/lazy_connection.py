@@ -209,11 +209,9 @@ class LazyConnection(RelayListener):
         return self._listener.may_relay(command, packet)
 
     def refused(self, error: Outcome) -> bytes:
-        """See RelayListener."""
         return self._listener.refused(error)
 
     def relayed(self, command: int, outcome: Outcome) -> None:
-        """See RelayListener."""
         self._listener.relayed(command, outcome)
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:

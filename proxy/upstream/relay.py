@@ -69,17 +69,14 @@ class RelayUpstream:
 
     @property
     def status(self) -> int:
-        """See Upstream."""
         return self._relay.status
 
     @property
     def alive(self) -> bool:
-        """See Upstream."""
         return not self._backend.closed
 
     @property
     def connection_required(self) -> bool:
-        """See Upstream."""
         return self.alive
 
     @property
@@ -132,7 +129,6 @@ class RelayUpstream:
         return await self._send(payload)
 
     async def pass_on(self, large: LargeCommand, *, buffered: bool = False) -> Outcome:
-        """See Upstream."""
         command = large.head[0]
         if command not in _ANSWERED:
             self._check_ready()
@@ -165,16 +161,13 @@ class RelayUpstream:
             relay.fail(relay.loss(self._backend.reason))
 
     def recode(self, encoding: str) -> None:
-        """See Upstream."""
         self.encoding = encoding
 
     async def deliver(self) -> None:
-        """See Upstream."""
         self.output.deliver(begun=self.answering)
         await self._client.drain()
 
     async def collect(self, sql: str) -> Collected | Outcome:
-        """See Upstream."""
         try:
             payload = requests.query_payload(encoded(sql, self.encoding), self._capabilities)
         except UnicodeEncodeError as error:
@@ -205,7 +198,6 @@ class RelayUpstream:
         return result
 
     async def close(self) -> None:
-        """See Upstream."""
         if self._closed:
             return
         self._closed = True
