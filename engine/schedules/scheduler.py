@@ -10,6 +10,7 @@ Rules
 - Schedules that are due together are sent in one transaction. If that fails, one by one: a schedule whose message the
   database refuses delays no other. Its problem is stored in its row and logged once, and its tick is retried after a
   pause that doubles, up to a minute.
+- A message whose unique key is taken is not sent: it waits already. Its tick is done.
 - Any rows may be written to the table. Missed ticks are made up for at a bounded rate in each database, after those in
   time, and the log has a few lines a minute about them, and about schedules that fail.
 - Times are the database's. A tick waits until the database's clock has reached it.
@@ -278,10 +279,7 @@ class Scheduler(Service):
         if late:
             database.bucket.take(len(sent))
             database.schedules[schedule.name.name].made_up_at = self._now
-        if ticks.missed and database.missed.allow(self._now):
-            text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages are sent now"
-            self._logger.warning(text, schedule.name, ticks.missed, schedule.missed.value, len(sent))
-        return Step(schedule, next_ns, sent[-1] if sent else None, messages, target)
+        return Step(schedule, next_ns, sent[-1] if sent else None, messages, target, ticks.missed)
 
     def _target(self, name: QueueName) -> QueueSpec | TopicSpec:
         catalog = self._context.host.catalog
@@ -308,13 +306,13 @@ class Scheduler(Service):
         database.logged_problem = ""
         done = [step for step in steps if step.schedule.name.name in advanced]
         for step in done:
-            self._advanced(database, step)
-        left = {step.schedule.name.name for step in steps} - advanced
+            self._advanced(database, step, advanced[step.schedule.name.name])
+        left = {step.schedule.name.name for step in steps} - advanced.keys()
         if left:  # another was faster, or a client has them locked
             self._postpone(database, left)
-        self._report_sent(step for step in done if step.messages is not None)
+        self._report_sent((step.schedule.queue, advanced[step.schedule.name.name]) for step in done)
 
-    def _advanced(self, database: _Database, step: Step) -> None:
+    def _advanced(self, database: _Database, step: Step, sent: int) -> None:
         waiting = database.schedules[step.schedule.name.name]
         if waiting.logged_problem:
             self._logger.info("schedule %s: its messages are sent again", step.schedule.name)
@@ -322,11 +320,14 @@ class Scheduler(Service):
         waiting.retry_at = float("-inf")
         waiting.pause.reset()
 
-    def _report_sent(self, sent: Iterable[Step]) -> None:
+    def _report_sent(self, sent: Iterable[tuple[QueueName, int]]) -> None:
+        if step.missed and database.missed.allow(self._now):
+            text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages were sent now"
+            self._logger.warning(text, step.schedule.name, step.missed, step.schedule.missed.value, sent)
         counts: dict[QueueName, int] = {}
-        for step in sent:
-            assert step.messages is not None
-            counts[step.messages.target] = counts.get(step.messages.target, 0) + len(step.messages.rows)
+        for queue, count in sent:
+            if count:
+                counts[queue] = counts.get(queue, 0) + count
         if counts:
             counted = tuple((queue, "enqueued", count) for queue, count in counts.items())
             self._context.host.committed(CommitReport(touched=frozenset(counts), counted=counted))

@@ -36,13 +36,14 @@ class DueSchedules:
 @dataclass(frozen=True, slots=True)
 class Step:
     """A schedule that advances to its tick `next_ns`, and its messages for `target`, if there are any. `last_ns`: their
-    last tick."""
+    last tick. `missed`: how many ticks, at least, were missed."""
 
     schedule: Schedule
     next_ns: int
     last_ns: int | None
     messages: Insertion | None
     target: QueueSpec | TopicSpec | None = None
+    missed: int = 0
 
 
 class ScheduleStore(Protocol):
@@ -64,10 +65,10 @@ class ScheduleStore(Protocol):
         """Those of these schedules that are due and not paused."""
         ...
 
-    async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
-        """Advance schedules and send their messages, all in one transaction. Which of them were advanced: not those
-        that another has advanced or changed, nor those that a client has locked. On BackendError none was, unless its
-        outcome is unknown."""
+    async def step(self, database: str, steps: Sequence[Step]) -> dict[str, int]:
+        """Advance schedules and send their messages, all in one transaction. Which of them were advanced, with how many
+        messages: not those that another has advanced or changed, nor those that a client has locked. A message whose
+        unique key is taken is not sent; its tick is done. On BackendError none was, unless its outcome is unknown."""
         ...
 
     async def note(self, schedule: ScheduleName, problem: str) -> None:

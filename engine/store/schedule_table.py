@@ -8,6 +8,7 @@ are no schedules.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.backend.base import StoreConnection, StorePool
@@ -28,6 +29,7 @@ from engine.store.statements.dialect import Dialect
 from engine.store.statements.schedules import ScheduleStatements, create_schedules
 from engine.store.topic_state import Define
 
+_DUPLICATE = 1062
 _PROBLEM = 1000  # characters of its column
 
 
@@ -77,24 +79,36 @@ class ScheduleTable:
 
         return await self._pool.read(work)
 
-    async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
-        inserts = [None if step.messages is None else await self._insert(step.messages) for step in steps]
+    async def step(self, database: str, steps: Sequence[Step]) -> dict[str, int]:
+        try:
+            return await self._step(database, steps, [[step.messages] if step.messages else [] for step in steps])
+        except BackendError as error:
+            if error.errno != _DUPLICATE:
+                raise
+        # A message may also have the key of another one of the same step, so each is an INSERT of its own now.
+        return await self._step(database, steps, [_one_by_one(step.messages) for step in steps], _DUPLICATE)
+
+    async def _step(
+        self, database: str, steps: Sequence[Step], messages: Sequence[Sequence[Insertion]], passed: int | None = None
+    ) -> dict[str, int]:
+        """`passed`: the error of an INSERT after which the others continue."""
+        inserts = [[(len(each.rows), await self._insert(each)) for each in of_step] for of_step in messages]
         statements = self._statements(database)
         lock = statements.lock(len(steps))
 
-        def work(connection: StoreConnection) -> set[str]:
+        def work(connection: StoreConnection) -> dict[str, int]:
             free = {str(name) for (name,) in connection.query(lock, [step.schedule.name.name for step in steps])}
-            advanced: set[str] = set()
-            for step, insert in zip(steps, inserts, strict=True):
+            advanced: dict[str, int] = {}
+            for step, of_step in zip(steps, inserts, strict=True):
                 schedule, name = step.schedule, step.schedule.name.name
                 guard = (name, schedule.next_ns, schedule.changed_ns)
                 if name in free and connection.execute(statements.advance, (step.next_ns, step.last_ns, *guard)):
-                    advanced.add(name)
-                    if insert is not None and step.target is not None:
+                    advanced[name] = 0
+                    if of_step and step.target is not None:
                         table = self._dialect.gate.of(step.target)
                         connection.query(table.proof)
                         check_mark(connection, table)
-                        insert(connection)
+                    advanced[name] = sum(rows for rows, insert in of_step if _inserted(connection, insert, passed))
             return advanced
 
         return await self._pool.write(work)
@@ -113,6 +127,21 @@ class ScheduleTable:
     async def forget(self, queue: QueueName) -> int:
         sql = self._statements(queue.database).forget
         return await self._pool.write(lambda connection: connection.execute(sql, (queue.table,)))
+
+
+def _one_by_one(messages: Insertion | None) -> list[Insertion]:
+    return [] if messages is None else [replace(messages, rows=(row,)) for row in messages.rows]
+
+
+def _inserted(connection: StoreConnection, insert: Callable[[Any], object], passed: int | None) -> bool:
+    """Whether the database took it; the database itself undoes an INSERT that it refuses, and not the transaction."""
+    try:
+        insert(connection)
+    except BackendError as error:
+        if error.errno != passed:
+            raise
+        return False
+    return True
 
 
 def _waiting(row: Sequence[Any]) -> tuple[str, WaitingSchedule] | None:

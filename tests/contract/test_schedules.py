@@ -124,6 +124,33 @@ def test_missed_ticks(sql, queue, schedule, missed, count):
     assert sql.column(f"SELECT time_scheduled FROM {q} ORDER BY id") == wanted
 
 
+UNIQUE = "n INT, open_n INT GENERATED ALWAYS AS (IF(time_acked IS NULL, n, NULL)), UNIQUE KEY once (open_n)"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_tick_whose_unique_key_is_taken_is_done(sql, queue, schedule, waits):
+    """By a message that waits, or by another one of the same ticks; a schedule beside it is sent all the same."""
+    q, other = queue(UNIQUE), queue("n INT")
+    for name, target in ((schedule, q), (f"{schedule}_other", other)):
+        sql(f"CREATE SCHEDULE {name} ON {target} EVERY '1d' (n) VALUES (1) WITH (missed = 'all')")
+    if waits:
+        sql(f"RUN SCHEDULE {schedule}")
+    sql("BEGIN")
+    back(sql, f"{schedule}_other", 3 * 86400)
+    back(sql, schedule, 3 * 86400)
+    wake(sql, schedule, "all")
+    sql("COMMIT")
+    wait_until(lambda: shown(sql, schedule)["last_tick"], what="the ticks to be done")
+    wait_until(lambda: shown(sql, f"{schedule}_other")["last_tick"], what="the ticks of the other to be sent")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 1
+    assert sql.value(f"SELECT COUNT(*) FROM {other}") == 3
+    assert shown(sql, schedule)["problem"] is None
+    assert sql.value(f"SELECT next_tick > time_created FROM queuegate_schedules WHERE name = '{schedule}'") == 1
+    sql(f"ACK {q} WHERE n = 1")
+    sql(f"DROP SCHEDULE {schedule}_other")
+    sql(f"RUN SCHEDULE {schedule}")
+
+
 def test_run_now(sql, queue, schedule, stream):
     q = queue("n INT")
     receiver = stream(f"SELECT n FROM STREAM {q}")

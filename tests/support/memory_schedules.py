@@ -51,12 +51,12 @@ class MemorySchedules:
         rows = [self.rows[name] for name in names if name in self.rows]
         return DueSchedules(now_ns, tuple(row for row in rows if not row.paused and row.next_ns <= now_ns))
 
-    async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
+    async def step(self, database: str, steps: Sequence[Step]) -> dict[str, int]:
         self._called("step")
         for step in steps:
             if step.messages is not None and (error := self.refused.get(step.messages.target.table)) is not None:
                 raise error
-        advanced = set()
+        advanced: dict[str, int] = {}
         for step in steps:
             before, name = step.schedule, step.schedule.name.name
             row = self.rows.get(name)
@@ -64,7 +64,7 @@ class MemorySchedules:
             if row is not None and same and not row.paused and name not in self.locked:
                 last_ns = row.last_ns if step.last_ns is None else step.last_ns
                 self.rows[name] = replace(row, next_ns=step.next_ns, last_ns=last_ns, problem="")
-                advanced.add(name)
+                advanced[name] = 0 if step.messages is None else len(step.messages.rows)
                 self.sent += [] if step.messages is None else [step.messages]
         return advanced
 
