@@ -88,7 +88,7 @@ class _Waiting:
 @dataclass(slots=True)
 class _Database:
     """The schedules of one database. `stale`: its table must be read. `logged_problem`: its problem as logged.
-    `bucket`: for messages of missed ticks; it is empty until `late_at`."""
+    `bucket`: for messages of missed ticks; it is as good as empty until `late_at`."""
 
     time: DatabaseTime
     bucket: TokenBucket
@@ -254,6 +254,7 @@ class Scheduler(Service):
             steps += [] if step is None else [step]
         if gone:  # advanced by another, paused, dropped, or not due yet by the database's clock
             self._postpone(database, gone)
+            await asyncio.sleep(0)  # clients have their turn: up to a thousand ticks of a schedule were computed
         if steps:
             await self._take(name, database, steps)
 
@@ -263,10 +264,14 @@ class Scheduler(Service):
             return None
         late = schedule.next_ns <= now_ns - LATE_NS
         free = min(database.bucket.available(self._now), MADE_UP_IN_TURN) if late else MADE_UP_AT_ONCE
-        if not free:
+        if free < MADE_UP_IN_TURN:
+            # The others wait also where a few more are free when this one is computed: else that would never end.
+        if late and self._now < database.late_at:
+            return None
             database.late_at = self._now + _MORE_ROOM_SECONDS
             return None
         try:
+        if not free:
             ticks = due(schedule.rule, schedule.missed, schedule.next_ns, now_ns)
             room = max(1, min(free, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100)))
             sent, remaining = ticks.ticks[:room], ticks.ticks[room:]

@@ -95,8 +95,8 @@ _MACROS = {
     "@annually": "0 0 1 1 *",
 }
 _CHANGE = timedelta(hours=3)  # how far around a change of the clocks times may be out of their order
+_TWICE = 2 * 60 + 1  # ticks of an hour that comes twice, in whose middle the last ones may begin; and one in time
 _SECOND = timedelta(seconds=1)
-_FIRST_WINDOW_NS = 3600 * NS_PER_SECOND
 _UNKNOWN_ZONE = 1298
 
 
@@ -122,8 +122,7 @@ def next_tick(rule: Rule, after_ns: int) -> int:
         case Every(ns):
             return (after_ns // ns + 1) * ns
         case Cron(text, zone):
-            moment = datetime.fromtimestamp(after_ns // NS_PER_SECOND, UTC)
-            tick = next(_moments(_fields(text), _zone(zone), moment), None)
+            tick = next(_moments(_fields(text), _zone(zone), _moment(after_ns)), None)
             if tick is None:
                 raise InvalidOption(f"CRON: '{text}' names no time in the next 50 years")
             return int(tick.timestamp()) * NS_PER_SECOND
@@ -147,26 +146,17 @@ def due(rule: Rule, missed: Missed, next_ns: int, now_ns: int) -> Due:
 
 
 def _last_ticks(rule: Rule, first_ns: int, now_ns: int, wanted: int) -> tuple[int, ...]:
-    """The ticks from `first_ns`, which is one, up to now: all that are late at most, and `wanted` before them. They are
-    looked for from the end, in windows that double, as there may be millions."""
+    """The ticks from `first_ns`, which is one, up to now: all that are not late, and at most `wanted` before them."""
     if isinstance(rule, Every):
         enough = wanted + LATE_NS // NS_PER_SECOND
         begin = max(first_ns, (now_ns // rule.ns - enough) * rule.ns)
         start = begin if begin == first_ns else next_tick(rule, begin - 1)
         later = range(next_tick(rule, start), now_ns + 1, rule.ns)
         return (start, *later)
-    window = _FIRST_WINDOW_NS
-    while (start := now_ns - window) > first_ns:
-        ticks = tuple(_ticks(rule, start, now_ns))
-        if sum(tick <= now_ns - LATE_NS for tick in ticks) >= wanted:
-            return ticks
-        window *= 2
-    return (first_ns, *_ticks(rule, first_ns, now_ns))
-
-
-def _ticks(rule: Cron, after_ns: int, until_ns: int) -> Iterator[int]:
-    while (after_ns := next_tick(rule, after_ns)) <= until_ns:
-        yield after_ns
+    enough = wanted + _TWICE
+    ticks = _last_moments(_fields(rule.text), _zone(rule.zone), _moment(first_ns), _moment(now_ns), enough)
+    later = tuple(int(tick.timestamp()) * NS_PER_SECOND for tick in ticks)
+    return later if len(later) >= enough else (first_ns, *later)
 
 
 # --- CRON
@@ -200,10 +190,13 @@ def _zone(name: str) -> ZoneInfo:
         ) from None
 
 
+def _moment(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns // NS_PER_SECOND, UTC)
+
+
 def _moments(fields: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """The first moments at which the rule ticks, after one: at least one, where there is one."""
-    shift = abs(_offset(after + _CHANGE, zone) - _offset(after - _CHANGE, zone))
-    wall = after.astimezone(zone).replace(tzinfo=None)
+    wall, shift = _wall(after, zone)
     # Where the clocks are changed about now, times on the wall may be out of their order.
     end, ticks = wall + 2 * shift, list[datetime]()
     for time, moments in _walls(fields, zone, wall - shift):
@@ -213,12 +206,37 @@ def _moments(fields: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]
     yield from sorted(ticks)
 
 
-def _walls(fields: str, zone: ZoneInfo, wall: datetime) -> Iterator[tuple[datetime, tuple[datetime, ...]]]:
-    """Each of the rule's times after one, on a clock that is never changed; and its moments, none, one or two."""
+def _last_moments(fields: str, zone: ZoneInfo, after: datetime, until: datetime, enough: int) -> Sequence[datetime]:
+    """The moments at which the rule ticks after one and up to another; the last ones, if there are more than enough.
+
+    They are looked for from the end, as there may be millions, and each by one step of the same iterator: one for each
+    of a thousand ticks would take the event loop a third of a second.
+    """
+    (first, first_shift), (last, last_shift) = _wall(after, zone), _wall(until, zone)
+    ticks = set[datetime]()
+    # Where the clocks are changed about now, times on the wall may be out of their order.
+    for time, moments in _walls(fields, zone, last + 2 * last_shift + _SECOND, backwards=True):
+        if time < first - 2 * first_shift or len(ticks) >= enough:
+            break
+        ticks.update(moment for moment in moments if after < moment <= until)
+    return sorted(ticks)
+
+
+def _wall(moment: datetime, zone: ZoneInfo) -> tuple[datetime, timedelta]:
+    """What the clock on the wall shows at a moment, and by how much it is changed about then."""
+    shift = abs(_offset(moment + _CHANGE, zone) - _offset(moment - _CHANGE, zone))
+    return moment.astimezone(zone).replace(tzinfo=None), shift
+
+
+def _walls(
+    fields: str, zone: ZoneInfo, wall: datetime, *, backwards: bool = False
+) -> Iterator[tuple[datetime, tuple[datetime, ...]]]:
+    """Each of the rule's times after one, or before it, on a clock that is never changed; and its moments, none, one or
+    two."""
     minute, hour, *_ = fields.split()
     named = not minute.startswith("*") and not hour.startswith("*")
     try:
-        times = CronSim(fields, wall)
+        times = CronSim(fields, wall, backwards)
     except CronSimError as error:
         raise _no_cron(fields, str(error).lower()) from None
     for time in times:

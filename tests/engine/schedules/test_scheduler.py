@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
+from itertools import count, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +17,7 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, SpecialValue
+from engine.schedules import scheduler
 from engine.schedules.scheduler import (
     BACKUP_SECONDS,
     MADE_UP_AT_ONCE,
@@ -22,6 +25,7 @@ from engine.schedules.scheduler import (
     TOGETHER_MAX,
     Scheduler,
 )
+from engine.schedules.ticks import due
 
 NS = 1_000_000_000
 HOUR = 3600 * NS
@@ -341,6 +345,28 @@ async def test_a_database_that_has_schedules_again_begins_with_what_it_has_left(
         world.store.rows.clear()
         world.scheduler.reload(())
         await pass_time(MADE_UP_AT_ONCE / MADE_UP_PER_SECOND)
+@in_virtual_time
+async def test_while_missed_ticks_are_computed_others_have_their_turn(monkeypatch):
+    """Also where computing takes so long that a few more messages are free after each schedule."""
+    world, computed, turn = World(), [], count()
+
+    def slow(rule, *rest):
+        loop = asyncio.get_running_loop()
+        loop._jumping.now += 0.03
+        computed.append(next(turn))
+        loop.call_soon(next, turn)  # what else is ready
+        return due(rule, *rest)
+
+    monkeypatch.setattr(scheduler, "due", slow)
+    for number in range(40):
+        world.add(f"s{number}", NS, missed=Missed.ALL)
+        world.store.rows[f"s{number}"] = replace(world.store.rows[f"s{number}"], next_ns=1)
+    async with world:
+        await pass_time(10)
+    assert all(later - sooner > 1 for sooner, later in pairwise(computed))
+    assert 15 <= len(computed) <= 13 + 10 * 3
+
+
         world.scheduler.reload(())
         assert world.scheduler._buckets == {}
 

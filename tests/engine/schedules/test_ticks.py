@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.model.errors import EngineError, InvalidOption
 from engine.model.schedules import Cron, Every, Missed
+from engine.schedules import ticks
 from engine.schedules.ticks import LATE_NS, MADE_UP_MAX, check_rule, due, next_tick
 
 NS = 1_000_000_000
@@ -33,8 +34,8 @@ def ns(text):
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NS
 
 
-def texts(ticks):
-    return [datetime.fromtimestamp(tick // NS, UTC).strftime("%m-%d %H:%M") for tick in ticks]
+def texts(moments):
+    return [datetime.fromtimestamp(tick // NS, UTC).strftime("%m-%d %H:%M") for tick in moments]
 
 
 def ticks_after(rule, after_ns, count):
@@ -215,6 +216,26 @@ def test_however_often_it_is_looked_at_each_tick_is_sent_once(rule, pauses):
     while (tick := next_tick(rule, tick)) <= now:
         wanted.append(tick)
     assert sent == wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(CHANGES), st.sampled_from(["*/20", "30", "0,30"]), HOURS, st.integers(0, 30), st.integers(0, 30))
+def test_what_was_missed_around_a_change_is_what_would_have_been_sent(change, minute, hour, before, after):
+    rule, now = Cron(f"{minute} {hour} * * *", change[0]), ns(change[1]) + after * HOUR + 17 * MINUTE
+    wanted = [next_tick(rule, ns(change[1]) - before * HOUR - 7 * MINUTE)]
+    while wanted[-1] <= now:
+        wanted.append(next_tick(rule, wanted[-1]))
+    found = due(rule, Missed.ALL, wanted[0], now)
+    assert [*found.ticks, found.next_ns] == wanted
+
+
+@pytest.mark.parametrize("text", ["* * * * *", "0 2 * * *"])
+def test_a_rule_is_read_once_for_all_that_was_missed(text, monkeypatch):
+    """And not once for each tick: the event loop does this."""
+    made = []
+    monkeypatch.setattr(ticks, "CronSim", lambda *rest: made.append(rest) or CronSim(*rest))
+    assert len(due(Cron(text, BERLIN), Missed.ALL, NOW - 3650 * DAY, NOW).ticks) >= MADE_UP_MAX
+    assert len(made) == 2
 
 
 def test_a_time_that_somebody_wrote_is_a_tick_of_its_own():
