@@ -141,12 +141,14 @@ class Scheduler(Service):
     def overdue(self) -> dict[str, float]:
         """By database, for how many seconds the longest waiting tick is due; 0 where none is.
 
-        A database whose clock is not known yet is left out.
+        A database whose clock is not known yet is left out, and so is what is left to the leader: when it sends that,
+        the others do not read the table.
         """
-        seconds: dict[str, float] = {}
+        seconds, leads = dict[str, float](), self._context.host.leads
         for name, database in self._databases.items():
             if (now_ns := database.time.now_ns()) is not None:
-                first_ns = min((waiting.next_ns for waiting in database.schedules.values()), default=now_ns)
+                own = (each for each in database.schedules.values() if leads or not each.left_to_leader(now_ns))
+                first_ns = min((waiting.next_ns for waiting in own), default=now_ns)
                 seconds[name] = max(now_ns - first_ns, 0) / NS_PER_SECOND
         return seconds
 
@@ -252,9 +254,9 @@ class Scheduler(Service):
             gone.discard(schedule.name.name)
             step = await self._step(database, schedule, read.now_ns)
             steps += [] if step is None else [step]
+            await asyncio.sleep(0)  # clients have their turn: up to a thousand ticks of a schedule were computed
         if gone:  # advanced by another, paused, dropped, or not due yet by the database's clock
             self._postpone(database, gone)
-            await asyncio.sleep(0)  # clients have their turn: up to a thousand ticks of a schedule were computed
         if steps:
             await self._take(name, database, steps)
 
@@ -263,15 +265,15 @@ class Scheduler(Service):
             await self._failed(database, schedule.name, InvalidSchedule(schedule.reason))
             return None
         late = schedule.next_ns <= now_ns - LATE_NS
+        if late and self._now < database.late_at:
+            return None
         free = min(database.bucket.available(self._now), MADE_UP_IN_TURN) if late else MADE_UP_AT_ONCE
         if free < MADE_UP_IN_TURN:
             # The others wait also where a few more are free when this one is computed: else that would never end.
-        if late and self._now < database.late_at:
-            return None
             database.late_at = self._now + _MORE_ROOM_SECONDS
+        if not free:
             return None
         try:
-        if not free:
             ticks = due(schedule.rule, schedule.missed, schedule.next_ns, now_ns)
             room = max(1, min(free, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100)))
             sent, remaining = ticks.ticks[:room], ticks.ticks[room:]
@@ -319,6 +321,9 @@ class Scheduler(Service):
 
     def _advanced(self, database: _Database, step: Step, sent: int) -> None:
         waiting = database.schedules[step.schedule.name.name]
+        if step.missed and database.missed.allow(self._now):
+            text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages were sent now"
+            self._logger.warning(text, step.schedule.name, step.missed, step.schedule.missed.value, sent)
         if waiting.logged_problem:
             self._logger.info("schedule %s: its messages are sent again", step.schedule.name)
         waiting.next_ns, waiting.troubled, waiting.logged_problem = step.next_ns, False, ""
@@ -326,9 +331,6 @@ class Scheduler(Service):
         waiting.pause.reset()
 
     def _report_sent(self, sent: Iterable[tuple[QueueName, int]]) -> None:
-        if step.missed and database.missed.allow(self._now):
-            text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages were sent now"
-            self._logger.warning(text, step.schedule.name, step.missed, step.schedule.missed.value, sent)
         counts: dict[QueueName, int] = {}
         for queue, count in sent:
             if count:

@@ -302,6 +302,23 @@ async def test_a_tick_that_cannot_be_sent_is_overdue_until_it_is():
 
 
 @in_virtual_time
+async def test_who_does_not_lead_has_nothing_overdue_that_it_leaves_to_the_leader():
+    """It does not read the table again when the leader has sent that."""
+    leader = World()
+    backup = World(leader)
+    backup.host.leads = False
+    leader.add("s")
+    catalog, leader.host.catalog = leader.host.catalog, QueueCatalog(1, {})
+    async with leader, backup:
+        await pass_time((leader.store.rows["s"].next_ns - leader.clock.now_ns()) / NS + 30)
+        assert leader.scheduler.overdue()["main"] > 25
+        leader.host.catalog = catalog
+        await pass_time(100)
+        assert len(leader.ticks) == 1
+        assert leader.scheduler.overdue() == backup.scheduler.overdue() == {"main": 0}
+
+
+@in_virtual_time
 async def test_rows_by_hand_make_no_flood(caplog):
     """2,000 schedules that have missed all their ticks since 1970, and 500 that cannot be read: what is in time is sent
     in time, what is missed at a bounded rate and each in its turn, and the log has a few lines."""
@@ -329,23 +346,6 @@ async def test_rows_by_hand_make_no_flood(caplog):
 
 
 @in_virtual_time
-async def test_a_database_that_has_schedules_again_begins_with_what_it_has_left():
-    """Else dropping the table and making it again would be a way round the rate."""
-    world = World()
-    for number in range(20):
-        world.add(f"forged{number}", NS, missed=Missed.ALL)
-        world.store.rows[f"forged{number}"] = replace(world.store.rows[f"forged{number}"], next_ns=1)
-    async with world:
-        await pass_time(1)
-        for _ in range(20):
-            world.scheduler.reload(())
-            world.scheduler.reload(("main",))
-            await pass_time(1)
-        assert MADE_UP_AT_ONCE <= len(world.ticks) <= MADE_UP_AT_ONCE + 22 * MADE_UP_PER_SECOND
-        world.store.rows.clear()
-        world.scheduler.reload(())
-        await pass_time(MADE_UP_AT_ONCE / MADE_UP_PER_SECOND)
-@in_virtual_time
 async def test_while_missed_ticks_are_computed_others_have_their_turn(monkeypatch):
     """Also where computing takes so long that a few more messages are free after each schedule."""
     world, computed, turn = World(), [], count()
@@ -367,6 +367,23 @@ async def test_while_missed_ticks_are_computed_others_have_their_turn(monkeypatc
     assert 15 <= len(computed) <= 13 + 10 * 3
 
 
+@in_virtual_time
+async def test_a_database_that_has_schedules_again_begins_with_what_it_has_left():
+    """Else dropping the table and making it again would be a way round the rate."""
+    world = World()
+    for number in range(20):
+        world.add(f"forged{number}", NS, missed=Missed.ALL)
+        world.store.rows[f"forged{number}"] = replace(world.store.rows[f"forged{number}"], next_ns=1)
+    async with world:
+        await pass_time(1)
+        for _ in range(20):
+            world.scheduler.reload(())
+            world.scheduler.reload(("main",))
+            await pass_time(1)
+        assert MADE_UP_AT_ONCE <= len(world.ticks) <= MADE_UP_AT_ONCE + 22 * MADE_UP_PER_SECOND
+        world.store.rows.clear()
+        world.scheduler.reload(())
+        await pass_time(MADE_UP_AT_ONCE / MADE_UP_PER_SECOND)
         world.scheduler.reload(())
         assert world.scheduler._buckets == {}
 
