@@ -159,13 +159,18 @@ class ScheduleStatements(UnitOfWork):
             ) from error
 
     async def _try(self, messages: Insertion) -> Notes:
-        """Insert a message and undo it; what the database warns of."""
+        """Insert a message and undo it; what the database warns of. A unique key that is taken now is free later."""
         await self.do("SAVEPOINT queuegate_trial")
-        outcome = await self.do(sql.insertion_sql(messages))
         notes: Notes = ()
-        if outcome.warnings:
-            rows = await self.rows("SHOW WARNINGS", 3)
-            notes = tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
+        try:
+            outcome = await self.do(sql.insertion_sql(messages))
+        except BackendError as error:
+            if error.errno != _DUPLICATE:
+                raise
+        else:
+            if outcome.warnings:
+                rows = await self.rows("SHOW WARNINGS", 3)
+                notes = tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
         await self.do("ROLLBACK TO SAVEPOINT queuegate_trial")
         await self.do("RELEASE SAVEPOINT queuegate_trial")
         return notes

@@ -62,7 +62,10 @@ def create(target: Target, tasks: Iterable[AnyTask], show: Callable[[str], objec
                 raise WorkerError(f"{name} was there before, with other columns than those of tasks: use another name")
         for each in all_tasks:
             if each.schedule is not None:
-                run(schedule(each, _schedule_now(connection, each)))
+                now = _schedule_now(connection, each)
+                connection.begin()  # one that cannot be made anew stays as it is
+                run(schedule(each, now))
+                connection.commit()
     except (pymysql.MySQLError, OSError) as error:
         raise permanent(error, address_of(target, os.environ)) or WorkerError(f"{error.args[-1]}") from error
     finally:

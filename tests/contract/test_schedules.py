@@ -227,6 +227,18 @@ def test_a_schedule_that_could_never_be_sent_is_refused(sql, queue, schedule, re
     assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
 
 
+def test_a_schedule_is_made_while_a_message_of_its_unique_key_waits(sql, queue, schedule):
+    q = queue(UNIQUE)
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")
+    sql("COMMIT")
+    assert shown(sql, schedule)["problem"] is None
+    assert sql.column(f"SELECT n FROM {q} ORDER BY n") == [1, 2]
+    assert sql.error(f"RUN SCHEDULE {schedule}")[0] == 1062
+
+
 def test_the_document(new_gate):
     """Every statement of docs/schedules.md, word for word; its GRANTs are in tests/integration/test_page_rights.py."""
     text = (Path(__file__).parents[2] / "docs/schedules.md").read_text()

@@ -123,6 +123,13 @@ def test_a_periodic_task_of_another_queue_is_moved_with_its_values(work, sql):
         assert re.findall(r"^(\w+) SCHEDULE", made.stdout, re.M) == statements
         assert sql.column("SELECT queue FROM queuegate.schedules WHERE schedule LIKE 'it%%'") == [queue]
     assert "`once`" in sql.row("SHOW CREATE SCHEDULE `it's ``it```")[1]
+    sql("RUN SCHEDULE `it's ``it```")  # a message of its key waits
+    for options in ("cron='0 2 * * *', queue='tasks'", "cron='0 2 * * *', queue='tasks', unique=True"):
+        made = create(options)
+        assert made.returncode == 0, made.stderr
+    refused = create("cron='0 0 31 2 *', queue='mails'")
+    assert refused.returncode == 1 and "DROP SCHEDULE" in refused.stdout and "is not understood" in refused.stderr
+    assert "`once`" in sql.row("SHOW CREATE SCHEDULE `it's ``it```")[1]
     sql("DROP SCHEDULE `it's ``it```")
     sql("CREATE SCHEDULE `it's ``it``` ON mails EVERY '1h' (task, args) VALUES ('other', '{}')")
     other = create("every='1h', queue='mails'")
