@@ -229,6 +229,8 @@ def test_a_schedule_that_could_never_be_sent_is_refused(sql, queue, schedule, re
 
 def test_a_schedule_is_made_while_a_message_of_its_unique_key_waits(sql, queue, schedule):
     q = queue(UNIQUE)
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")  # the table is there from here on
+    sql(f"DROP SCHEDULE {schedule}")
     sql(f"INSERT INTO {q} (n) VALUES (1)")
     sql("BEGIN")
     sql(f"INSERT INTO {q} (n) VALUES (2)")
