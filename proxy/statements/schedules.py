@@ -43,6 +43,8 @@ from rewriter.plans import schedules as sql
 
 _NOW = PlanContext().now_sql
 _DUPLICATE = 1062
+_STRICT_ERRORS = frozenset((1048, 1263, 1264, 1265, 1292, 1364, 1366, 1406))
+"""What strict mode refuses of an INSERT of literals, and a session without it only warns of."""
 _EXISTS = 1537  # MySQL's number for events
 _CREATOR = 300  # characters of its column
 
@@ -171,6 +173,7 @@ class ScheduleStatements(UnitOfWork):
             if outcome.warnings:
                 rows = await self.rows("SHOW WARNINGS", 3)
                 notes = tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
+            _check_strict(notes)
         await self.do("ROLLBACK TO SAVEPOINT queuegate_trial")
         await self.do("RELEASE SAVEPOINT queuegate_trial")
         return notes
@@ -226,6 +229,13 @@ def _changed(rule: Rule, plan: AlterSchedule) -> Rule | None:
     if isinstance(rule, Every):
         raise InvalidOption("time_zone: a schedule with every has none; give cron, too")
     return Cron(rule.text, plan.zone or rule.zone)
+
+
+def _check_strict(notes: Notes) -> None:
+    """Ticks are sent in strict mode, whatever the session's is. Raises BackendError."""
+    for level, errno, text in notes:
+        if level == "Warning" and errno in _STRICT_ERRORS:
+            raise BackendError(text, errno)
 
 
 def _note(errno: int, text: str) -> Notes:
