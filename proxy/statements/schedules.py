@@ -218,11 +218,16 @@ class ScheduleStatements(UnitOfWork):
 
 
 def _changed(rule: Rule, plan: AlterSchedule) -> Rule | None:
-    """The new rule; None where it stays. Raises InvalidOption."""
+    """The new rule; None where it stays, so that a tick that waits is sent. Raises InvalidOption."""
+    new = _given(rule, plan)
+    return None if new == rule else new
+
+
+def _given(rule: Rule, plan: AlterSchedule) -> Rule:
     if plan.every is not None:
         return plan.every
     if plan.cron is None and plan.zone is None:
-        return None
+        return rule
     if plan.cron is not None:
         zone = rule.zone if isinstance(rule, Cron) else "UTC"
         return Cron(plan.cron, plan.zone or zone)

@@ -107,7 +107,7 @@ def pause_sql(name: ScheduleName, now_ns: int) -> str:
 
 def change_sql(name: ScheduleName, now_ns: int, next_ns: int | None, rule: Rule | None, missed: Missed | None) -> str:
     """The schedule continues from its tick `next_ns`, if that is set, with a new rule, or the other new settings."""
-    values = {} if rule is None else _rule_columns(rule)
+    values = {} if rule is None else {**_rule_columns(rule), "problem": "NULL"}
     if missed is not None:
         values["missed"] = hex_literal(missed.value)
     if next_ns is not None:
@@ -120,7 +120,7 @@ def change_sql(name: ScheduleName, now_ns: int, next_ns: int | None, rule: Rule 
 def resume_sql(name: ScheduleName, now_ns: int, next_ns: int) -> str:
     """The schedule ticks again, from that tick on."""
     return (
-        f"UPDATE {name.table.sql} SET paused = 0, next_tick = {next_ns}, time_changed = {now_ns}"
+        f"UPDATE {name.table.sql} SET paused = 0, next_tick = {next_ns}, problem = NULL, time_changed = {now_ns}"
         f" WHERE {_is(name)} AND paused = 1"
     )
 

@@ -256,6 +256,25 @@ def test_what_no_tick_could_send_is_refused_in_a_session_that_would_take_it(sql,
     assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
 
 
+@pytest.mark.parametrize("mended", ["SET (every = '24h')", "SET (every = '2d')", "RESUME"])
+def test_a_tick_that_waits_is_sent_after_the_schedule_was_given_the_rule_that_it_has(sql, queue, schedule, mended):
+    """Another rule, or RESUME, begins anew: then there is no problem either."""
+    q = queue("n INT, m INT")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (m) VALUES (1)")
+    sql(f"ALTER TABLE {q} DROP COLUMN m")
+    sql("BEGIN")
+    back(sql, schedule, 86400)
+    wake(sql, schedule, "once")
+    sql("COMMIT")
+    wait_until(lambda: shown(sql, schedule)["problem"], what="the problem to be shown")
+    if mended == "RESUME":
+        sql(f"ALTER SCHEDULE {schedule} PAUSE")
+    sql(f"ALTER SCHEDULE {schedule} {mended}")
+    sql(f"ALTER TABLE {q} ADD COLUMN m INT")
+    wait_until(lambda: not shown(sql, schedule)["problem"], timeout=70, what="the problem to end")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == (mended == "SET (every = '24h')")
+
+
 def test_the_document(new_gate):
     """Every statement of docs/schedules.md, word for word; its GRANTs are in tests/integration/test_page_rights.py."""
     text = (Path(__file__).parents[2] / "docs/schedules.md").read_text()
