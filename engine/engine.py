@@ -262,6 +262,8 @@ class Engine:
             if services := self.queues.get(name):
                 services.manager.metrics.count(counter, rows)
         self._neighbours.committed(report)
+        if self._running is not None and (sooner := self._running.reports.sooner(report)):
+            self.committed(CommitReport(touched=sooner))
 
     def enqueued(self, name: QueueName, first_id: int, count: int) -> None:
         """As `committed`, for one statement that has added `count` messages to a queue or topic, and nothing else.

@@ -31,11 +31,12 @@ class CommitReports:
                 services.changes.count += 1
                 if here and name in report.touched and services.manager.commits.may_be_spent(ids):
                     services.mover.notify()
-                if name in report.postponed and services.manager.commits.postponed(ids, report.postponed[name]):
+                # Only what gives leases up lets other messages be claimed; a renewal does not.
+                renewed, reported = name not in report.touched, report.postponed.get(name)
+                if reported and not renewed and services.manager.commits.postponed(ids, reported):
                     postponed.add(name)
                     continue
-                # Only what gives leases up lets other messages be claimed; a renewal does not.
-                services.manager.commits.changed(ids, renewed=name not in report.touched, here=here)
+                services.manager.commits.changed(ids, renewed=renewed, here=here)
         for name in report.uncertain:
             if services := self._queues.get(name):
                 services.manager.commits.uncertain()
@@ -50,6 +51,16 @@ class CommitReports:
             else:
                 self._schedules.touched(name)
                 self._touched_topic(name)
+
+    def sooner(self, report: CommitReport) -> frozenset[QueueName]:
+        """The queues where a RENEW has ended a lease sooner: receivers wait for its message until the old end."""
+        renewed = [name for name in report.postponed if name not in report.touched]
+        return frozenset(
+            name
+            for name in renewed
+            if (services := self._queues.get(name))
+            and services.manager.commits.ends_sooner(report.changed[name], report.postponed[name])
+        )
 
     def lost(self) -> None:
         """Notifications of a neighbour were lost: anything may have been committed."""

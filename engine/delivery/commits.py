@@ -15,6 +15,7 @@ from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receiver_sets import ReceiverSets
 from engine.model.commit_report import Postponement
 from engine.model.identity import IdKind, all_normalised, id_kind
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
 
 
@@ -66,6 +67,12 @@ class QueueCommits:
             self.uncertain()
         if not renewed:
             self._host.wake()
+
+    def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool:
+        """Whether a lease of these, which a commit has renewed, now ends before it would have ended."""
+        end = reported.sent_at + reported.delay_ns / NS_PER_SECOND
+        leases = (self._leases.in_flight.lease(id_) for id_ in self._known(ids))
+        return any(lease is not None and end < lease.deadline for lease in leases)
 
     def may_be_spent(self, ids: Iterable[MessageId]) -> bool:
         """Whether one of these, whose leases a commit has ended, may have no attempts left, and so be set aside."""

@@ -22,8 +22,9 @@ class Settlement(NamedTuple):
 
 
 class Postponement(NamedTuple):
-    """When messages become due that a statement has postponed: `delay_ns` after the statement; 0: after the backoff of
-    their queue. The statement was sent to the database after `sent_at`, on the monotonic clock."""
+    """When messages become due that a statement has postponed, or the leases end that it has renewed: `delay_ns` after
+    the statement; 0: after the backoff of their queue. The statement was sent to the database after `sent_at`, on the
+    monotonic clock."""
 
     sent_at: float
     delay_ns: int

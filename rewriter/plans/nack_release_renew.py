@@ -200,6 +200,6 @@ def _effects(statement: Settle, spec: QueueSpec) -> Effects:
 
 def _delay_ns(statement: Settle) -> int | None:
     """See Effects. What is due at once is not put off."""
-    if statement.verb is not Verb.NACK:
+    if statement.verb not in (Verb.NACK, Verb.RENEW):
         return None
     return 0 if statement.duration_ns is None else _whole_microseconds(statement.duration_ns) or None

@@ -224,6 +224,18 @@ def test_a_renewed_message_goes_on_filling_the_window(sql, queue, stream):
     assert receiver.wait(2)[1] == (2,)
 
 
+def test_a_lease_that_is_renewed_for_a_shorter_time_ends_then(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", poll_interval="'10m'")
+    holder = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert holder.wait(1) == [(1,)]
+    other = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    assert other.wait(1) == [(2, 1)]
+    assert sql(f"RENEW {q} 1 FOR '500ms'") == 1
+    wait_until(lambda: (1, 2) in other.rows or holder.rows == [(1,), (1,)], what="the message to come again")
+
+
 # --- REJECT and RETRY
 
 

@@ -218,6 +218,7 @@ RENEW q 107 FOR '5m'
 --> Execute
 --> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (107)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> effects.changed: ((shop.q, (107)))
+--> effects.delay_ns: 300000000000
 --> effects.tally: (shop.q, 'renewed')
 --> pins: VERB
 
@@ -226,6 +227,7 @@ RENEW q WHERE user_id = 7 FOR 60
 --> Execute
 --> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> effects.uncertain: shop.q
+--> effects.delay_ns: 60000000000
 --> effects.tally: (shop.q, 'renewed')
 --> pins: VERB
 
@@ -315,6 +317,7 @@ SELECT queue_renew('q', 1, '5m')
 --> queue: shop.q
 --> counts.sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> counts.effects.changed: ((shop.q, (1)))
+--> counts.effects.delay_ns: 300000000000
 --> counts.effects.tally: (shop.q, 'renewed')
 --> counts.pins: VERB
 --> column: queue_renew('q', 1, '5m')
@@ -487,6 +490,7 @@ RENEW q WHERE id = 5 AND epoch = 2 FOR '1m'
 --> sql: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> effects.changed: ((shop.q, (5)))
 --> effects.if_all: 1
+--> effects.delay_ns: 60000000000
 --> effects.tally: (shop.q, 'renewed')
 --> pins: VERB
 

@@ -1727,6 +1727,7 @@ RENEW orders GROUP billing 101 FOR '5m'
 --> Execute
 --> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> effects.changed: ((shop.orders_group_billing, (101)))
+--> effects.delay_ns: 300000000000
 --> effects.tally: (shop.orders_group_billing, 'renewed')
 --> pins: VERB
 
@@ -1735,6 +1736,7 @@ RENEW orders WHERE user_id = 7 FOR '5m' GROUP billing
 --> Execute
 --> sql: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 300000000001 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> effects.uncertain: shop.orders_group_billing
+--> effects.delay_ns: 300000000000
 --> effects.tally: (shop.orders_group_billing, 'renewed')
 --> pins: VERB
 

@@ -146,3 +146,27 @@ async def test_where_its_end_lets_another_go_the_table_is_looked_at():
         postponed(w, 1, seconds=600.0)
         await pass_time(1.0)
         assert receiver.ids == [1, 2]
+
+
+def renewed(w: World, id_: int, seconds: float) -> None:
+    """A RENEW of this lease, committed and heard of at once."""
+    row = w.store.tables[NAME][id_]
+    row.time_next = w.clock.now_ns() + int(seconds * SECOND) + row.time_next % 1000
+    postponement = Postponement(w.clock.monotonic(), int(seconds * SECOND))
+    w.engine.committed(CommitReport(changed={NAME: (id_,)}, postponed={NAME: postponement}))
+
+
+@in_virtual_time
+async def test_a_lease_that_a_renewal_ends_sooner_is_over_then():
+    async with world() as w:
+        receiver = await received(w, 1)
+        await pass_time(1.0)
+        w.store.calls.clear()
+        renewed(w, 1, 500.0)
+        await settle()
+        assert not w.store.calls["poll"], "one for longer is no reason to look"
+        renewed(w, 1, 2.0)
+        await pass_time(1.9)
+        assert receiver.ids == [1]
+        await pass_time(0.3)
+        assert receiver.ids == [1, 1]
