@@ -39,7 +39,7 @@ class DeliveryViews:
         await self._visibility.check_own_table(plan.topic)
         enqueued, offset = None, plan.id
         if records:
-            enqueued = moment(number(records[0][0]))
+            enqueued = _time(records[0][0])
             offset = NO_OFFSET if records[0][1] is None else number(records[0][1])
         visible_groups = [(group, question) for group, question in plan.groups if can_see(question.queue)]
         users = await self._visibility.can_see_user()
@@ -57,7 +57,7 @@ class DeliveryViews:
         queue = self._visibility.queue(question.queue)
         ids, rows, facts = await self._question_rows(question, queue)
         answer = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
-        enqueued = moment(number(answer.row(1)[0])) if isinstance(answer, Collected) and answer.rows else None
+        enqueued = _time(answer.row(1)[0]) if isinstance(answer, Collected) and answer.rows else None
         id_ = next(iter((*ids, *(_stored(queue, each) for each in question.ids))), None)
         recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
         reasons, group = self._visibility.may_read_notes(queue.name), queue.options.consumer_group
@@ -191,6 +191,11 @@ class DeliveryViews:
             present |= {remaining[number(place)] for (place,) in answer.each(1)}
             remaining = [id_ for id_ in remaining if id_ not in present]
         return present
+
+
+def _time(value: TextValue) -> str | None:
+    """A time of a row as it is shown; a column that somebody declared may be NULL."""
+    return None if value is None else moment(number(value))
 
 
 def _stored(queue: QueueSpec, id_: MessageId) -> MessageId:

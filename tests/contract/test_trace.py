@@ -46,6 +46,15 @@ def test_a_message_in_each_place_it_can_be(sql, topic, stream):
     assert found["acked"]["attempts"] is None
 
 
+def test_a_message_without_the_time_of_its_insert(sql, name):
+    """A column that somebody declared himself."""
+    sql(f"CREATE QUEUE {name} (time_created BIGINT NULL, n INT)")
+    sql(f"INSERT INTO {name} (n, time_created) VALUES (1, NULL)")
+    (row,) = sql.named(f"TRACE MESSAGE 1 ON {name}")
+    assert (row["state"], row["enqueued"]) == ("no_subscriber", None)
+    sql(f"DROP QUEUE {name}")
+
+
 def test_a_dead_letter_and_what_is_nowhere(sql, topic):
     t = topic(g="START AT EARLIEST")
     sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
