@@ -106,10 +106,9 @@ def _check_form(statement: InsertQueue, spec: QueueSpec) -> None:
         )
     for column in statement.columns:
         if column.lower() in ("time_next", "time_acked"):
-            raise UnsupportedSql(
-                f"INSERT ... AFTER GROUP sets {column} itself; to send the message later than its group is done, give "
-                "time_scheduled"
-            )
+            raise UnsupportedSql(f"INSERT ... AFTER GROUP sets {column} itself; to send it later give time_scheduled")
+    if statement.due is not None and spec.column("time_scheduled") is None:
+        raise UnsupportedSql(f"AFTER GROUP with DELAY or AT needs time_scheduled, and '{spec.name.table}' has none")
 
 
 def _group_value(token: Token, group: GroupKey) -> str | None:

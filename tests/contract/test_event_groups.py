@@ -175,6 +175,20 @@ def test_groups_by_text(sql, queue, done):
     assert sent(sql, done) == [1]
 
 
+def test_a_time_that_the_table_cannot_keep_is_refused(sql, parts, name):
+    """A message that waits for its group is parked by `time_next`, so its own time needs another column."""
+    sql(
+        f"CREATE TABLE {name}_v (id BIGINT NOT NULL, priority TINYINT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL"
+        " DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT, body VARCHAR(20), PRIMARY KEY (id),"
+        " KEY a (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_purge_after=86400,"
+        "vt_batch_size=10,vt_cache_size=100,vt_poller_interval=30'"
+    )
+    errno, text = sql.error(f"INSERT INTO {name}_v (id, body) VALUES (1, 'x') AFTER GROUP 1 OF {parts} DELAY 5")
+    assert (errno, "needs time_scheduled" in text) == (1235, True), text
+    assert sql(f"INSERT INTO {name}_v (id, body) VALUES (1, 'x') AFTER GROUP 1 OF {parts}") == 1
+    sql(f"DROP QUEUE {name}_v")
+
+
 def test_ids_of_ones_own(sql, parts, queue):
     done = queue("id VARCHAR(36) PRIMARY KEY, n INT")
     sql(f"INSERT INTO {parts} (order_id) VALUES (1)")

@@ -252,7 +252,7 @@ REPLACE INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF parts
 
 -- a time that is not the client's to say
 INSERT INTO parts (order_id, time_next) VALUES (1, 0) AFTER GROUP 1 OF parts
---> error 1235 (42000): INSERT ... AFTER GROUP sets time_next itself; to send the message later than its group is done, give time_scheduled
+--> error 1235 (42000): INSERT ... AFTER GROUP sets time_next itself; to send it later give time_scheduled
 
 -- a queue without groups
 INSERT INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF q
