@@ -21,7 +21,7 @@ from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
 _DELAY_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?", re.ASCII)
 _STEP_NS = 1000  # of the databases' clocks
-_FIRST_YEAR, _LAST_YEAR = 2000, 2037
+_FIRST_YEAR, _LAST_YEAR = 2001, 2037  # in some time zones 2000 begins in 1999, for which a queue takes no time
 """Beyond these a server may take a time for none (UNIX_TIMESTAMP of many is a number of 32 bits)."""
 
 

@@ -174,7 +174,8 @@ def test_tables_of_vitess(sql, name, layout):
         ("INSERT INTO {q} (n) VALUES (1) AT '24.12.2026'", 1231, "2026-12-24 18:00:00"),
         ("INSERT INTO {q} (n) VALUES (1) AT '2026-02-30'", 1231, "is not a date"),
         ("INSERT INTO {q} (n) VALUES (1) AT '2026-12-24 18:00:00Z'", 1231, "session's time zone"),
-        ("INSERT INTO {q} (n) VALUES (1) AT '1970-01-01'", 1231, "2000"),
+        ("INSERT INTO {q} (n) VALUES (1) AT '1970-01-01'", 1231, "2001"),
+        ("INSERT INTO {q} (n) VALUES (1) AT '2000-01-01'", 1231, "2001"),  # in some time zones it is 1999
         ("INSERT INTO {q} (n) VALUES (1) AT '2099-01-01'", 1231, "2037"),
         ("INSERT INTO {q} (n, time_scheduled) VALUES (1, 5) DELAY 5", 1235, "time_scheduled"),
         ("INSERT INTO {q} VALUES (1) DELAY 5", 1235, "columns"),
