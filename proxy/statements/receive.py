@@ -25,6 +25,7 @@ from proxy.rights.account_rights import Right
 from proxy.session.guard import check_right
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.database_commands import DatabaseCommands
+from proxy.statements.stream_condition import ask
 from proxy.statements.stream_watch import RightsChecks, watching_stream
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, reading
@@ -125,7 +126,7 @@ class StreamStatement:
         async with self._at_a_shard(queue):
             # First: on another table the rest may fail anyhow.
             await check_own_table(self._session.upstream, queue, at_shard=spec is not None and bool(spec.shards))
-            await accepted(self._session.upstream, self._session.backend.pins().waiting(sql, lock_seconds))
+            await ask(self._session, sql, lock_seconds)
         self._session.settings.streams.receives(queue, names, self._engine.catalog, now)
 
     async def _check_own_table(self, queue: QueueName, condition: tuple[str, ...]) -> None:

@@ -13,12 +13,13 @@ from engine.model.errors import BackendError, EngineError
 from engine.model.queue import Condition, QueueName, TopicSpec
 from proxy.rights.variables import without_parsing_modes
 from proxy.session.session import ClientSession
-from proxy.upstream.base import collected
+from proxy.upstream.base import accepted, collected
+from proxy.upstream.repeats import stands_alone
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.grammar.condition_words import missing_functions
 from rewriter.plan import StreamFilter
 from rewriter.plans.topics import group_filter
-from rewriter.text.literals import typed_literal
+from rewriter.text.literals import string_literal, typed_literal
 from rewriter.text.tokens import Kind, TokenCursor
 
 SECONDS_MAX = 10
@@ -52,6 +53,27 @@ def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) 
     return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
 
 
+async def ask(session: ClientSession, sql: str, lock_seconds: int | None = None) -> None:
+    """Have the database say, on the client's connection, whether its account may run this; it touches no row.
+
+    In a transaction of the client's the statement is only prepared, which takes the same rights. What a transaction has
+    run locks the table's definition until its end, and a stream may be open in it for ever: no ALTER would end, and
+    all others would wait behind it. (A savepoint does not release the lock where the transaction has locked rows.)
+
+    Raises:
+        BackendError: it may not.
+    """
+    pins, upstream = session.backend.pins(), session.upstream
+    # A server reads the text of PREPARE in UTF-8 only, and a vtgate does not ask its tablets about it.
+    readable = sql.isascii() or session.identity.codec == "utf-8"
+    if stands_alone(upstream.status) or not readable or not (pins.mariadb or pins.hints):
+        await accepted(upstream, pins.waiting(sql, lock_seconds))
+        return
+    text = string_literal(sql, backslash_escapes=not session.no_backslash_escapes)
+    await accepted(upstream, f"PREPARE queuegate_question FROM {text}")
+    await accepted(upstream, "DEALLOCATE PREPARE queuegate_question")
+
+
 async def server_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object], lock_seconds: int | None
 ) -> Condition:
@@ -61,7 +83,7 @@ async def server_condition(
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
     check_native(filter_sql(chosen.parts, values), version)
-    await collected(session.upstream, session.backend.pins().waiting(check_sql(queue, chosen, values), lock_seconds))
+    await ask(session, check_sql(queue, chosen, values), lock_seconds)
     settings = tuple(zip(SETTINGS, (without_parsing_modes(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 

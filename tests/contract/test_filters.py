@@ -424,10 +424,12 @@ def test_a_condition_reads_no_column_that_its_account_may_not(place, gate, conne
         allowed = "id, n, priority, epoch, time_next, time_acked, state"
         sql(f"GRANT SELECT ({allowed}), UPDATE ON {gate.database}.{q} TO '{user}'@'%'")
         client = connect(user=user, password="pw")
-        assert client.error(f"SELECT id FROM STREAM {q} WHERE secret LIKE 's%' NOWAIT")[0] == 1143
-        assert client.error(f"SELECT id FROM STREAM {q} WHERE n = 1 AND secret IS NOT NULL NOWAIT")[0] == 1143
-        assert client.error(f"SELECT secret FROM STREAM {q} NOWAIT")[0] == 1143
-        assert client.error(f"SELECT * FROM STREAM {q} WHERE n = 1 NOWAIT")[0] == 1143
+        for begin in ("BEGIN", "COMMIT"):  # within a transaction, and without one
+            client(begin)
+            assert client.error(f"SELECT id FROM STREAM {q} WHERE secret LIKE 's%' NOWAIT")[0] == 1143
+            assert client.error(f"SELECT id FROM STREAM {q} WHERE n = 1 AND secret IS NOT NULL NOWAIT")[0] == 1143
+            assert client.error(f"SELECT secret FROM STREAM {q} NOWAIT")[0] == 1143
+            assert client.error(f"SELECT * FROM STREAM {q} WHERE n = 1 NOWAIT")[0] == 1143
         assert sql.value(f"SELECT epoch FROM {q}") == 0
         assert client.rows(f"SELECT id, n FROM STREAM {q} WHERE n = 1 NOWAIT") == [(1, 1)]
     finally:

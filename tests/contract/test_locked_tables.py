@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pymysql.constants import CLIENT
 from servers import Sql, wait_until
 
 pytestmark = pytest.mark.on_mysql
@@ -69,6 +70,24 @@ def test_a_wait_goes_on_when_the_lock_ends_in_its_time(sql, queue, around, conne
         wait_until(lambda: _waiting(around), what="the question about rights to wait")
         around("UNLOCK TABLES")
         assert taken.result(scaled(20)) == [(1,)]
+
+
+@pytest.mark.parametrize("how", ["", "WHERE n > 0", "WHERE name = 'it''s \\\\ größe' OR größe > 0"])
+@pytest.mark.parametrize("begun", ["SET autocommit = 0", "BEGIN", "BEGIN; INSERT INTO {q} (n) VALUES (1)"])
+def test_a_stream_in_a_transaction_leaves_the_table_to_others(sql, queue, around, connect, stream, begun, how):
+    """The transaction lasts as long as the stream. A lock that it had on the table would hold up an ALTER, and all
+    others behind that."""
+    q, other = queue("n INT, name VARCHAR(20), größe INT"), queue("n INT")
+    begin = {"client_flag": CLIENT.MULTI_STATEMENTS, "init_command": begun.format(q=other)}
+    autocommit = {"autocommit": None} if "BEGIN" not in begun else {}
+    sql("SET lock_wait_timeout = 5")
+    receiver = connect(**begin, **autocommit)
+    assert receiver.rows(f"SELECT n FROM STREAM {q} {how} LIMIT 1 NOWAIT") == []
+    sql(f"ALTER QUEUE {q} SET (ack_wait = '1m')")
+    opened = stream(f"SELECT n FROM STREAM {q} {how}", **begin, **autocommit)
+    sql(f"ALTER QUEUE {q} SET (ack_wait = '2m')")
+    sql(f"INSERT INTO {q} (n, name, größe) VALUES (7, 'a', 1)")
+    assert opened.wait(1) == [(7,)]
 
 
 def test_an_empty_result_beside_a_lock_that_does_not_matter(sql, queue, connect):

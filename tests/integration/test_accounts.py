@@ -128,6 +128,9 @@ def test_grants_decide_as_ever(server_gate):
     assert reader.error("SELECT * FROM secret")[0] == 1142
     for refused in (reader, writer):  # to receive and to ack is to change rows
         assert refused.error("SELECT * FROM STREAM q LIMIT 1 NOWAIT")[0] in (1142, 1143)
+        refused("BEGIN")
+        assert refused.error("SELECT * FROM STREAM q LIMIT 1 NOWAIT")[0] in (1142, 1143)
+        refused("COMMIT")
         assert refused.error("ACK q 1")[0] in (1142, 1143)
         assert refused.error("DROP QUEUE q")[0] == 1142
     assert worker.rows("SELECT payload FROM STREAM q LIMIT 1 WAIT 5") == [("a",)]
