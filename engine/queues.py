@@ -168,6 +168,11 @@ class Queues:
         of_queues = [service for services in self.by_name.values() for service in services.background]
         return [*self._group_scans.values(), *of_queues]
 
+    def problems(self) -> dict[QueueName, str]:
+        """Why acked messages of queues are not deleted, where this process deletes them."""
+        purgers = {name: services.purger for name, services in self.by_name.items()}
+        return {name: one.problem for name, one in purgers.items() if one is not None and one.problem is not None}
+
     def status(self) -> list[QueueStatus]:
         """All queues, in the order of their names."""
         return [self.by_name[name].manager.status() for name in sorted(self.by_name)]

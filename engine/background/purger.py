@@ -10,6 +10,9 @@ purge at the same time.
 
 Tables that are partitioned by id are purged by whole partitions where possible (sql_partitions).
 
+A message that the database does not let go (a foreign key of another table, a trigger) stays, is passed over for a
+minute, and is the queue's `problem` meanwhile.
+
 Of several proxies on one database that are connected to each other one purges (`leads`). Two that are not, or that both
 take themselves for the leader, do not wait for each other: a batch skips rows that are locked.
 """
@@ -24,8 +27,10 @@ from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
-from engine.store.base import PartitionPurge
+from engine.store.base import PartitionPurge, Stuck
 
+_STUCK_MAX = 1000  # messages that are passed over; with more no other is looked for until they are tried again
+_STUCK_SECONDS = 60.0
 _PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
 
 
@@ -53,6 +58,10 @@ class Purger(Service):
         self._failing = False
         self._pace, self._idle_pace = DeletingPace(), IdlePace(context.changes)
         self._reported_refusal = ""
+        self.problem: str | None = None
+        """Why messages are not deleted, where this process deletes them."""
+        self._stuck: Stuck = {}
+        self._stuck_until = 0.0
         self._changed_at = self._clock.monotonic()  # what was acked before is not known
 
     @property
@@ -64,15 +73,18 @@ class Purger(Service):
         deadline = self._clock.monotonic() + self._period
         whole = await self._work.run(self._store.purge_partitions(self.queue))
         messages, batches = 0 if whole is None else self._dropped(whole), 0
-        if whole is not None and not whole.retained:
+        if self._clock.monotonic() >= self._stuck_until:
+            self._stuck, self._stuck_until = {}, self._clock.monotonic() + _STUCK_SECONDS
+        if (whole is not None and not whole.retained) or len(self._stuck) >= _STUCK_MAX:
             self._pace.behind = False
             return PurgeResult(messages, batches, more=False)
         while not self._stopping.is_set():
             limit, began = self._pace.batch, self._clock.monotonic()
-            count = await self._work.run(self._store.purge(self.queue, limit, whole))
+            stuck = len(self._stuck)
+            count = await self._work.run(self._store.purge(self.queue, limit, whole, self._stuck))
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
-            if count < limit:
+            if count + len(self._stuck) - stuck < limit or len(self._stuck) >= _STUCK_MAX:
                 self._pace.behind = False
                 return PurgeResult(messages, batches, more=False)
             if self._clock.monotonic() >= deadline:
@@ -80,6 +92,10 @@ class Purger(Service):
             await self._pause(self._pace.rest(self._clock.monotonic() - began))
         self._pace.behind = True
         return PurgeResult(messages, batches, more=True)
+
+    def _stuck_problem(self) -> str | None:
+        error = next(iter(self._stuck.values()), None)
+        return None if error is None else f"{len(self._stuck)} acked messages cannot be deleted: {error}"
 
     def _dropped(self, whole: PartitionPurge) -> int:
         self._metrics.purged += whole.messages
@@ -94,7 +110,11 @@ class Purger(Service):
 
     def _due(self) -> bool:
         if self._idle_pace.changed:
-            self._changed_at = self._clock.monotonic()
+            self.problem: str | None = None
+        """Why messages are not deleted, where this process deletes them."""
+        self._stuck: Stuck = {}
+        self._stuck_until = 0.0
+        self._changed_at = self._clock.monotonic()
         return self._idle_pace.due()
 
     @property
@@ -111,6 +131,8 @@ class Purger(Service):
         while not self._stopping.is_set():
             if self._engine.leads and self._due():
                 await self._pass()
+            elif not self._engine.leads:
+                self.problem = None
             if not (self._pace.behind and self._engine.leads):
                 await self._pause(self._period)
 
@@ -121,10 +143,15 @@ class Purger(Service):
             self._metrics.backend_errors += 1
             if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error)
-            self._failing, self._pace.behind = True, False
+            self._failing, self._pace.behind, self.problem = True, False, f"purge failed: {error.message}"
             self._idle_pace.passed(useful=True)
             return
         self._failing = False
-        self._idle_pace.passed(useful=purged.messages > 0 or purged.more, skipped_max=self._skipped_max)
+        problem, before = self._stuck_problem(), self.problem
+        self.problem = problem
+        if problem is not None and before is None:
+            self._logger.warning("purge of %s: %s", self.queue.name, problem)
+        useful = purged.messages > 0 or purged.more or problem is not None
+        self._idle_pace.passed(useful=useful, skipped_max=self._skipped_max)
         if purged.messages:
             self._logger.debug("purged %d messages of %s", purged.messages, self.queue.name)

@@ -224,6 +224,10 @@ class LeaseUnknown(BackendUnavailable):
         self.leases = tuple(leases)
 
 
+Stuck = dict[MessageId, str]
+"""Messages that the database refuses to delete, each with its error."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionPurge:
     """The result of a purge by partitions: about how many messages were dropped with their partitions; the partitions
@@ -644,10 +648,14 @@ class MessageStore(RejectedStore, Protocol):
         `gone`: the receiver that had them; its end is stored as a failed attempt of each."""
         ...
 
-    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
+    async def purge(
+        self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None, stuck: Stuck | None = None
+    ) -> int:
         """Delete up to `limit` messages acked longer than purge_after ago; returns how many were deleted.
 
-        With `purged`, the result of `purge_partitions`: only in the partitions that were retained.
+        With `purged`, the result of `purge_partitions`: only in the partitions that were retained. Those in `stuck` are
+        passed over. Messages that the database does not let go (a foreign key, a trigger) are added to it; without it
+        none of their batch is deleted.
         """
         ...
 

@@ -51,6 +51,7 @@ from engine.store.base import (
     PollResult,
     Release,
     ScanResult,
+    Stuck,
     first_free,
 )
 from engine.store.census import Census, RangeCount
@@ -255,14 +256,16 @@ class ShardedStore:
         at = await self._at_places(queue, ids, lambda store, some: store.move_to_dead_letters(queue, dead, some))
         return sum(at.answers.some().results.values())
 
-    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
+    async def purge(
+        self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None, stuck: Stuck | None = None
+    ) -> int:
         if not queue.shards:
-            return await self._whole.purge(queue, limit, purged)
+            return await self._whole.purge(queue, limit, purged, stuck)
         deleted, failed = 0, None
         for shard in queue.shards:
             if deleted >= limit:
                 break
-            answer = await self.each(queue, partial(_purge, queue=queue, limit=limit - deleted), (shard,))
+            answer = await self.each(queue, partial(_purge, queue=queue, limit=limit - deleted, stuck=stuck), (shard,))
             deleted += sum(answer.results.values())
             failed = answer.failed or failed
         if failed is not None and not deleted:
@@ -358,8 +361,8 @@ def _check_known(claims: Answers[Claim]) -> None:
         raise LeaseUnknown(unknown[0], [lease for error in unknown for lease in error.leases])
 
 
-def _purge(store: SqlMessageStore, _: str, *, queue: QueueSpec, limit: int) -> Awaitable[int]:
-    return store.purge(queue, limit)
+def _purge(store: SqlMessageStore, _: str, *, queue: QueueSpec, limit: int, stuck: Stuck | None) -> Awaitable[int]:
+    return store.purge(queue, limit, None, stuck)
 
 
 async def _release_unknown(store: SqlMessageStore, queue: QueueSpec, leases: Sequence[Release]) -> None:

@@ -44,6 +44,7 @@ from engine.store.base import (
     Position,
     Release,
     ScanResult,
+    Stuck,
 )
 from engine.store.born_rows import BornRows
 from engine.store.claims import Claims, GroupFeed
@@ -255,12 +256,16 @@ class SqlMessageStore:
         statements = DeadLetterStatements(self._dialect, queue)
         return await self._pool.write(lambda c: dead_letters.move_to_dead_letters(c, statements, queue, dead, ids))
 
-    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
+    async def purge(
+        self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None, stuck: Stuck | None = None
+    ) -> int:
         statements = self._prepared.of(queue).statements
         if purged is not None:
             texts = PartitionStatements(self._dialect, queue)
-            return await self._pool.write(lambda c: partitions.purge_rows(c, texts, statements, queue, purged, limit))
-        work = self._pool.write(lambda connection: lease.purge(connection, statements, queue, limit))
+            return await self._pool.write(
+                lambda c: partitions.purge_rows(c, texts, statements, queue, purged, limit, stuck)
+            )
+        work = self._pool.write(lambda connection: lease.purge(connection, statements, queue, limit, stuck))
         return await self._with_archive(queue, work, 0)
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:

@@ -105,7 +105,8 @@ class Answers:
         if question == Question.HISTORIES:
             return [state_item(*state) for state in self._engine.topics.history.states()]
         if question == Question.RETENTION:
-            return [[t.database, t.table, text] for t, text in self._engine.topics.retention.problems().items()]
+            problems = {**self._engine.topics.retention.problems(), **self._engine.queues.problems()}
+            return [[t.database, t.table, text] for t, text in problems.items()]
         if question == Question.COUNTS:
             return counts_items(self.own_counts())
         if question == Question.LOG:

@@ -251,9 +251,9 @@ class Peers:
         return together(self._engine.topics.history.states() + others)
 
     async def retention_problems(self) -> Mapping[QueueName, str]:
-        """Why messages of topics are not deleted, as the process knows that deletes them."""
+        """Why messages of topics and queues are not deleted, as the process knows that deletes them."""
         others = dict(understood(problem_of, await self._request(Question.RETENTION)))
-        return {**others, **self._engine.topics.retention.problems()}
+        return {**others, **self._engine.topics.retention.problems(), **self._engine.queues.problems()}
 
     async def log(self) -> list[PlacedRecord]:
         """The last warnings and errors of every process."""

@@ -136,7 +136,8 @@ class QueueViews:
             problems = await self._engine.dead_letter_names.problems(self._engine.catalog)
         except BackendError as error:
             log.warning("the names of dead-letter queues cannot be read: %s", error)
-            return {}
+            problems = {}
+        problems = {**await self._peers.retention_problems(), **problems}
         return {name: self._visibility.redacted(problem) for name, problem in problems.items()}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:

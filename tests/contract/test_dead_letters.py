@@ -491,3 +491,39 @@ def test_show_create_queue_makes_a_dead_letter_queue_with_its_states(sql, queue)
     assert sql(f"REJECT {q} 2") == 1
     moved(sql, q, 1)
     assert sql.rows(f"SELECT id, source FROM {q}_dead WHERE state = 'dead'") == [(2, q)]
+
+
+def test_a_message_that_a_foreign_key_holds_stays_alone(sql, queue, name):
+    q = queue("n INT", purge_after="'1s'", poll_interval="'1s'")
+    sql(f"CREATE TABLE {name} (message BIGINT, FOREIGN KEY (message) REFERENCES {q} (id))")
+    try:
+        sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(30)))
+        held = sql.value(f"SELECT id FROM {q} WHERE n = 7")
+        sql(f"INSERT INTO {name} VALUES ({held})")
+        sql(f"ACK {q} WHERE n >= 0")
+        wait_until(lambda: sql.column(f"SELECT id FROM {q}") == [held], what="the others to be purged")
+        wait_until(lambda: _problem(sql, q), what="the problem to be told")
+        assert "1 acked messages cannot be deleted" in _problem(sql, q)
+    finally:
+        sql(f"DROP TABLE {name}")
+
+
+def _problem(sql, q):
+    return next(row["problem"] for row in sql.named("SHOW QUEUES") if row["queue"] == q)
+
+
+def test_dead_letters_of_which_one_takes_another_with_it(sql, queue, name):
+    sql(
+        f"CREATE QUEUE {name} (parent BIGINT, n INT, FOREIGN KEY (parent) REFERENCES {name} (id) ON DELETE CASCADE)"
+        " WITH (poll_interval = '1s')"
+    )
+    try:
+        sql(f"INSERT INTO {name} (n) VALUES (1)")
+        root = sql.value(f"SELECT id FROM {name}")
+        sql(f"INSERT INTO {name} (parent, n) VALUES ({root}, 2), (NULL, 3)")
+        sql(f"REJECT {name} WHERE n > 0")
+        wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {name}") == 0, what="all to be moved")
+        assert sorted(sql.column(f"SELECT n FROM {name}_dead")) == [1, 2, 3]
+    finally:
+        sql(f"DROP QUEUE IF EXISTS {name}")
+        sql(f"DROP QUEUE IF EXISTS {name}_dead")

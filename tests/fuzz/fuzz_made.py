@@ -182,7 +182,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"stream|create\b.*\bgroup", rb"SELECT 1 FROM " + _TABLE + rb" WHERE 1 = 0 AND \((?:1 = 1|(?:" + _NAME
      + rb" IS NULL(?: OR )?)+)\)"),
     (rb"stream", rb"PREPARE queuegate_question FROM '(?:UPDATE " + _TABLE + rb" SET epoch = epoch|SELECT 1 FROM "
-     + _TABLE + rb") WHERE .*'|DEALLOCATE PREPARE queuegate_question"),  # in a transaction: the two around this, and the third
+     + _TABLE + rb") WHERE .*'|DEALLOCATE PREPARE queuegate_question"),  # in a transaction
     (rb"stream.*where", rb"SELECT @@version, @@sql_mode, @@time_zone, @@collation_connection,"
      rb" @@div_precision_increment, @@lc_time_names, @@default_week_format"),
     (rb"stream.*where", rb"SELECT 1 FROM " + _TABLE + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own

@@ -54,6 +54,7 @@ from engine.store.base import (
     Position,
     Release,
     ScanResult,
+    Stuck,
     first_free,
     lease_is_current,
     release_of,
@@ -487,7 +488,9 @@ class MemoryStore:
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
         return None
 
-    async def purge(self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None) -> int:
+    async def purge(
+        self, queue: QueueSpec, limit: int, purged: PartitionPurge | None = None, stuck: Stuck | None = None
+    ) -> int:
         async def work() -> int:
             before = self.clock.now_ns() - queue.options.purge_after_ns
             table = self._table(queue)

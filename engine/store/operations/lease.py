@@ -19,12 +19,13 @@ from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, l
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
 from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
-from engine.store.base import Claim, ForeseenLease, LeaseState, LeaseUnknown, Release, lease_is_current
+from engine.store.base import Claim, ForeseenLease, LeaseState, LeaseUnknown, Release, Stuck, lease_is_current
 from engine.store.gate import check_mark
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 
+_OF_A_ROW = ("23", "45")  # how the SQLSTATE begins where a foreign key, or a trigger, refuses to let a row go
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
 
@@ -378,24 +379,53 @@ def lease_state_of(row: Sequence[TextValue]) -> LeaseState:
     return LeaseState(number(row[1]) or 0, number(row[2]), number(row[3]) or NO_TOKEN)
 
 
-def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:
+def purge(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    limit: int,
+    stuck: Stuck | None = None,
+) -> int:
     """MessageStore.purge."""
-    id_ = id_column(queue)
+    id_, most = id_column(queue), limit + len(stuck or ())
     if queue.options.archive:
-        params = (queue.options.purge_after_ns, queue.name.table, limit)
+        params = (queue.options.purge_after_ns, queue.name.table, most)
         rows = connection.query_text(statements.purgeable_archived, params, (id_,))
     else:
-        rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
+        rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, most), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
-    return delete_acked(connection, statements, ids)
+    return delete_acked(connection, statements, ids, limit, stuck)
 
 
-def delete_acked(connection: StoreConnection, statements: QueueStatements, ids: Sequence[MessageId]) -> int:
-    """Delete messages that this transaction has locked."""
+def delete_acked(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    ids: Sequence[MessageId],
+    limit: int,
+    stuck: Stuck | None,
+) -> int:
+    """Delete up to `limit` of these messages, which this transaction has locked. `stuck`: see MessageStore.purge."""
+    ids = [id_ for id_ in ids if id_ not in (stuck or ())][:limit]
     if not ids:
         return 0
     check_mark(connection, statements.table)
-    return connection.execute(statements.purge(len(ids)), ids)
+    return _deleted(connection, statements, ids, stuck)
+
+
+def _deleted(
+    connection: StoreConnection, statements: QueueStatements, ids: Sequence[MessageId], stuck: Stuck | None
+) -> int:
+    """A statement that fails because of a row has done nothing; then the halves are deleted."""
+    try:
+        return connection.execute(statements.purge(len(ids)), ids)
+    except BackendError as error:
+        if stuck is None or not error.sqlstate.startswith(_OF_A_ROW):
+            raise
+        if len(ids) == 1:
+            stuck[ids[0]] = error.message
+            return 0
+    half = len(ids) // 2
+    return sum(_deleted(connection, statements, part, stuck) for part in (ids[:half], ids[half:]))
 
 
 # Failed attempts of messages that this transaction has locked, added to the record in their rows.

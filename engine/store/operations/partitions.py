@@ -18,7 +18,7 @@ from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import QueueSpec
-from engine.store.base import PartitionPurge
+from engine.store.base import PartitionPurge, Stuck
 from engine.store.gate import check_mark
 from engine.store.operations.due_messages import id_column, not_null
 from engine.store.operations.lease import delete_acked
@@ -70,13 +70,14 @@ def purge_rows(
     queue: QueueSpec,
     purged: PartitionPurge,
     limit: int,
+    stuck: Stuck | None = None,
 ) -> int:
     """Delete up to `limit` messages that are old enough in the partitions that cannot be dropped."""
     id_ = id_column(queue)
     sql = statements.purgeable(purged.retained, of_queue.skip_locked)
-    rows = connection.query_text(sql, (purged.cutoff_ns, limit), (id_,))
+    rows = connection.query_text(sql, (purged.cutoff_ns, limit + len(stuck or ())), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
-    return delete_acked(connection, of_queue, ids)
+    return delete_acked(connection, of_queue, ids, limit, stuck)
 
 
 def _cutoff(connection: StoreConnection, statements: PartitionStatements, queue: QueueSpec) -> int | None:

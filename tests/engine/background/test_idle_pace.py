@@ -49,7 +49,7 @@ class Counted(MemoryStore):
         self.looks["rejected"] += 1
         return await super().rejected(queue, limit)
 
-    async def purge(self, queue, limit, purged=None):
+    async def purge(self, queue, limit, purged=None, stuck=None):
         self.looks["purge"] += 1
         old, self.old = self.old, 0
         return old
