@@ -172,7 +172,8 @@ class DeadLetterMover(Service):
             if len(ids) == 1:
                 self._on_stuck(dead, ids[0], error)
                 return 0
-        return sum([await self._move(dead, (id_,)) for id_ in ids])
+        # A message that takes others with it (ON DELETE CASCADE) is mostly older than these.
+        return sum([await self._move(dead, (id_,)) for id_ in reversed(ids)])
 
     def _on_stuck(self, dead: QueueSpec, id_: MessageId, error: BackendError) -> None:
         self._stuck[id_] = self._clock.monotonic() + _STUCK_SECONDS
