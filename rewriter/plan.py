@@ -20,13 +20,15 @@ from rewriter.views import View
 
 
 class TransactionVerb(Enum):
-    """The statements that open, end or wind back a transaction. OPAQUE: what they run is not in their text."""
+    """The statements that open, end or wind back a transaction. OPAQUE: what they run is not in their text. AUTOCOMMIT:
+    SET autocommit = 1, which ends one only where autocommit was off, as the status flags show afterwards."""
 
     BEGIN = "begin"
     COMMIT = "commit"
     ROLLBACK = "rollback"
     ROLLBACK_TO = "rollback to"
     OPAQUE = "opaque"
+    AUTOCOMMIT = "autocommit"
 
 
 @dataclass(frozen=True, slots=True)

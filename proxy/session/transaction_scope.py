@@ -25,9 +25,9 @@ from engine.model.trace_event import ENQUEUED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
-_COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT)
+_COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT, TransactionVerb.AUTOCOMMIT)
 _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
-_ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
+_ENDING = (TransactionVerb.BEGIN, TransactionVerb.COMMIT, TransactionVerb.ROLLBACK)  # and may leave another one open
 
 
 class CommitListener(Protocol):

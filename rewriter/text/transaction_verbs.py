@@ -13,22 +13,15 @@ _XA = re.compile(SPACE + rb"(?:(START|BEGIN)|(COMMIT)|(ROLLBACK))" + WORD_END, r
 _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" + WORD_END, re.IGNORECASE)
 
 
-_WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
-
-
 def transaction_verb(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
     """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one before
     it may have rolled it back to a savepoint: that must be reported, and the status flags report the end.
 
-    SET autocommit = 1 counts as COMMIT; implicit commits of DDL are in the server's status flags, not here.
+    Implicit commits of DDL are in the server's status flags, not here, and so is what SET autocommit = 1 has ended.
     """
-    first = None
-    for statement in split_statements(sql, backslash_escapes=backslash_escapes):
-        verb = verb_of(statement)
-        if verb is not None and verb not in _WINDING:
-            return first or verb
-        first = first or verb
-    return first
+    statements = split_statements(sql, backslash_escapes=backslash_escapes)
+    first = next((verb for statement in statements if (verb := verb_of(statement)) is not None), None)
+    return TransactionVerb.OPAQUE if first is TransactionVerb.AUTOCOMMIT and len(statements) > 1 else first
 
 
 def verb_of(sql: bytes) -> TransactionVerb | None:
@@ -48,7 +41,7 @@ def verb_of(sql: bytes) -> TransactionVerb | None:
         case b"XA":
             return _xa_verb(sql, end)
         case b"SET" if _AUTOCOMMIT_ON.search(sql, end):
-            return TransactionVerb.COMMIT
+            return TransactionVerb.AUTOCOMMIT
     return TransactionVerb.OPAQUE if is_compound(sql) else None
 
 

@@ -134,6 +134,23 @@ def test_turning_autocommit_on_commits(sql, other, queue):
     assert due(other, q) == ["a"]
 
 
+def test_turning_autocommit_on_where_it_is_on_ends_nothing(sql, queue, stream):
+    q = queue(poll_interval="'60s'", ack_wait="'1h'", max_backoff="'2h'")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    sql("SET autocommit = 1")
+    assert not receiver.rows
+    sql("COMMIT")
+    ((id_,),) = receiver.wait(1)
+    sql("BEGIN")
+    sql(f"ACK {q} {id_}")
+    sql("SET autocommit = 1")
+    sql("ROLLBACK")
+    assert sql.value("SELECT acked_total FROM queuegate.queues WHERE queue = %s", q) == 0
+    assert sql.value("SELECT unacked FROM queuegate.subscriptions WHERE queue = %s", q) == 1
+
+
 def test_ddl_commits_what_was_open(sql, other, queue, name):
     q = queue()
     sql("BEGIN")

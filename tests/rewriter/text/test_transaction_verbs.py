@@ -7,12 +7,13 @@ import pytest
 from rewriter.plan import TransactionVerb
 from rewriter.scan.scanner import transaction_verb
 
-BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE = (
+BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE, AUTOCOMMIT = (
     TransactionVerb.BEGIN,
     TransactionVerb.COMMIT,
     TransactionVerb.ROLLBACK,
     TransactionVerb.ROLLBACK_TO,
     TransactionVerb.OPAQUE,
+    TransactionVerb.AUTOCOMMIT,
 )
 
 
@@ -40,9 +41,9 @@ BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE = (
         (b"XA PREPARE 'a'", None),
         (b"XA COMMIT 'a' ONE PHASE", COMMIT),
         (b"XA ROLLBACK 'a'", ROLLBACK),
-        (b"SET autocommit=1", COMMIT),
-        (b"SET @@session.autocommit = ON, names = 1", COMMIT),
-        (b"SET `autocommit` := TRUE", COMMIT),
+        (b"SET autocommit=1", AUTOCOMMIT),
+        (b"SET @@session.autocommit = ON, names = 1", AUTOCOMMIT),
+        (b"SET `autocommit` := TRUE", AUTOCOMMIT),
         (b"SET autocommit = 0", None),
         (b"SET my_autocommit = 1", None),
         (b"SET autocommit = 10", None),
@@ -50,6 +51,7 @@ BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE = (
         (b"", None),
         (b"SELECT 1; ROLLBACK; SELECT 2", ROLLBACK),
         (b"COMMIT; BEGIN", COMMIT),
+        (b"SET autocommit = 1; ROLLBACK", OPAQUE),
         (b"ROLLBACK TO a; COMMIT", ROLLBACK_TO),
         (b"ROLLBACK TO a; SELECT 1", ROLLBACK_TO),
     ],
