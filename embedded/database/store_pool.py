@@ -42,6 +42,10 @@ class SqliteStoreConnection:
         return False
 
     @property
+    def exact_names(self) -> bool:
+        return False
+
+    @property
     def keyspaces(self) -> Keyspaces:
         return NO_KEYSPACES
 

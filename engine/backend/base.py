@@ -43,6 +43,11 @@ class StoreConnection(Protocol):
         ...
 
     @property
+    def exact_names(self) -> bool:
+        """Whether two tables may have names that differ in case alone."""
+        ...
+
+    @property
     def keyspaces(self) -> Keyspaces:
         """Of a Vitess, as it has them now; none at any other server."""
         ...

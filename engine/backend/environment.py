@@ -22,7 +22,8 @@ from engine.model.pins import Pins
 _GROUP, _ONE_PRIMARY = "group_replication_group_name", "group_replication_single_primary_mode"
 """Of MySQL's Group Replication; a server without its plugin has neither."""
 
-_REPORTED = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format", _GROUP, _ONE_PRIMARY)
+_CASE = "lower_case_table_names"
+_REPORTED = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format", _GROUP, _ONE_PRIMARY, _CASE)
 
 SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ({})".format(
     ", ".join(f"'{name}'" for name in (*_REPORTED, *PINNED))
@@ -139,6 +140,11 @@ class Environment:
     def replicates(self) -> bool:
         """Whether it is a node of a Galera cluster."""
         return self.variables.get("wsrep_on", "").upper() in ("ON", "1")
+
+    @property
+    def exact_names(self) -> bool:
+        """Whether two tables may have names that differ in case alone."""
+        return self.variables.get(_CASE) == "0"
 
     @property
     def has_several_primaries(self) -> bool:

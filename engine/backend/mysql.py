@@ -191,6 +191,10 @@ class MySQLStoreConnection:
         return self._replicates
 
     @property
+    def exact_names(self) -> bool:
+        return self.environment.exact_names
+
+    @property
     def keyspaces(self) -> Keyspaces:
         if not self.environment.vitess:
             return NO_KEYSPACES

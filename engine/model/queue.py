@@ -416,6 +416,8 @@ class QueueCatalog:
     unfit: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
     """Of the `rejected`: queues with an option that names a column which they no longer have. They are not delivered,
     but can be settled, altered, emptied and dropped."""
+    exact_names: bool = False
+    """Whether another table may have a name that differs from a queue's in case alone."""
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

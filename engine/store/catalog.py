@@ -293,6 +293,8 @@ def next_catalog(
     tables: Sequence[TableInfo],
     unchanged: Container[QueueName] = (),
     keyspaces: Keyspaces = NO_KEYSPACES,
+    *,
+    exact_names: bool = False,
 ) -> QueueCatalog:
     """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
     as it was, and so are those that are known to be `unchanged`."""
@@ -339,6 +341,6 @@ def next_catalog(
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
     sharded = frozenset(name for name, queue in queues.items() if queue.shards)
     read = QueueCatalog(
-        previous.version, queues, rejected, topics, unread, schedules, keyspaces, sharded, copies, unfit
+        previous.version, queues, rejected, topics, unread, schedules, keyspaces, sharded, copies, unfit, exact_names
     )
     return previous if read == previous else replace(read, version=previous.version + 1)

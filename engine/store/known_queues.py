@@ -78,13 +78,13 @@ class CatalogReader:
     async def read(self, previous: QueueCatalog, named: Collection[QueueName] | None = None) -> QueueCatalog:
         """See MessageStore.load_catalog."""
         last, known = self.catalog, self._tables
-        tables, keyspaces = await self._pool.read(
-            lambda connection: (self._dialect.list_tables(connection, known, named), connection.keyspaces)
+        tables, keyspaces, exact_names = await self._pool.read(
+            lambda c: (self._dialect.list_tables(c, known, named), c.keyspaces, c.exact_names)
         )
         changed = [table for table in tables if known.get(table.name) is not table]
         as_before = previous is last and keyspaces.shards == previous.keyspaces.shards
         unchanged = known.keys() - {table.name for table in changed} if as_before else ()
-        self.catalog = next_catalog(previous, tables, unchanged, keyspaces)
+        self.catalog = next_catalog(previous, tables, unchanged, keyspaces, exact_names=exact_names)
         self._tables = {table.name: table for table in tables}
         self._warn(changed)
         return self.catalog

@@ -1,7 +1,8 @@
 """Which queue a written name refers to.
 
 A name is compared exactly first; if no queue has exactly that name, the only one that differs in case alone is meant,
-because some backends (SQLite, MySQL with lower_case_table_names) do not distinguish them.
+because some backends (SQLite, MySQL with lower_case_table_names) do not distinguish them. Where a backend does, that is
+so in queuegate's own statements only: in ordinary SQL the name is another table's.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class QueueNames:
     def __init__(self, catalog: QueueCatalog) -> None:
         self._topics = frozenset(catalog.topics)
         self._queues = frozenset((*catalog.queues, *catalog.unfit)) | self._topics
+        self._exact_names = catalog.exact_names
         self._marked = self._queues | frozenset(catalog.rejected)
         self._by_table: dict[str, list[QueueName]] = {}
         for name in sorted(self._marked):
@@ -50,11 +52,13 @@ class QueueNames:
         """The topics among them."""
         return self._topics
 
-    def resolve(self, database: str, table: str) -> QueueName | None:
-        """The marked table (queue or rejected) of that name."""
+    def resolve(self, database: str, table: str, *, ordinary: bool = False) -> QueueName | None:
+        """The marked table (queue or rejected) of that name. `ordinary`: in ordinary SQL."""
         exact = QueueName(database, table)
         if exact in self._marked:
             return exact
+        if ordinary and self._exact_names:
+            return None
         lowered = database.lower()
         near = [n for n in self._by_table.get(table.lower(), ()) if n.database.lower() == lowered]
         return near[0] if len(near) == 1 else None
@@ -74,7 +78,7 @@ class QueueNames:
             qualifier = unquote(first).decode() if second else database
             if qualifier == UNKNOWN_DATABASE:
                 raise Undecidable
-            match = self.resolve(qualifier, written.decode()) if qualifier is not None else None
+            match = None if qualifier is None else self.resolve(qualifier, written.decode(), ordinary=True)
         except UnicodeDecodeError as error:
             raise Undecidable from error
         if match is None and self._has_non_ascii and not written.isascii():

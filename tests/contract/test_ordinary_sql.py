@@ -486,3 +486,36 @@ def test_a_table_may_be_called_as_a_function_is(sql, table):
         assert sorted(sql.column(f"SELECT body FROM {table}")) == ["A", "Aa"]
     finally:
         sql(f"DROP TABLE {table}")
+
+
+@pytest.fixture
+def alike(sql, queue, place):
+    """A queue, and an ordinary table whose name differs from the queue's in case alone."""
+    if place == "embedded":
+        pytest.skip("names that differ in case alone are one there")
+    q = queue("payload VARCHAR(20)")
+    table = q.capitalize()
+    sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, payload VARCHAR(20), state VARCHAR(20))")
+    yield q, table
+    sql(f"DROP TABLE IF EXISTS {table}")
+
+
+def test_a_queue_is_listed_beside_a_table_of_nearly_its_name(sql, alike):
+    q, _ = alike
+    assert q in sql.column("SELECT queue FROM queuegate.queues")
+    assert q in [row[0] for row in sql.rows("SHOW QUEUE STATUS")]
+
+
+def test_an_ordinary_table_of_nearly_a_queues_name_is_ordinary(sql, alike):
+    q, table = alike
+    sql(f"INSERT INTO {q} (payload) VALUES ('message')")
+    assert sql(f"INSERT INTO {table} VALUES (1, 'row', 'new'), (2, 'row', 'new')") == 2
+    for state in ("shipped", "acked"):
+        assert sql(f"UPDATE {table} SET state = '{state}' WHERE id = 1") == 1
+    assert sql(f"DELETE FROM {table} WHERE id = 1") == 1
+    assert sql.rows(f"SELECT id, state FROM {table}") == [(2, "new")]
+    sql(f"TRUNCATE TABLE {table}")
+    sql(f"DROP TABLE {table}")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 1
+    assert sql.row("SELECT enqueued_total, acked_total FROM queuegate.queues WHERE queue = %s", q) == (1, 0)
+    assert sql.rows(f"SELECT payload FROM STREAM {table} LIMIT 1 WAIT 10") == [("message",)]

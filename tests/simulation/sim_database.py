@@ -85,6 +85,10 @@ class StoreView:
         return False
 
     @property
+    def exact_names(self) -> bool:
+        return False
+
+    @property
     def keyspaces(self) -> Keyspaces:
         return NO_KEYSPACES
 

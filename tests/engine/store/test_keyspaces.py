@@ -42,6 +42,10 @@ class Vtgate:
     vindex: str = "binary_md5"
 
     @property
+    def exact_names(self) -> bool:
+        return False
+
+    @property
     def keyspaces(self) -> Keyspaces:
         return Keyspaces({name: tuple(map(str, range(count))) for name, count in self.counts.items()}, "main")
 
