@@ -26,8 +26,8 @@ _VISIBLE = (
     f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%'"
     f" OR TABLE_COMMENT LIKE '{SCHEDULES_MARK}%')"
 )
-_READABLE = (
-    "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
+_READABLE = (  # without DISTINCT, for which MariaDB takes names that differ in case or accents for one
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
     " WHERE (ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id') AND FIND_IN_SET('select', PRIVILEGES)"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"

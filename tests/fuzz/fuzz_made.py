@@ -196,7 +196,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb"(?: AND \((?:Variable_name LIKE )?(?P<condition>.*)\n\))?"),  # a limited account sees those it may ask for
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
     # what it may read
-    (_OF_A_QUEUE + rb"|subscriptions|queuegate", rb"SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM"
+    (_OF_A_QUEUE + rb"|subscriptions|queuegate", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM"
      rb" information_schema\.COLUMNS WHERE \(ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id'\)"
      rb" AND FIND_IN_SET\('select', PRIVILEGES\)"),
     # whether it sees all receivers
