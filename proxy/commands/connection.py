@@ -200,6 +200,8 @@ class ClientConnection(RelayListener):
     async def _dispatch(self, payload: bytes) -> None:
         command = payload[0]
         self.session.busy("")
+        if command != Commands.COM_QUERY and command not in UNANSWERED:
+            self.session.notes = ()  # of the statement before; a text may be SHOW WARNINGS
         try:
             if self.client.commands.pieces is None:
                 await self._handle(payload)

@@ -90,7 +90,7 @@ class StatementSettings:
 
 
 class ClientSession:
-    """One logged-in client. `notes` are the warnings of a statement that the proxy answered itself."""
+    """One logged-in client. `notes` are the warnings of a statement that the proxy answered itself, or its error."""
 
     def __init__(
         self,

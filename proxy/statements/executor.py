@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 _NOTE_ERRNO = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _STORED_ONLY = 1235  # ER_NOT_SUPPORTED_YET
-_SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
+_SHOW_WARNINGS = re.compile(rb"\s*show\s+(?:warnings|(errors))\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 T = TypeVar("T")
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -385,12 +385,17 @@ class Executor:
         return outcome
 
     async def answer_show_warnings(self, text: bytes) -> bool:
-        """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
+        """Answer SHOW WARNINGS and SHOW ERRORS after a statement of our own, or one that failed here; any other
+        statement forgets its notes."""
         notes, self.session.notes = self.session.notes, ()
-        if not notes or _SHOW_WARNINGS.fullmatch(text) is None:
+        if not notes or (match := _SHOW_WARNINGS.fullmatch(text)) is None:
             return False
         self.session.notes = notes
-        rows = [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
+        rows = [
+            (level.encode(), b"%d" % errno, text.encode())
+            for level, errno, text in notes
+            if not match[1] or level == "Error"
+        ]
         shown = rows if self.session.rights is None else [redacted_warning(row) for row in rows]
         await self.send(WARNINGS_COLUMNS, shown)
         return True
@@ -410,4 +415,5 @@ class Executor:
         message = error.message
         if self.session.rights is not None and isinstance(error, _OF_THE_DATABASE):
             message = redacted_text(error.errno, message)
+        self.session.notes = (("Error", error.errno, message),)
         await self.session.writer.error(error.errno, error.sqlstate, message)

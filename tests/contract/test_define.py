@@ -243,6 +243,17 @@ def test_if_exists_leaves_a_note(sql, name):
     assert name in warnings[0][2]
 
 
+def test_an_error_of_the_proxy_is_shown_until_the_next_statement(sql, queue):
+    q = queue("n INT")
+    for refused in (f"UPDATE {q} SET state = 'x'", f"SELECT * FROM STREAM {q} WITH (nope = 1)"):
+        errno, text = sql.error(refused)
+        assert sql.rows("SHOW ERRORS") == sql.rows("SHOW WARNINGS") == [("Error", errno, text)]
+    sql(f"DROP QUEUE IF EXISTS {q}_no")
+    assert sql.rows("SHOW ERRORS") == []
+    sql("SELECT 1")
+    assert sql.rows("SHOW WARNINGS") == []
+
+
 def test_options_are_shown_as_given(sql, queue):
     q = queue("a INT", max_attempts=5, order_key="'a'", on_failure="'skip'")
     text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
