@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable
+from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable, MissingTableAllowed
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
@@ -127,12 +127,9 @@ def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list
 
 def _seen(connection: StoreConnection, me: ProxyEntry) -> bool:
     """Renew the row. Returns whether there is one."""
-    try:
+    with MissingTableAllowed():
         return bool(connection.execute(proxies.SEEN, (me.server, me.number, me.secret)))
-    except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        return False
+    return False
 
 
 def _join_again(connection: StoreConnection, me: ProxyEntry) -> ProxyEntry:

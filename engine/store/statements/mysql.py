@@ -161,8 +161,8 @@ def _wait_until_known(connection: StoreConnection, names: Sequence[QueueName]) -
 
 
 def add_column(connection: StoreConnection, table: QueueName, definition: str) -> None:
-    """Add a column as the table's last, at once. Raises BackendError: 1205 where others use the table for too long, 1845
-    or 1846 where the server would have to copy the rows: how long that takes is unknown, so it is the owner's to do."""
+    """Add a column as the table's last, at once. Raises BackendError: 1205 where others use the table for too long,
+    1845 or 1846 where the server would have to copy the rows: how long that takes is unknown, so the owner does it."""
     connection.execute(WITHOUT_WAITING_LONG)
     try:
         connection.execute(f"ALTER TABLE {table.sql} ADD COLUMN {definition}, ALGORITHM=INSTANT")
