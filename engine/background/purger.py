@@ -110,11 +110,7 @@ class Purger(Service):
 
     def _due(self) -> bool:
         if self._idle_pace.changed:
-            self.problem: str | None = None
-        """Why messages are not deleted, where this process deletes them."""
-        self._stuck: Stuck = {}
-        self._stuck_until = 0.0
-        self._changed_at = self._clock.monotonic()
+            self._changed_at = self._clock.monotonic()
         return self._idle_pace.due()
 
     @property

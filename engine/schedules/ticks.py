@@ -151,8 +151,7 @@ def _last_ticks(rule: Rule, first_ns: int, now_ns: int, wanted: int) -> tuple[in
         enough = wanted + LATE_NS // NS_PER_SECOND
         begin = max(first_ns, (now_ns // rule.ns - enough) * rule.ns)
         start = begin if begin == first_ns else next_tick(rule, begin - 1)
-        later = range(next_tick(rule, start), now_ns + 1, rule.ns)
-        return (start, *later)
+        return (start, *range(next_tick(rule, start), now_ns + 1, rule.ns))
     enough = wanted + _TWICE
     ticks = _last_moments(_fields(rule.text), _zone(rule.zone), _moment(first_ns), _moment(now_ns), enough)
     later = tuple(int(tick.timestamp()) * NS_PER_SECOND for tick in ticks)
