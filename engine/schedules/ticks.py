@@ -153,9 +153,9 @@ def _last_ticks(rule: Rule, first_ns: int, now_ns: int, wanted: int) -> tuple[in
         start = begin if begin == first_ns else next_tick(rule, begin - 1)
         return (start, *range(next_tick(rule, start), now_ns + 1, rule.ns))
     enough = wanted + _TWICE
-    ticks = _last_moments(_fields(rule.text), _zone(rule.zone), _moment(first_ns), _moment(now_ns), enough)
-    later = tuple(int(tick.timestamp()) * NS_PER_SECOND for tick in ticks)
-    return later if len(later) >= enough else (first_ns, *later)
+    moments = _last_moments(_fields(rule.text), _zone(rule.zone), _moment(first_ns), _moment(now_ns), enough)
+    ticks = tuple(int(moment.timestamp()) * NS_PER_SECOND for moment in moments)
+    return ticks if len(ticks) >= enough else (first_ns, *ticks)
 
 
 # --- CRON
