@@ -133,6 +133,7 @@ def _file_bytes(name: str) -> int:
 
 
 _BINARY = 63  # the collation of bytes
+_ENUM, _SET = 0x100, 0x800  # flags of a column, whose type is that of a CHAR
 _TEXT_TYPES = frozenset((15, 245, 247, 248, 249, 250, 251, 252, 253, 254))  # VARCHAR, JSON, ENUM, SET, BLOBs, STRINGs
 
 
@@ -158,6 +159,11 @@ class ColumnMeta:
     def is_text(self) -> bool:
         """Whether the column's values are characters, not bytes or numbers."""
         return self.type in _TEXT_TYPES and self.charset != _BINARY
+
+    @property
+    def has_members(self) -> bool:
+        """Whether it is an ENUM or a SET. A server sorts these by the numbers of their members, and compares names."""
+        return bool(self.flags & (_ENUM | _SET))
 
 
 class Layout(Enum):

@@ -9,7 +9,8 @@ statement names a table by the gate, which adds an index hint:
 A server takes such a hint for a base table that has indexes of these names, and for nothing else: for a view, a
 sequence or another table the statement ends with error 1176 before it reads a row. The server checks that under the
 statement's own metadata lock, which lasts until the transaction ends, so nothing can change in between, and it costs
-no round trip. The hint itself has no effect, since no statement of the engine has a GROUP BY.
+no round trip. The hint itself has no effect: a part of a statement with a GROUP BY names its table without it, beside
+one that has it.
 MySQL Reference Manual, "Index Hints"; MariaDB Knowledge Base, "IGNORE INDEX".
 
 Three kinds of statements take no hint:

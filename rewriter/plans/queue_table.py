@@ -60,7 +60,7 @@ _TYPES = {
     ATTEMPTS_COLUMN: frozenset(("MEDIUMTEXT", "LONGTEXT")),
     TOKEN_COLUMN: frozenset(("BIGINT",)),
 }
-_NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME TIMESTAMP BIT JSON GEOMETRY POINT LINESTRING POLYGON")
+_NO_ID = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME TIMESTAMP BIT JSON GEOMETRY POINT LINESTRING POLYGON ENUM SET")
 _NO_WHOLE_INDEX = word_set("TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY")
 _WITHOUT_WHOLE_INDEX = 252  # the protocol's type code of all these
 _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS, ATTEMPTS_COLUMN)
@@ -217,7 +217,7 @@ def _user_item(item: Item, defaults: dict[str, str]) -> str:
 
 def _user_id(item: ColumnItem) -> str:
     """Whatever can be a key and whose text finds its row again; not NULL, for without an id nothing can be acked."""
-    if item.words and item.words[0] in _NO_IDENTITY:
+    if item.words and item.words[0] in _NO_ID:
         return _refuse(item, "its type must be an integer, a string, a binary string, a decimal or a date")
     nullness = _nullness(item)
     if nullness == "NULL":

@@ -191,6 +191,15 @@ def test_one_of_a_key_at_a_time_in_id_order(sql, queue, stream, key):
     assert sorted(row[0] for row in rows()) == list(range(1, 61))
 
 
+def test_keys_whose_numbers_have_another_order_than_their_names(sql, queue):
+    q = queue("k ENUM('z', 'm', 'a')", order_key="'k'")
+    sql(f"INSERT INTO {q} (k) VALUES " + ", ".join(["('z')"] * 40 + ["('m')"] * 5 + ["('a')"] * 5))
+    for _ in range(5):
+        rows = sql.rows(f"SELECT id, k FROM STREAM {q} LIMIT 10 NOWAIT")
+        assert sorted(key for _, key in rows) == ["a", "m", "z"]
+        sql(f"ACK {q} " + ", ".join(str(id_) for id_, _ in rows))
+
+
 def test_equal_keys_are_those_that_the_collation_calls_equal(sql, queue):
     q = queue("k VARCHAR(20), n INT", order_key="'k'")
     sql(f"INSERT INTO {q} (k) VALUES ('a'), ('A'), ('b'), (NULL), (NULL)")

@@ -24,6 +24,7 @@ from engine.store.statements.queue import QueueStatements
 STEPS_MAX = 32
 """Steps from key to key, about 0.3 ms each, up to which polling by keys is tried first."""
 
+_KEYS_MAX = 1 << 20  # of an ENUM or a SET: an ENUM has at most 65,535 members
 _STEP_MIN, _STEP_MAX = 16, 1024  # messages read in a step: more, the more keys a step has met
 _CHUNK = 500  # messages in one query, of about 5 us each
 _COOLDOWN = 100  # polls by due times after polling by keys took too many steps
@@ -113,6 +114,10 @@ class KeyOrder:
         """Every key's head, in the order of the keys; None if that takes more steps than allowed."""
         if self._statements.whole:
             return self._step(self._statements.first_keys, (1,))[1]
+        if self._statements.first_of_each:
+            limit = _KEYS_MAX if steps_max is None else steps_max * _STEP_MIN
+            batch = self._step(self._statements.first_of_each, (limit + 1,))[1]
+            return batch if len(batch) <= limit else None
         heads: dict[MessageId, None] = {}
         size, steps = _STEP_MIN, 1
         ids, batch = self._step(self._statements.first_keys, (size,))

@@ -75,6 +75,11 @@ class Dialect:
         writing transaction is alone."""
         return "LOCK IN SHARE MODE" if self.lock == "FOR UPDATE" else ""
 
+    @property
+    def sorts_members(self) -> bool:
+        """Whether the values of an ENUM or a SET have another order in an index than by `>`."""
+        return self.name != "sqlite"
+
     def exact(self, column: str) -> str:
         """A text column, as compared with a text byte by byte."""
         if self.name == "sqlite":

@@ -61,6 +61,21 @@ class OrderStatements:
         self.next_keys = f"{walk}{beyond} ORDER BY {in_order}m.id LIMIT ?"
         """The same of the keys beyond that of message `?`."""
 
+        self.first_of_each = ""
+        """The same of the first message of each key, up to `?`, where one key is beyond another by other rules than
+        those of the index. Empty for other keys."""
+
+        if column is not None and column.has_members and dialect.sorts_members:
+            # Not by the gate, whose hint forbids the index for this. The same name is gated beside it. Without
+            # time_acked, a server reads the whole index.
+            each = (
+                f"SELECT MIN(g.id) AS id FROM {table.target} AS g {by_id} WHERE g.time_acked IS NULL"
+                f" AND g.{k} IS NOT NULL GROUP BY g.time_acked, g.{k} LIMIT ?"
+            )
+            self.first_of_each = (
+                f"SELECT m.id, {head} FROM ({each}) AS firsts JOIN {table.as_('m')} ON m.id = firsts.id"
+            )
+
         self.keyless = (
             f"SELECT m.id FROM {table.forced(by_id, 'm')} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
             " ORDER BY m.id LIMIT ?"
