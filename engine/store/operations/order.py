@@ -137,11 +137,16 @@ class KeyOrder:
         return [from_text(self._kind, not_null(row[0])) for row in rows], [from_text(self._kind, x) for x in heads]
 
     def keyless(self, limit: int) -> list[MessageId]:
-        """Due messages without a key."""
+        """The first due messages without a key, in delivery order."""
         if self._statements.whole:
             return []
         rows = self._connection.query_text(self._statements.keyless, (limit,), (self._id,))
+        if len(rows) == limit and not self._has_one_level():
+            rows = self._connection.query_text(self._statements.keyless_by_priority, (limit,), (self._id,))
         return [from_text(self._kind, not_null(row[0])) for row in rows]
+
+    def _has_one_level(self) -> bool:
+        return self._queue.layout is Layout.LEGACY or self._connection.query(self._statements.one_level)[0][0] == 1
 
     def next_due_ns(self) -> int | None:
         """When the next message becomes due, of any key."""
@@ -170,7 +175,7 @@ def poll(
     """MessageStore.poll of a queue with an order_key; see the module."""
     order = KeyOrder(connection, ordered, queue)
     if memory.by_keys or ordered.whole:
-        result = _by_keys(connection, statements, order, limit, STEPS_MAX)
+        result = _by_keys(connection, statements, order, limit, memory, STEPS_MAX)
         if result is not None:
             return result
         memory.prefer_times()
@@ -179,7 +184,7 @@ def poll(
     memory.observe(len(seen.keys), len(free.keys))
     if free.keys or not seen.more:
         return free
-    result = _by_keys(connection, statements, order, limit, None)
+    result = _by_keys(connection, statements, order, limit, memory, None)
     assert result is not None
     return result
 
@@ -195,14 +200,22 @@ def in_order(
 
 
 def _by_keys(
-    connection: StoreConnection, statements: QueueStatements, order: KeyOrder, limit: int, steps_max: int | None
+    connection: StoreConnection,
+    statements: QueueStatements,
+    order: KeyOrder,
+    limit: int,
+    memory: OrderMemory,
+    steps_max: int | None,
 ) -> PollResult | None:
     now_ns = int(connection.query(statements.now)[0][0])
     next_due_ns = order.next_due_ns()
     heads = order.heads(steps_max)
     if heads is None:
         return None
-    positions = order.free([*heads, *order.keyless(limit + 1)])
+    keyless = order.keyless(limit + 1)
+    if len(keyless) > limit:  # all of them may be read for that; by due times only the first
+        memory.by_keys = False
+    positions = order.free([*heads, *keyless])
     keys = sorted(
         (MessageKey(position.priority, position.due_ns, position.id) for position in positions),
         key=lambda key: (key.priority, key.due_ns),

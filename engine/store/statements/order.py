@@ -76,11 +76,13 @@ class OrderStatements:
                 f"SELECT m.id, {head} FROM ({each}) AS firsts JOIN {table.as_('m')} ON m.id = firsts.id"
             )
 
-        self.keyless = (
-            f"SELECT m.id FROM {table.forced(by_id, 'm')} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
-            " ORDER BY m.id LIMIT ?"
-        )
-        """Due messages without a key, which have no order."""
+        due = f"SELECT m.id FROM {table.forced(by_time, 'm')} WHERE m.time_acked IS NULL AND {keyless}"
+        due += f" AND {_due('m', now)} ORDER BY"
+        self.keyless = f"{due} m.time_next, m.id LIMIT ?"
+        """Due messages without a key, in delivery order where all have one priority."""
+
+        self.keyless_by_priority = f"{due} {priority}, COALESCE(m.time_next, 0), m.id LIMIT ?"
+        """The same with several priorities. No index has that order, so all of them are read."""
 
         waiting = f"FROM {table} WHERE time_acked IS NULL"
         level = "" if queue.layout is Layout.LEGACY else " AND priority = ?"
@@ -89,6 +91,12 @@ class OrderStatements:
 
         self.next_due_without = f"SELECT MIN(time_next) {waiting} AND priority IS NULL AND time_next > {now}"
         self.first_level = f"SELECT MIN(priority) {waiting}"
+        self.one_level = (
+            f"SELECT (SELECT MIN(priority) {waiting}) = (SELECT MAX(priority) {waiting})"
+            f" AND NOT EXISTS (SELECT 1 {waiting} AND priority IS NULL)"
+        )
+        """Whether all messages have one priority."""
+
         self.next_level = f"SELECT MIN(priority) {waiting} AND priority > ?"
 
     def key_positions(self, count: int) -> str:

@@ -137,6 +137,36 @@ async def test_a_server_goes_from_member_to_member(sql_bench, kind, on_failure):
     assert sorted(heads) == [1], "the names say the same on this server now: the statement is not needed"
 
 
+async def test_messages_without_a_key_are_not_all_read(sql_bench):
+    queue = await ordered(sql_bench, "payload")
+    await fill(sql_bench, MANY, "CASE WHEN i <= 2000 THEN 'one' END")
+    dialect = MYSQL if isinstance(sql_bench, MySQLBench) else SQLITE
+    texts = QueueStatements(dialect, queue), OrderStatements(dialect, queue)
+    await sql_bench.store.claim(queue, [1], DELAYS)
+    memory = OrderMemory()
+    for _ in range(3):
+        seen, count = await reads(sql_bench, lambda c: poll(c, *texts, queue, 100, LevelGuess(), memory))
+        assert [key.id for key in seen.keys] == list(range(2001, 2101)) and seen.more
+        assert count <= 5_000
+
+
+async def test_messages_without_a_key_come_in_delivery_order(sql_bench):
+    """By either method, also where they are more than one poll returns."""
+    queue = await ordered(sql_bench, "payload")
+    await fill(sql_bench, 300, "CASE WHEN i <= 10 THEN 'one' END")
+    await sql_bench.run("UPDATE o SET priority = 50")
+    await sql_bench.run("UPDATE o SET time_next = 2 WHERE id = 299")
+    await sql_bench.run("UPDATE o SET priority = 1 WHERE id = 300")
+    dialect = MYSQL if isinstance(sql_bench, MySQLBench) else SQLITE
+    texts = QueueStatements(dialect, queue), OrderStatements(dialect, queue)
+    expected = [300, 1, 299, *range(11, 98)]
+    for by_keys in (True, False):
+        memory = OrderMemory(by_keys)
+        seen, _ = await reads(sql_bench, lambda c, memory=memory: poll(c, *texts, queue, 100, LevelGuess(), memory))
+        assert [key.id for key in seen.keys][:90] == expected
+        assert seen.more and not memory.by_keys
+
+
 def query(connection, sql, params):
     return connection.query(sql, params)
 
