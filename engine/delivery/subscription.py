@@ -163,7 +163,7 @@ class ReceiverWindow:
         bounds how many messages a connection has of several results.
         """
         if bounded and not by_connection:
-            return cls(options.batch_size, options.batch_size, False)
+            return cls(options.batch_max, options.batch_max, False)
         return cls(prefetch or options.prefetch, options.batch_size, True)
 
     def free(self, unacked: int) -> int:
@@ -194,7 +194,7 @@ class Subscription:
         self.since_ns = 0
         self.unread: Unread = _all_read
         """Set by the code that sends it to a client."""
-        self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
+        self._limit = queue.options.batch_max if self.bounded and request.limit is None else request.limit
         self._host, self._leases = host, leases
         self._next = NextBatch()
         self._closed = False

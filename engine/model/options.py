@@ -92,6 +92,11 @@ class QueueOptions:
     sticky_wait_ns: int = NS_PER_SECOND
 
     @property
+    def batch_max(self) -> int:
+        """The most messages in one batch: a larger one than the window could never be filled."""
+        return min(self.batch_size, self.prefetch)
+
+    @property
     def attempts_max(self) -> int:
         """Deliveries after which a message goes to the dead-letter queue; 0: never."""
         return 1 if self.fails_at_once else self.max_attempts
@@ -250,7 +255,7 @@ def parse_options(
         values[option.field] = option.read(raw_name.lower(), value)
     options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
     if altered is not None and _waits(options) == _waits(altered):
-        return _narrowed(options)  # an adopted table may hold waits that contradict each other, as Vitess's may
+        return options  # an adopted table may hold waits that contradict each other, as Vitess's may
     # An explicit value overrides a default; only two explicit values can contradict.
     if stretch and "max_backoff_ns" not in values:
         options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
@@ -286,12 +291,7 @@ def validated(options: QueueOptions) -> QueueOptions:
             "max_backoff is shorter than min_backoff (which is ack_wait when not given):"
             f" {seconds_text(options.max_backoff_ns)}s and {seconds_text(options.effective_min_backoff_ns)}s"
         )
-    return _narrowed(options)
-
-
-def _narrowed(options: QueueOptions) -> QueueOptions:
-    # A batch larger than the window could never be filled; narrow it instead of refusing a sensible prefetch.
-    return replace(options, batch_size=min(options.batch_size, options.prefetch))
+    return options
 
 
 def to_comment(options: QueueOptions) -> str:

@@ -16,12 +16,21 @@ def test_options_beside_their_defaults(sql, queue):
     names = [row[0] for row in rows]
     assert names == sorted(names) and "filter" not in names and "topic" not in names
     values = {name: (value, default) for name, value, default in rows}
-    assert values["prefetch"][0] == "17" and values["batch_size"][0] == "17"  # a batch is no larger than the window
+    assert values["prefetch"][0] == "17" and values["batch_size"][0] == "100"
     assert {d for _, d in values.values()} == {d for _, _, d in sql.rows(f"SHOW QUEUE {queue('n INT')} OPTIONS")}
     assert all(value == default for _, value, default in sql.rows(f"SHOW QUEUE {queue('n INT')} OPTIONS") if default)
     assert values["ack_wait"][0] == "120s"
     assert values["max_rate"] == ("50", None)
     assert values["dead_letter"] == (None, None)
+
+
+def test_a_lower_prefetch_bounds_batches_while_it_lasts(sql, queue):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3), (4), (5)")
+    sql(f"ALTER QUEUE {q} SET (prefetch = 2)")
+    assert len(sql.rows(f"SELECT id FROM STREAM {q} NOWAIT")) == 2
+    sql(f"ALTER QUEUE {q} SET (prefetch = DEFAULT)")
+    assert len(sql.rows(f"SELECT id FROM STREAM {q} NOWAIT")) == 3
 
 
 def test_it_is_what_with_takes(sql, queue):

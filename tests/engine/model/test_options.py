@@ -133,7 +133,14 @@ def test_a_long_ack_wait_lifts_the_default_bound_of_the_backoff() -> None:
 
 def test_names_are_read_without_case_and_over_the_configured_defaults() -> None:
     base = QueueOptions(prefetch=7)
-    assert parse_options({"ACK_WAIT": 5}, base) == QueueOptions(ack_wait_ns=5 * SECOND, prefetch=7, batch_size=7)
+    assert parse_options({"ACK_WAIT": 5}, base) == QueueOptions(ack_wait_ns=5 * SECOND, prefetch=7)
+
+
+def test_a_lower_prefetch_does_not_change_the_batch_size() -> None:
+    narrow = parse_options({"prefetch": 1})
+    assert (narrow.batch_size, narrow.batch_max) == (100, 1)
+    wide = parse_options({"prefetch": 500}, narrow, altered=narrow)
+    assert (wide.batch_size, wide.batch_max) == (100, 100)
 
 
 def test_a_vitess_comment_is_read_and_foreign_pieces_are_ignored() -> None:
