@@ -105,5 +105,5 @@ def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:
         return f"group_key: '{name}' is not a column of the queue"
     text = column.type in _TEXT_TYPES and id_kind(column) is IdKind.TEXT
     if not text and not is_integer(column):
-        return f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR"
+        return f"group_key: '{name}' must be an integer, a VARCHAR, a CHAR, an ENUM or a SET"
     return None

@@ -301,7 +301,7 @@ _STRING_TYPES = frozenset((15, 253, _CHAR))  # VARCHAR and VARBINARY are the oth
 
 def sharding_column(column: ColumnMeta) -> ShardingColumn:
     """A column of a table, as a sharding key."""
-    hashed = column.type in _INTEGER_TYPES or column.type in _STRING_TYPES
+    hashed = column.type in _INTEGER_TYPES or (column.type in _STRING_TYPES and not column.has_members)
     return ShardingColumn(hashed, not column.flags & _NOT_NULL, column.type == _CHAR and column.is_text)
 
 

@@ -41,7 +41,7 @@ _STATE = (
 )
 DEAD_STATE = "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
-_TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
+_TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR ENUM SET")
 _NAME_MAX = 64
 _TIMES_RULE = "_times_ns"
 """How the name of the constraint ends that refuses times in another unit. The name is what the error shows."""
@@ -193,7 +193,7 @@ def _check_group_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> 
     if item is None or name.lower() in SYSTEM_COLUMNS:
         raise InvalidOption(f"group_key: '{name}' is not a column of yours in the queue")
     if not (_INTEGERS | _TEXTS).intersection(item.words[:1]):
-        raise InvalidOption(f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR")
+        raise InvalidOption(f"group_key: '{name}' must be an integer, a VARCHAR, a CHAR, an ENUM or a SET")
 
 
 # --- the user's items

@@ -189,6 +189,16 @@ def test_a_time_that_the_table_cannot_keep_is_refused(sql, parts, name):
     sql(f"DROP QUEUE {name}_v")
 
 
+def test_groups_by_members(sql, queue, done):
+    parts = queue("job ENUM('b', 'a')", group_key="'job'")
+    sql(f"INSERT INTO {parts} (job) VALUES ('a'), ('b'), ('a')")
+    sql(f"INSERT INTO {done} (order_id) VALUES (1) AFTER GROUP 'a' OF {parts}")
+    sql(f"ACK {parts} 1, 2")
+    assert sent(sql, done) == []
+    sql(f"ACK {parts} 3")
+    assert sent(sql, done) == [1]
+
+
 def test_ids_of_ones_own(sql, parts, queue):
     done = queue("id VARCHAR(36) PRIMARY KEY, n INT")
     sql(f"INSERT INTO {parts} (order_id) VALUES (1)")

@@ -211,6 +211,7 @@ REFUSED = {
     "the queue's own": ("k INT NOT NULL", "'priority'", 1231, "not a column of yours"),
     "a float": ("k DOUBLE NOT NULL", "'k'", 1231, "must be an integer"),
     "a text without bounds": ("k TEXT NOT NULL", "'k'", 1231, "must be an integer"),
+    "an ENUM": ("k ENUM('a', 'b') NOT NULL", "'k'", 1231, "must be an integer"),
     "a time": ("k DATETIME NOT NULL", "'k'", 1231, "must be an integer"),
     "a column of the name": ("k INT NOT NULL, queuegate_slot INT", "'k'", 1235, "leave it out"),
 }
