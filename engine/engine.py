@@ -292,7 +292,8 @@ class Engine:
 
     def released(self, queue: QueueName) -> None:
         """See EngineHost."""
-        self._neighbours.committed(CommitReport(touched=frozenset((queue,))))
+        queues = frozenset((queue,))
+        self._neighbours.committed(CommitReport(touched=queues, overdue=queues))
 
     def on_remote_commit(self, report: CommitReport) -> None:
         """As `committed`, for a client of a neighbour."""

@@ -46,6 +46,8 @@ class CommitReports:
                 services.mover.notify()
         for name in report.touched - postponed:
             if services := self._queues.get(name):
+                if name in report.overdue:
+                    services.manager.commits.overdue()
                 services.manager.touched(report.added.get(name, ()))
                 services.changes.count += 1
             else:
@@ -65,7 +67,7 @@ class CommitReports:
     def lost(self) -> None:
         """Notifications of a neighbour were lost: anything may have been committed."""
         names = frozenset(self._queues.by_name)
-        self.apply(CommitReport(touched=names, uncertain=names), here=False)
+        self.apply(CommitReport(touched=names, uncertain=names, overdue=names), here=False)
         self._topics.on_remote_commits_lost()
         self._schedules.reload()
 

@@ -104,8 +104,8 @@ class DeadLetterMover(Service):
                 self._context.trace.note(DEAD_LETTERED, ids, sure=count == len(ids))
             self._skipped_locked = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
             # Once a message is moved, the next one with its key may be delivered.
-            blocked = {self.queue.name} if self.queue.options.order_key is not None else set()
-            self._engine.committed(CommitReport(touched=frozenset((dead.name, *blocked))))
+            blocked = frozenset({self.queue.name} if self.queue.options.order_key is not None else ())
+            self._engine.committed(CommitReport(touched=frozenset((dead.name, *blocked)), overdue=blocked))
             if len(ids) < MOVE_MAX or self._skipped_locked:
                 return moved
         return moved

@@ -66,6 +66,8 @@ class QueueCommits:
         if here and in_flight < len(ids) and self._kind is not IdKind.INTEGER:
             self.uncertain()
         if not renewed:
+            if self._queue.options.on_failure == "skip":  # the next of its key may go, which fell due before
+                self.overdue()
             self._host.wake()
 
     def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool:
@@ -73,6 +75,11 @@ class QueueCommits:
         end = reported.sent_at + reported.delay_ns / NS_PER_SECOND
         leases = (self._leases.in_flight.lease(id_) for id_ in self._known(ids))
         return any(lease is not None and end < lease.deadline for lease in leases)
+
+    def overdue(self) -> None:
+        """A commit lets messages be delivered that fell due before it. The caller also calls `touched`."""
+        for receiver_set in self._sets:
+            receiver_set.messages.request_poll()
 
     def may_be_spent(self, ids: Iterable[MessageId]) -> bool:
         """Whether one of these, whose leases a commit has ended, may have no attempts left, and so be set aside."""

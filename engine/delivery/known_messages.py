@@ -137,7 +137,9 @@ class KnownMessages:
     def lose(self, *, poll: bool) -> None:
         """The cache may lack what is due; `poll`: and receivers want it."""
         self.on(Event.LOST)
-        if poll:
+        if poll and self.scanner is not None:
+            self.scanner.request_poll(full=True)  # a scan of what is fresh would not find what fell due long ago
+        elif poll:
             self.poller.request_poll()
 
     def reset(self, *, poll: bool) -> None:

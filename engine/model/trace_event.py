@@ -13,7 +13,7 @@ TRACES_TABLE = "queuegate_traces"
 SENT, LEASE_ENDED, LEASE_RELEASED = "sent", "lease ended", "given back"
 ENDED, RETURNED = "ended", "returned"
 REJECTED, DEAD_LETTERED = "rejected", "dead-lettered"
-ENQUEUED = "enqueued"
+ENQUEUED, RELEASED = "enqueued", "released"
 """Besides these there are the names of counters that a settlement is counted by (engine.delivery.metrics)."""
 
 

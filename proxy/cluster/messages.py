@@ -135,7 +135,7 @@ def report_body(report: CommitReport) -> object:
                 uncertain.add(name)
             else:
                 named[key].append([*_name_body(name), [id_body(id_) for id_ in ids]])
-    queues = {"t": report.touched, "u": uncertain, "r": report.rejected}
+    queues = {"t": report.touched, "u": uncertain, "r": report.rejected, "o": report.overdue}
     return {**named, **{key: [_name_body(name) for name in names] for key, names in queues.items()}}
 
 
@@ -147,6 +147,7 @@ def report_of(body: Any) -> CommitReport:
         uncertain=_names_of(body["u"]),
         changed=_ids_of(body.get("c", ())),
         rejected=_names_of(body.get("r", ())),
+        overdue=_names_of(body.get("o", ())),
     )
 
 
@@ -196,6 +197,7 @@ def merged(reports: list[CommitReport]) -> CommitReport:
         uncertain=frozenset().union(*(report.uncertain for report in reports)),
         changed=_joined(report.changed for report in reports),
         rejected=frozenset().union(*(report.rejected for report in reports)),
+        overdue=frozenset().union(*(report.overdue for report in reports)),
     )
 
 

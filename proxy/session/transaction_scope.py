@@ -21,7 +21,7 @@ from typing import Protocol
 
 from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import MessageId, QueueName
-from engine.model.trace_event import ENQUEUED
+from engine.model.trace_event import ENQUEUED, RELEASED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
@@ -170,6 +170,7 @@ class TransactionScope:
             traced=tuple(self._traced) if certain else (),
             added={queue: ids for queue, ids in self._touched.items() if ids} if certain else {},
             postponed=postponed,
+            overdue=frozenset(queue for queue, what in self._counted if what == RELEASED),
         )
         self._forget()
         return report

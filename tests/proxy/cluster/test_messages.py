@@ -38,6 +38,7 @@ reports = st.builds(
     uncertain=st.frozensets(names, max_size=4),
     changed=st.dictionaries(names, st.lists(ids, max_size=10).map(tuple), max_size=4),
     rejected=st.frozensets(names, max_size=4),
+    overdue=st.frozensets(names, max_size=4),
 )
 
 

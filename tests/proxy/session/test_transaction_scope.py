@@ -389,3 +389,11 @@ def test_in_a_transaction_nothing_is_put_off() -> None:
     scope.record(NACK, ok=True, in_transaction=True, affected=2, sent_at=7.5)
     report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
     assert report == CommitReport(touched=frozenset({Q}), changed={Q: (1, 2)})
+
+
+def test_what_is_released_falls_due_with_its_old_time() -> None:
+    release = Effects(touched=frozenset({Q}), changed=((Q, (1, 2)),), tally=(Q, "released"))
+    report = TransactionScope().record(release, ok=True, in_transaction=False, affected=2)
+    assert report is not None and report.overdue == {Q}
+    report = TransactionScope().record(replace(release, tally=(Q, "nacked")), ok=True, in_transaction=False, affected=2)
+    assert report is not None and not report.overdue
