@@ -238,18 +238,19 @@ class AddedIds(Misses):
 
 
 class SetAside:
-    """Keys of a poll that no receiver has got, for the next receiver: for CONFIRM_SECONDS after the poll, or until
-    `forget`. Times are in seconds of the engine's monotonic clock."""
+    """Keys of a poll that no receiver has got, for the next receiver: for CONFIRM_SECONDS after the poll, until another
+    message falls due (`due_at`), or until `forget`. Times are in seconds of the engine's monotonic clock."""
 
     def __init__(self) -> None:
         self._keys: Sequence[MessageKey] = ()
         self._polled_at = 0.0
+        self._due_at: float | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
-    def put(self, keys: Sequence[MessageKey], polled_at: float) -> None:
+    def put(self, keys: Sequence[MessageKey], polled_at: float, due_at: float | None) -> None:
         """Set these aside, in place of others."""
         self.forget()
-        self._keys, self._polled_at = keys, polled_at
+        self._keys, self._polled_at, self._due_at = keys, polled_at, due_at
         self._expiry = asyncio.get_running_loop().call_later(CONFIRM_SECONDS, self.forget)
 
     def forget(self) -> None:
@@ -264,8 +265,11 @@ class SetAside:
         if self._keys:
             self._keys = [key for key in self._keys if key.id not in ids]
 
-    def take(self, count: int, now: float) -> tuple[Sequence[MessageKey], float] | None:
-        """Remove and return the keys, and when they were polled; None where they are less than `count`, or too old."""
-        keys = self._keys
+    def take(self, count: int, now: float) -> tuple[Sequence[MessageKey], float, float | None] | None:
+        """Remove and return the keys, when they were polled, and when another message falls due; None where they are
+        less than `count`, or too old."""
+        keys, until = self._keys, self._polled_at + CONFIRM_SECONDS
         self.forget()
-        return (keys, self._polled_at) if len(keys) >= count and now < self._polled_at + CONFIRM_SECONDS else None
+        if len(keys) < count or now >= until or (self._due_at is not None and now >= self._due_at):
+            return None
+        return keys, self._polled_at, self._due_at

@@ -115,9 +115,10 @@ class KnownMessages:
         self.cache.put_back(self.resumed)
         self.resumed = ()
         some = self.cache.together and not self.cache.alone and not self.added
-        polled_at = self.poller.polled_a_moment_ago if keep and some and isinstance(self.poller, Poller) else None
-        if polled_at is not None and not self.queue.options.waits_for_settlement:
-            self._set_aside.put(self.cache.keys, polled_at)
+        if keep and some and isinstance(self.poller, Poller) and not self.queue.options.waits_for_settlement:
+            polled_at = self.poller.polled_a_moment_ago
+            if polled_at is not None:
+                self._set_aside.put(self.cache.keys, polled_at, self.poller.due_at)
         self.added.take()
         self.cache.clear()
         self.conflicts.clear()
@@ -129,9 +130,9 @@ class KnownMessages:
         taken = self._set_aside.take(count, self._clock.monotonic())
         if taken is None or not isinstance(self.poller, Poller):
             return False
-        keys, polled_at = taken
+        keys, polled_at, due_at = taken
         self.resumed = keys[:count] if self._takes_added and self.at_once.worth_a_claim() else ()
-        self.poller.resume(keys[len(self.resumed) :], polled_at)
+        self.poller.resume(keys[len(self.resumed) :], polled_at, due_at)
         return True
 
     def lose(self, *, poll: bool) -> None:

@@ -83,11 +83,16 @@ class Poller:
             return None
         return self._polled_at if self._clock.monotonic() < self._polled_at + CONFIRM_SECONDS else None
 
-    def resume(self, keys: Sequence[MessageKey], polled_at: float) -> None:
+    @property
+    def due_at(self) -> float | None:
+        """When the next message falls due, as far as is known."""
+        return self._due_at
+
+    def resume(self, keys: Sequence[MessageKey], polled_at: float, due_at: float | None) -> None:
         """A receiver came a moment after the last one left, and gets these of the keys that were polled then, in
         delivery order. Polls for such receivers return more keys from now on."""
         self._cache.fill(keys)
-        self._polled_at, self.backlog, self._brief_limit = polled_at, True, POLL_LIMIT_MIN
+        self._polled_at, self._due_at, self.backlog, self._brief_limit = polled_at, due_at, True, POLL_LIMIT_MIN
 
     def reset(self) -> None:
         """There are no receivers any more: forget all plans. Commits are not reported here until there is one again, so

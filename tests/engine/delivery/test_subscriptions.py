@@ -46,6 +46,21 @@ async def test_nowait_sees_what_was_committed_around_the_proxy_before_it():
 
 
 @in_virtual_time
+async def test_results_that_share_a_poll_miss_nothing_that_falls_due_meanwhile():
+    async with world() as w:
+        w.store.fill(range(1, 200))
+        w.store.add(Row(999, priority=1, time_next=w.store.clock.now_ns() + SECOND // 2))
+        assert (await w.fetch(limit=1)).ids == [1]
+        await pass_time(0.2)
+        polls = w.store.calls["poll"]
+        assert (await w.fetch(limit=1)).ids == [2] and w.store.calls["poll"] == polls
+        await pass_time(0.2)
+        assert (await w.fetch(limit=1)).ids == [3] and w.store.calls["poll"] == polls
+        await pass_time(0.2)
+        assert (await w.fetch(limit=1)).ids == [999]
+
+
+@in_virtual_time
 @pytest.mark.parametrize(("limit", "count"), [(500, 500), (7, 7), (None, 100), (0, 0), (2000, 1200)])
 async def test_nowait_returns_up_to_its_limit_whatever_batch_size_and_prefetch(limit, count):
     async with world(make_spec(batch_size=100, prefetch=100, cache_size=150)) as w:
