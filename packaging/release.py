@@ -38,6 +38,7 @@ NAMESPACE = "queuegate-release"  # of ssh-keygen -Y: a signature for something e
 _SMOKE = """
 import pathlib, re, subprocess, sys, time
 import pymysql
+from queuegate_worker.testing.server import environment
 
 def port(server):
     for line in server.stderr:
@@ -46,7 +47,7 @@ def port(server):
     raise SystemExit("the server ended before it listened")
 
 command = [str(pathlib.Path(sys.executable).with_name("queuegate")), "serve", "--listen", "127.0.0.1:0"]
-with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as server:
     try:
         db = pymysql.connect(host="127.0.0.1", port=port(server), user="root", database="main", autocommit=True)
         cursor = db.cursor()

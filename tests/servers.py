@@ -36,6 +36,7 @@ from slowness import Deadline, scaled
 T = TypeVar("T")
 Server = TypeVar("Server", bound="MariaDb")
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.pop("QUEUEGATE_BACKEND", None)  # a proxy under test serves no database of whoever runs the tests
 SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
 """What stands where else MariaDB does: `mysql`, `mariadb-next` or `galera`, in the targets of make called so."""
 NUMBERED = SERVER == "galera"

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 import pymysql
 
+from queuegate_worker.testing.server import environment
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
@@ -41,7 +43,7 @@ class Server:
         command = [sys.executable, "-m", "queuegate", "serve", "--listen", f"127.0.0.1:{self.port}"]
         command += ["--backend", f"sqlite:///{self._directory}/queue.db"]
         with log.open("ab") as stream:
-            self._process = subprocess.Popen(command, stderr=stream)
+            self._process = subprocess.Popen(command, stderr=stream, env=environment())
         found = within(15, "queuegate to start", lambda: re.search(r"listening on [\d.]+:(\d+)", log.read_text()))
         self.port = int(found[1])
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 
 from examples.pipeline.orders import Order
+from queuegate_worker.testing.server import environment
 
 ORDERS, BIG, AGAIN = "pipeline_orders", "pipeline_big_orders", "pipeline_orders_again"
 REVENUE, BATCHES = "pipeline_revenue", "pipeline_batches"
@@ -33,7 +34,7 @@ class Server:
         command = [sys.executable, "-m", "queuegate", "serve", "--listen", "127.0.0.1:0"]
         command += ["--backend", f"sqlite:///{folder}/queue.db"]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL, env=environment())
         self.url = f"mysql://root@127.0.0.1:{self._port()}/main"
 
     def _port(self) -> str:

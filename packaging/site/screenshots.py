@@ -26,6 +26,8 @@ import pymysql
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from queuegate_worker.testing.server import environment
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO_SECONDS = 60.0
 BYTES_MAX = 120_000
@@ -120,7 +122,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[bytes], int, int]:
     settings.write_text(f"listen: 127.0.0.1:0\nbackend: sqlite:///{folder}/queue.db\nconsole:\n  listen: 127.0.0.1:0\n")
     with log.open("wb") as output:
         command = [sys.executable, "-m", "queuegate", "serve", "--config", str(settings)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=output, stderr=output)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         said = log.read_text()

@@ -1,7 +1,11 @@
-"""A proxy for tests: a process with the embedded backend in a folder of its own, which is deleted afterwards."""
+"""A proxy for tests: a process with the embedded backend in a folder of its own, which is deleted afterwards.
+
+Tests drop its tables, so it must be no other database: what the environment says to servers is kept from it.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +26,29 @@ _LISTENING = re.compile(rb"listening on 127\.0\.0\.1:(\d+)")
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
 _DATABASE = "main"
+_OF_SERVERS = ("QUEUEGATE_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
+_COMPILED = "QUEUEGATE_COMPILED"
+
+_PROGRAM = """
+import os, shutil, signal, sys, threading
+
+def end_with_parent():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end_with_parent, daemon=True).start()
+from queuegate.__main__ import main
+code = main()
+shutil.rmtree(os.getcwd(), ignore_errors=True)
+sys.exit(code)
+"""
+"""The command queuegate. Its standard input ends with the process of the tests, also where that is killed."""
+
+
+def environment() -> dict[str, str]:
+    """That of this process, without what says where a server stores its data, who its users are, or who waits for it to
+    start."""
+    return {name: value for name, value in os.environ.items() if name == _COMPILED or not name.startswith(_OF_SERVERS)}
 
 
 class Server:
@@ -42,13 +69,20 @@ class Server:
         if find_spec("queuegate") is None:
             raise WorkerError("the server is not installed here: pip install queuegate")
         self._folder = tempfile.mkdtemp(prefix="queuegate-")
-        backend = f"sqlite:///{Path(self._folder, 'queue.db')}"
-        command = [sys.executable, "-m", "queuegate", "serve", "--listen", "127.0.0.1:0", "--backend", backend]
+        database = Path(self._folder, "queue.db")
+        arguments = ["serve", "--listen", "127.0.0.1:0", "--backend", f"sqlite:///{database}"]
         self._process = subprocess.Popen(
-            command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            [sys.executable, "-P", "-c", _PROGRAM, *arguments],
+            cwd=self._folder,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         try:
             self._port = self._wait_for_port(self._process)
+            if not database.exists():
+                raise WorkerError("the server of the tests serves another database than its own")
         except BaseException:
             self.__exit__()
             raise
@@ -62,6 +96,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+            assert self._process.stdin is not None
+            self._process.stdin.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._process = self._folder = None
@@ -74,7 +110,7 @@ class Server:
     @property
     def url(self) -> str:
         """For Worker and QUEUEGATE_URL; with `mysql+pymysql` in place of `mysql` for SQLAlchemy."""
-        return f"mysql://root@127.0.0.1:{self._port}/{_DATABASE}"
+        return f"mysql://root:@127.0.0.1:{self._port}/{_DATABASE}"  # an empty password: else MYSQL_PWD is taken
 
     def connect(self) -> pymysql.Connection[Any]:
         """A connection of PyMySQL that commits each statement."""

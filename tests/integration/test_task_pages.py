@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from servers import ROOT, wait_until
 from sessions import PORT, sessions
 from slowness import scaled
 
+from queuegate_worker import Worker, WorkerError
 from queuegate_worker.testing import Server
+from queuegate_worker.testing import server as testing_server
 
 TASKS, TESTS = ROOT / "docs" / "tasks.md", ROOT / "docs" / "test-your-tasks.md"
 
@@ -138,3 +142,51 @@ def test_the_server_of_tests_is_cleared_also_of_tables_that_refer_to_each_other(
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SHOW TABLES")
             assert cursor.fetchall() == ()
+
+
+def test_the_server_of_tests_heeds_nothing_of_the_shell_that_is_meant_for_another_server(tmp_path, monkeypatch):
+    mine = tmp_path / "mine.db"
+    for name, value in {
+        "QUEUEGATE_BACKEND": f"sqlite:///{mine}",
+        "QUEUEGATE_PASSWORD_APP": "x",
+        "QUEUEGATE_PASSWORD_ROOT": "x",
+        "NOTIFY_SOCKET": str(tmp_path / "notify"),
+        "MYSQL_PWD": "x",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with Server() as server:
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE QUEUE mails (n INT)")
+        Worker(server.url, "mails").run(lambda message: None, drain=True)
+    assert not mine.exists()
+
+
+def test_the_server_of_tests_serves_no_file_but_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUEUEGATE_BACKEND", f"sqlite:///{tmp_path}/mine.db")
+    monkeypatch.setattr(testing_server, "environment", lambda: dict(os.environ))
+    with pytest.raises(WorkerError, match="another database"):
+        Server().__enter__()
+
+
+def test_the_server_of_tests_ends_with_the_process_of_the_tests():
+    program = """
+import time
+from queuegate_worker.testing import Server
+with Server() as server:
+    print(server._process.pid, server._folder, flush=True)
+    time.sleep(600)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as tests:
+        pid, folder = tests.stdout.readline().split()
+        os.kill(tests.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(folder.decode()).exists(), 30, "the folder to be deleted")
+    wait_until(lambda: _has_ended(int(pid)), 30, "the server to end")
+
+
+def _has_ended(pid):
+    """It may still be there as a zombie, until its new parent has asked for its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
