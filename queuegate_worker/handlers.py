@@ -10,9 +10,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
+from types import MethodType
 from typing import Any, TypeVar
 
 from queuegate_worker.errors import LeaseLost, Reject, Release, WorkerError
@@ -48,6 +49,23 @@ def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
         raise WorkerError(f"{function!r}: {GENERATOR}")
     asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return Handler(function, arguments == 2, asynchronous, batches)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """How a function is called. A decorator's function with `*args` passes on what it gets: then it is the signature of
+    the function in it, as `functools.wraps` names that. Raises ValueError where nothing is known."""
+    with suppress(ValueError):  # of what lru_cache makes
+        own = inspect.signature(function, follow_wrapped=False)
+        if not _takes_any(own):
+            return own
+    inner = getattr(function, "__wrapped__", None)
+    if inner is None:
+        return inspect.signature(function)
+    return signature_of(MethodType(inner, function.__self__) if inspect.ismethod(function) else inner)
+
+
+def _takes_any(signature: inspect.Signature) -> bool:
+    return any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
 
 
 def is_generator(function: Callable[..., Any]) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from queuegate_worker.errors import Reject, WorkerError
+from queuegate_worker.handlers import signature_of
 from queuegate_worker.sending.rows import as_exact_json, as_json
 
 Loader = Callable[[str], Any]
@@ -85,7 +86,7 @@ def _without_values(name: str, error: Exception) -> str:
 
 def parameters_of(function: Callable[..., Any], *, skip_first: bool) -> Parameters:
     """Inspects a function; without its first parameter, if the worker fills that. Raises WorkerError."""
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     parameters = [*signature.parameters.values()]
     if skip_first and not parameters:
         raise WorkerError(f"{function.__name__} takes no arguments, but the context is its first")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +28,7 @@ DEFAULT_QUEUE = "tasks"
 _NAME_MAX = 255  # of the column `task`
 _SECONDS_MAX = 315_360_000
 _PRIORITY_MAX = 100
+_DECORATORS = "a decorator below @task needs functools.wraps"
 _RULES = ("cron", "every", "time_zone")  # options that make a Schedule
 
 
@@ -218,7 +221,7 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         raise WorkerError(f"{function!r} is no function")
     if is_generator(function):
         raise WorkerError(f"{function!r}: {GENERATOR}")
-    name = options.get("name") or f"{_module_name(function)}.{function.__qualname__}"
+    name = options.get("name") or _default_name(function, sys._getframe(2).f_globals.get("__name__"))
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")
     takes_context = bool(options.get("takes_context"))
@@ -234,6 +237,14 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         keep_result=_seconds("keep_result", options.get("keep_result")),
         schedule=_schedule(result, rules),
     )
+
+
+def _default_name(function: Callable[..., Any], module: str | None) -> str:
+    """Its module and name, in that module. Raises WorkerError where the name would be one for many functions."""
+    name = f"{_module_name(function)}.{function.__qualname__}"
+    if "<locals>" in name and function.__module__ != module:
+        raise WorkerError(f"{name} is a function of a decorator: {_DECORATORS}, or give the task a name=")
+    return name
 
 
 def _module_name(function: Callable[..., Any]) -> str:
@@ -291,10 +302,28 @@ def _schedule(made: AnyTask, rules: Mapping[str, str]) -> Schedule | None:
 
 def _register(made: AnyTask) -> AnyTask:
     before = _tasks.get(made.name)
-    if before is not None and before.function.__code__.co_filename != made.function.__code__.co_filename:
-        raise WorkerError(f"there are two tasks of the name {made.name}: give one of them another name=")
+    if before is not None and not _same(before.function, made.function):
+        raise WorkerError(f"there are two tasks of the name {made.name}: give one another name=; {_DECORATORS}")
     _tasks[made.name] = made
     return made
+
+
+def _same(before: Callable[..., Any], now: Callable[..., Any]) -> bool:
+    """Whether it is the same place of the program that has run again, as when a module is loaded again."""
+    one, other = _functions(before), _functions(now)
+    (old, *_), (new, *_) = one, other
+    in_loop = old is not new and old.__code__ is new.__code__ and "<locals>" not in new.__qualname__
+    places = [[(each.__code__.co_filename, each.__qualname__) for each in functions] for functions in (one, other)]
+    return places[0] == places[1] and not in_loop
+
+
+def _functions(function: Callable[..., Any]) -> list[Any]:
+    """The function itself, and those in its closure: a decorator without functools.wraps has the function there."""
+    functions = [inspect.unwrap(function)]
+    for each in functions:  # it grows meanwhile
+        inside = gc.get_referents(*(getattr(each, "__closure__", None) or ()))  # a cell may be empty
+        functions += [found for found in inside if inspect.isfunction(found) and found not in functions]
+    return functions
 
 
 def _keeps_results(queue: str) -> bool:

@@ -98,6 +98,85 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
         task(name="mail")(names["other"])
 
 
+def bare(function):
+    """A decorator as it is often written, without functools.wraps."""
+
+    def around(*args):
+        return function(*args)
+
+    return around
+
+
+def test_two_functions_of_one_module_with_one_name_are_refused():
+    def charge(customer):
+        """Takes money."""
+
+    def refund(customer):
+        """Gives it back."""
+
+    task(name="mail")(charge)
+    task(name="mail")(charge)
+    task(name="wrapped")(ordinary(charge))
+    task(name="wrapped")(ordinary(charge))
+    for name in ("mail", "wrapped"):
+        with pytest.raises(WorkerError, match=f"two tasks of the name {name}"):
+            task(name=name)(ordinary(refund))
+    task(bare(bare(charge)))
+    with pytest.raises(WorkerError, match=r"two tasks of the name .*bare.*around: .*functools\.wraps"):
+        task(bare(bare(refund)))
+
+
+def test_two_functions_of_one_loop_are_refused_and_those_of_a_function_that_runs_again_are_not():
+    def new():
+        @task
+        def mail():
+            """Sends it."""
+
+    new()
+    new()  # as an application that is made for each test
+    names = {"task": task, "__name__": "jobs"}
+    program = "for shop in (1, 2):\n  @task\n  def poll(): pass\n"
+    with pytest.raises(WorkerError, match=r"two tasks of the name jobs\.poll"):
+        exec(program, names)
+    task_module._tasks.clear()
+    for _ in range(2):
+        exec(compile("@task\ndef poll(): pass\n", "jobs.py", "exec"), names)
+
+
+def test_a_default_name_is_that_of_the_function_and_not_of_a_decorator_in_another_module():
+    names = {"__name__": "helpers"}
+    exec("def logged(function):\n  def around(*args): return function(*args)\n  return around\n", names)
+    with pytest.raises(WorkerError, match=r"helpers\.logged\.<locals>\.around .*functools\.wraps.*name="):
+        task(names["logged"](lambda customer: None))
+    with pytest.raises(WorkerError, match=r"functools\.wraps"):
+        task(queue="mails")(names["logged"](lambda customer: None))
+    assert task(name="charge")(names["logged"](lambda customer: None)).name == "charge"
+
+
+def test_a_decorator_that_fills_an_argument_of_its_own():
+    seen = []
+
+    def with_session(function):
+        @functools.wraps(function)
+        def around(customer):
+            return function(customer, "session")
+
+        return around
+
+    @task
+    @ordinary
+    @with_session
+    def welcome(customer: int, session):
+        seen.append((customer, session))
+
+    with pytest.raises(WorkerError, match="arguments"):
+        welcome.parameters.checked(Call((7, "x"), {}))
+    with pytest.raises(WorkerError, match="do not fit"):
+        welcome.parameters.checked(Call(("seven",), {}))
+    handled(welcome, args=as_text(welcome.parameters.checked(Call((7,), {}))))
+    assert seen == [(7, "session")]
+
+
 @pytest.mark.parametrize("command", [["jobs.py"], ["-m", "jobs"]])
 def test_a_task_of_the_program_itself_has_the_name_that_workers_know(tmp_path, command):
     (tmp_path / "jobs.py").write_text("from queuegate_worker import task\n@task\ndef mail(): pass\nprint(mail.name)\n")
