@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from queuegate_worker.errors import LeaseLost, Reject, Release, WorkerError
@@ -23,6 +23,7 @@ from queuegate_worker.transaction import AsyncTransaction, Transaction
 
 T = TypeVar("T")
 _USAGE = "a handler takes the message, or the message and the transaction"
+_OF_PYTHON = (FunctionType, MethodType)  # print takes *args, too
 GENERATOR = "a call of a generator function runs nothing of it: return a value, or nothing"
 
 
@@ -40,15 +41,36 @@ def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
     """Inspects the signature. Raises WorkerError."""
     if not callable(function):
         raise WorkerError(f"{function!r} cannot be called; {_USAGE}")
-    signature = inspect.signature(function)
-    arguments = next((count for count in (1, 2) if _accepts(signature, count)), None)
-    if arguments is None:
-        raise WorkerError(f"{function!r} takes {signature}; {_USAGE}")
+    if inspect.isclass(function):
+        raise WorkerError(f"{function!r} is a class: give an object of it, or a function; {_USAGE}")
+    if hasattr(function, "takes_context"):
+        raise WorkerError(
+            f"{function!r} is a task: give its module in place of a handler, as in queuegate-work app.tasks"
+        )
+    transactional = _is_transactional(function)
     call = getattr(function, "__call__", function)  # noqa: B004 - an object whose __call__ is a coroutine function
     if is_generator(function) or is_generator(call):
         raise WorkerError(f"{function!r}: {GENERATOR}")
     asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-    return Handler(function, arguments == 2, asynchronous, batches)
+    return Handler(function, transactional, asynchronous, batches)
+
+
+def _is_transactional(function: Callable[..., Any]) -> bool:
+    """Whether it takes the transaction: where it has to, and where its second argument is called so."""
+    try:
+        signature = signature_of(function)
+    except (TypeError, ValueError):
+        raise WorkerError(f"the arguments of {function!r} are not known; {_USAGE}") from None
+    first, second, *_ = *signature.parameters.values(), None, None
+    if isinstance(function, _OF_PYTHON) and first is not None and first.kind is first.VAR_POSITIONAL:
+        raise WorkerError(f"{function!r} takes {signature}: a decorator needs functools.wraps; {_USAGE}")
+    by_name = signature.parameters.get("transaction")
+    if by_name and by_name.kind is by_name.KEYWORD_ONLY and by_name.default is None:
+        raise WorkerError(f"{function!r} takes {signature}: the transaction is the second argument")
+    one, two = _accepts(signature, 1), _accepts(signature, 2)
+    if not one and not two:
+        raise WorkerError(f"{function!r} takes {signature}; {_USAGE}")
+    return two and (not one or (second is not None and second.name == "transaction"))
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pymysql
 import pytest
 
 from proxy.errors import BackendLost
-from queuegate_worker import Message, Reject, Retry, Worker, WorkerError
+from queuegate_worker import Message, Reject, Retry, Worker, WorkerError, task
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.command import import_object, main
@@ -152,6 +154,63 @@ def test_what_a_signature_says():
         handler_of(generates, batches=False)
     for wrong in (lambda: None, lambda a, b, c: None, lambda message, *, other: None, 7):
         with pytest.raises(WorkerError, match="a handler takes the message"):
+            handler_of(wrong, batches=False)
+
+
+def with_session(function):
+    """A decorator that fills the second argument."""
+
+    @functools.wraps(function)
+    def around(message):
+        return function(message, "session")
+
+    return around
+
+
+def passing_on(function):
+    @functools.wraps(function)
+    def around(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return around
+
+
+class Booker:
+    def __init__(self, message=None):
+        pass
+
+    @passing_on
+    def book(self, message, transaction):
+        pass
+
+
+def test_how_a_handler_below_a_decorator_is_called():
+    def handle(message, transaction):
+        pass
+
+    def with_default(message, transaction=None):
+        pass
+
+    for one in (with_session(handle), passing_on(with_session(handle)), functools.partial(handle, None)):
+        assert not handler_of(one, batches=False).transactional
+    own = passing_on(passing_on(handle))
+    for two in (own, functools.partial(own), Booker().book, with_default, functools.lru_cache(handle)):
+        assert handler_of(two, batches=False).transactional
+
+
+def test_what_is_no_handler_although_it_can_be_called():
+    def bare(*args):
+        pass
+
+    def by_name(message, *, transaction=None):
+        pass
+
+    named = task(name="test_what_is_no_handler")(lambda customer: None)
+    for wrong, problem in (
+        (Booker, "is a class"), (dict, "is a class"), (bare, r"functools\.wraps"), (named, "is a task: .* module"),
+        (by_name, "second argument"), (max, "a handler takes the message"),
+    ):  # fmt: skip
+        with pytest.raises(WorkerError, match=problem):
             handler_of(wrong, batches=False)
 
 
