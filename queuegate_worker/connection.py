@@ -40,7 +40,10 @@ def connection_factory(address: Address, consumer: str) -> Connect:
 
 
 class Connection:
-    """See the module. `answer_seconds`: the read timeout in seconds, after which the connection counts as lost."""
+    """See the module. `answer_seconds`: the read timeout in seconds, after which the connection counts as lost.
+
+    In a statement `%` is written `%%`; as it is if `values` is None.
+    """
 
     def __init__(self, connect: Connect, answer_seconds: float) -> None:
         self._connect = connect
@@ -71,11 +74,11 @@ class Connection:
         number: int = self.driver_connection.thread_id()  # type: ignore[no-untyped-call]
         return number
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+    def execute(self, sql: str, values: Sequence[Any] | None = ()) -> int:
         """The number of rows that a statement changed."""
         return self._guarded(lambda: self._run(sql, values)[1])
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, sql: str, values: Sequence[Any] | None = ()) -> list[Row]:
         """The rows of a statement, by their columns' names."""
         return self._guarded(lambda: self._run(sql, values)[0])
 
@@ -140,9 +143,9 @@ class Connection:
             except (pymysql.MySQLError, OSError):
                 pass  # it is closed already
 
-    def _run(self, sql: str, values: Sequence[Any]) -> tuple[list[Row], int, list[str]]:
+    def _run(self, sql: str, values: Sequence[Any] | None) -> tuple[list[Row], int, list[str]]:
         with self.driver_connection.cursor() as cursor:
-            changed = int(cursor.execute(sql, tuple(values)))
+            changed = int(cursor.execute(sql, None if values is None else tuple(values)))
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else [], changed, names
 

@@ -34,7 +34,9 @@ class Transaction:
     """Begins with the handler's first statement. The worker commits it with the ack, or rolls it back if the handler
     raises.
 
-    Values are bound with `%s`. Once it has ended, by a deadlock, a lost connection or SQL of the handler's, each method
+    Values are bound with `%s`; `%` is then written `%%`, and without values as it is.
+
+    Once it has ended, by a deadlock, a lost connection or SQL of the handler's, each method
     raises TransactionEnded, and the delivery fails: whatever followed would be committed alone.
     """
 
@@ -63,11 +65,11 @@ class Transaction:
                 raise CannotContinue from error
             self._begun, self._may_have_ended = True, False
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+    def execute(self, sql: str, values: Sequence[Any] | None = None) -> int:
         """Run a statement; the number of rows that it changed. Raises TransactionEnded."""
         return self._run(sql, lambda: self._connection.execute(sql, values))
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[Row]:
         """Run a query; its rows, by their columns' names. Raises TransactionEnded."""
         return self._run(sql, lambda: self._connection.rows(sql, values))
 
@@ -168,11 +170,11 @@ class AsyncTransaction:
     def __init__(self, transaction: Transaction, run_in_slot_thread: RunInSlotThread) -> None:
         self._transaction, self._run_in_slot_thread = transaction, run_in_slot_thread
 
-    async def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+    async def execute(self, sql: str, values: Sequence[Any] | None = None) -> int:
         """Run a statement; the number of rows that it changed."""
         return await self._run_in_slot_thread(lambda: self._transaction.execute(sql, values))
 
-    async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    async def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[Row]:
         """Run a query; its rows, by their columns' names."""
         return await self._run_in_slot_thread(lambda: self._transaction.rows(sql, values))
 

@@ -64,12 +64,12 @@ class Statements:
 
     executed: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+    def execute(self, sql: str, values: Sequence[Any] | None = None) -> int:
         """Record a statement; 1, as if it had changed one row."""
-        self.executed.append((sql, tuple(values)))
+        self.executed.append((sql, tuple(values or ())))
         return 1
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         """There are no rows without a database."""
         raise WorkerError("the outbox has no database: give drain a transaction, or use the fixture queuegate_server")
 

@@ -80,7 +80,7 @@ class FakeCursor:
 
     def execute(self, sql: str, values: Any) -> int:
         proxy = self._connection.proxy
-        proxy.sent.append(sql % tuple(map(repr, values)))
+        proxy.sent.append(sql if values is None else sql % tuple(map(repr, values)))
         try:
             answer = proxy.said(proxy.sent[-1])
         except pymysql.MySQLError as error:

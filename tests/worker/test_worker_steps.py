@@ -54,6 +54,18 @@ def insert(message, transaction):
     transaction.execute("INSERT INTO t VALUES (%s)", (1,))
 
 
+def test_without_values_a_percent_sign_is_one():
+    def handle(message, transaction):
+        transaction.execute("DELETE FROM t WHERE a LIKE 'a%'")
+        transaction.rows("SELECT DATE_FORMAT(NOW(), '%Y')")
+        transaction.rows("SELECT %s LIKE 'a%%'", ["b"])
+        transaction.rows("SELECT 'a%%'", [])
+
+    assert Bench(FakeProxy(), handle).work()[1:5] == [
+        "DELETE FROM t WHERE a LIKE 'a%'", "SELECT DATE_FORMAT(NOW(), '%Y')", "SELECT 'b' LIKE 'a%'", "SELECT 'a%'",
+    ]  # fmt: skip
+
+
 def test_one_transaction_from_the_handler_to_the_ack():
     bench = Bench(FakeProxy(), insert)
     begun = ["START TRANSACTION", "INSERT INTO t VALUES (1)"]
