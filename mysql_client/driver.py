@@ -68,9 +68,14 @@ def name_parts(name: str) -> list[str]:
     parts = re.findall(r"`((?:[^`\0]|``)+)`(?:\.|$)|([^`.\0]+)(?:\.|$)", name)
     plain = [back.replace("``", "`") if back else bare for back, bare in parts]
     rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
-    if not 1 <= len(plain) <= 2 or rebuilt != name:
+    if not 1 <= len(plain) <= 2 or rebuilt != name or not is_utf_8(name):
         raise ValueError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`")
     return plain
+
+
+def is_utf_8(text: str) -> bool:
+    """Not what Python makes of other bytes in a command line."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def socket_of(connection: Connection) -> Any:

@@ -220,21 +220,28 @@ def check_config(options: argparse.Namespace) -> int:
 
 def hash_password(options: argparse.Namespace) -> int:
     """`queuegate hash-password`."""
-    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    try:
+        password = (getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")).encode()
+    except EOFError:
+        password = b""
+    except UnicodeError:
+        raise ConfigError(["the password is not UTF-8"]) from None
+    if not password:
+        raise ConfigError(["the password is empty"])
     hashed = _native_hash(password) if options.plugin == accounts.NATIVE else _sha2_hash(password)
     result = {"command": "hash-password", "plugin": options.plugin, "password_hash": hashed}
     sys.stdout.write(f"{json.dumps(result) if options.json else hashed}\n")
     return 0
 
 
-def _native_hash(password: str) -> str:
-    return "*" + sha1(sha1(password.encode()).digest()).hexdigest().upper()
+def _native_hash(password: bytes) -> str:
+    return "*" + sha1(sha1(password).digest()).hexdigest().upper()
 
 
-def _sha2_hash(password: str) -> str:
+def _sha2_hash(password: bytes) -> str:
     """As MySQL stores it: the rounds in thousands, a salt of 20 characters, the digest."""
     salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(20))
-    return f"$A$005${salt}{sha256_crypt(password.encode(), salt.encode(), 5000).decode()}"
+    return f"$A$005${salt}{sha256_crypt(password, salt.encode(), 5000).decode()}"
 
 
 def _os_error(error: OSError) -> str:

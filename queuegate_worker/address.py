@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pymysql
 
 from queuegate_worker.errors import WorkerError
+from queuegate_worker.mysql_client.driver import is_utf_8
 
 _HOST, _PORT, _USER = "127.0.0.1", 3307, "root"
 _FORM = "mysql://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -35,6 +36,8 @@ class Address:
         for name in ("host", "user", "password", "database"):
             if not isinstance(getattr(self, name), str) and (name != "database" or self.database is not None):
                 raise WorkerError(f"{name} of the address is a {type(getattr(self, name)).__name__}; it is a text")
+        if not is_utf_8(f"{self.user}{self.database}"):
+            raise WorkerError("user or database of the address is not UTF-8")
         if not isinstance(self.port, int) or isinstance(self.port, bool) or not 0 < self.port < 65536:
             raise WorkerError(f"port of the address is {self.port!r}; it is a whole number from 1 to 65535")
         try:

@@ -60,6 +60,9 @@ def guarded(command: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"queuegate: {error.message}\n")
         return error.status
+    except UnicodeEncodeError:
+        sys.stderr.write("queuegate: a name or an option is not UTF-8\n")
+        return 2
     except BrokenPipeError:
         # The reader, such as `head`, has enough. Python would complain when it ends and flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -88,7 +88,9 @@ def redrive(options: argparse.Namespace, target: Target) -> int:
     """Put dead letters back into their queue, and print how many. The condition is the operator's own SQL, with the
     rights of the account."""
     where = "" if options.where is None else f" WHERE {options.where}"
-    limit = "" if options.limit is None else f" LIMIT {options.limit}"
+    if where and not options.where.strip():
+        raise ConsoleError("--where is empty; without it all dead letters are put back", status=2)
+    limit = "" if options.limit is None else f"\nLIMIT {options.limit}"  # the condition may end with a comment
     with Link(target, "redrive") as link:
         name = link.named(options.names[0])
         moved = link.change(f"REDRIVE {name.sql}{where}{limit}", of_user=bool(where))

@@ -11,6 +11,7 @@ import locale
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 
 from queuegate.cli.failures import ConsoleError
@@ -37,7 +38,8 @@ Press = Callable[[str, int], bool]
 
 def run(draw: Draw, press: Press) -> None:
     """Show frames until a key ends it. Raises ConsoleError for a terminal that cannot be drawn on."""
-    locale.setlocale(locale.LC_ALL, "")
+    with suppress(locale.Error):  # one that this machine does not have, as ssh brings it from another
+        locale.setlocale(locale.LC_ALL, "")
     signal.signal(signal.SIGTERM, _end)  # so that the terminal is put back
     try:
         curses.setupterm()

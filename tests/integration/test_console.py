@@ -148,6 +148,23 @@ def test_peek_at_values_of_all_kinds(run, sql, queue):
     assert "0xff00" in done.stdout and "日\\x1b[2J" in done.stdout and "\x1b" not in done.stdout
 
 
+def test_redrive_no_more_than_the_limit_whatever_the_condition(run, sql, queue):
+    q = queue()
+    sql(f"INSERT INTO {q} (priority) VALUES (1), (1), (1), (1)")
+    for (message,) in sql.rows(f"SELECT id FROM STREAM {q} LIMIT 4 WAIT 20"):
+        sql(f"REJECT {q} {message} REASON 'HTTP 503'")
+    for where in ("last_error LIKE 'HTTP 5%' -- transient", "1 = 1 # all"):
+        done = run("redrive", f"{q}_dead", "--where", where, "--limit", "1")
+        assert done.stdout.startswith("1 message was"), done
+    assert "--where" in one_line(run("redrive", f"{q}_dead", "--where", " ", "--limit", "1"), status=2)
+
+
+def test_bytes_that_are_no_utf_8_are_one_line(run):
+    for arguments in (("status", "-u", "caf\udce9"), ("pause", "caf\udce9")):
+        assert "UTF-8" in one_line(run(*arguments), status=2)
+    assert "ERROR 1045" in one_line(run("status", MYSQL_PWD="caf\udce9"))
+
+
 def test_peek_at_what_has_no_messages(run, sql, queue, name):
     q = queue()
     assert run("peek", q).stdout == f"There are no messages in main.{q}.\n"
@@ -291,7 +308,8 @@ def test_top_on_a_terminal_outlives_its_proxy(new_gate, environment):
     with gate.connect() as connection:
         Sql(connection)("CREATE QUEUE jobs (payload INT)")
         Sql(connection)("INSERT INTO jobs (payload) VALUES (1), (2)")
-    terminal = Terminal(command(gate, "top", "--interval", "0.3"), environment)
+    unknown = {**environment, "LC_ALL": "xx_YY.UTF-8"}  # as ssh brings it from another machine
+    terminal = Terminal(command(gate, "top", "--interval", "0.3"), unknown)
     try:
         terminal.wait_for("jobs")
         terminal.press("d")
@@ -302,6 +320,17 @@ def test_top_on_a_terminal_outlives_its_proxy(new_gate, environment):
         terminal.wait_for("ready 2")
         terminal.press("q")
         assert terminal.process.wait(scaled(30)) == 0
+    finally:
+        terminal.close()
+
+
+def test_no_password_is_typed(environment):
+    terminal = Terminal([sys.executable, "-m", "queuegate", "hash-password"], environment)
+    try:
+        terminal.wait_for("Password:")
+        terminal.press("\x04")
+        terminal.wait_for("queuegate: the password is empty")
+        assert "Traceback" not in terminal.seen and terminal.process.wait(scaled(30)) == 2
     finally:
         terminal.close()
 

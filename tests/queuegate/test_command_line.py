@@ -143,6 +143,17 @@ def test_mistakes_on_the_command_line_are_2():
         assert "Traceback" not in done.stderr
 
 
+def test_a_password_that_cannot_be_hashed():
+    for text in (b"", b"\n", b"caf\xe9\n"):
+        for environment in ({"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "utf-8:strict"}):
+            done = subprocess.run(
+                [sys.executable, "-m", "queuegate", "hash-password"],
+                cwd=ROOT, env={**os.environ, **environment}, input=text, capture_output=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert (done.returncode, done.stdout) == (2, b"") and b"Traceback" not in done.stderr
+            assert done.stderr.startswith(b"queuegate: the password is "), done.stderr
+
+
 def test_hash_password():
     done = run("hash-password", stdin="password\n")
     assert done.stdout == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\n"

@@ -30,6 +30,14 @@ def test_a_url_is_read():
     assert address_of("mysql://app:@h/x", {"MYSQL_PWD": "from there"}).password == ""
 
 
+def test_bytes_that_are_no_utf_8_are_refused():
+    for wrong in ({"user": "caf\udce9"}, {"database": "caf\udce9"}):
+        with pytest.raises(WorkerError, match="UTF-8"):
+            address_of(wrong, {})
+    with pytest.raises(WorkerError, match="no name of a queue"):
+        Worker({}, "caf\udce9")
+
+
 def test_a_password_is_shown_nowhere():
     read = address_of("mysql://app:s3cret@h/x", {})
     assert "s3cret" not in f"{read} {read!r} {Worker(read, 'q')!r}" and str(read) == "app@h:3307/x"
