@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.handlers import GENERATOR, is_generator
@@ -174,6 +174,15 @@ class TaskContext:
         return int(self.message.epoch)
 
 
+@dataclass(frozen=True)
+class ContextTask(Task[P, R]):
+    """One that takes its context, of which those who send it know nothing."""
+
+    def __call__(self, context: TaskContext, /, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+        """Run the function here."""
+        return self.function(context, *args, **kwargs)
+
+
 AnyTask = Task[..., Any]
 
 _tasks: dict[str, AnyTask] = {}
@@ -181,6 +190,22 @@ _tasks: dict[str, AnyTask] = {}
 
 @overload
 def task(function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+@overload
+def task(
+    *,
+    takes_context: Literal[True],
+    queue: str = ...,
+    name: str | None = ...,
+    max_attempts: int | None = ...,
+    timeout: float | timedelta | None = ...,
+    unique: bool | Iterable[str] = ...,
+    keep_result: float | timedelta | None = ...,
+    cron: str | None = ...,
+    every: str | None = ...,
+    time_zone: str | None = ...,
+) -> Callable[[Callable[Concatenate[TaskContext, P], R]], ContextTask[P, R]]: ...
 
 
 @overload
@@ -195,7 +220,7 @@ def task(
     cron: str | None = ...,
     every: str | None = ...,
     time_zone: str | None = ...,
-    takes_context: bool = ...,
+    takes_context: Literal[False] = ...,
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
@@ -225,7 +250,8 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")
     takes_context = bool(options.get("takes_context"))
-    result: AnyTask = Task(
+    kind = ContextTask if takes_context else Task
+    result: AnyTask = kind(
         function, name, parameters_of(function, skip_first=takes_context), takes_context=takes_context
     )
     return replace(

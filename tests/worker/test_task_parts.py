@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,26 @@ def handled(*tasks, args="{}", name=None, epoch=1):
 
 def call(*args, **kwargs):
     return as_text(Call(args, kwargs))
+
+
+TYPED = """
+from queuegate_worker import TaskContext, task
+from queuegate_worker.testing import Outbox
+
+@task(takes_context=True)
+def book(context: TaskContext, order: int) -> int:
+    return order
+
+@task(queue="mails")
+async def welcome(customer: int, colour: str = "red") -> None: ...
+
+with Outbox() as outbox:
+    book.send(7)
+    book.using(delay=5).send(order=7)
+    welcome.send(7, colour="blue")
+    outbox.assert_enqueued(book, args=(7,))
+book.send("x")
+"""
 
 
 def test_a_task_is_still_a_function():
@@ -260,6 +281,22 @@ def test_an_argument_arrives_as_it_was_sent(hint, value):
     handled(made, args=as_text(made.parameters.checked(arguments)))
     handled(made, args=as_text(made.parameters.checked(Call((value,), {"none": None}))))
     assert seen == [(value, (value,), value, {"other": value}), (value, (), None, {})]
+
+
+@pytest.mark.long
+def test_a_type_checker_knows_that_the_worker_gives_the_context(tmp_path):
+    program = tmp_path / "books.py"
+    program.write_text(TYPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", str(program)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    wrong = TYPED.splitlines().index('book.send("x")') + 1
+    assert re.findall(r"books\.py:(\d+): error: .*\[(.*)\]", done.stdout) == [(str(wrong), "arg-type")], done.stdout
+
+
+def test_a_task_with_its_context_is_called_here_with_one():
+    book = task(takes_context=True, name="book")(lambda context, order: (context.attempt, order))
+    assert book(TaskContext(Message("q", 1, 2), Statements()), 9) == (2, 9)
 
 
 def test_aliases_are_read_too():
