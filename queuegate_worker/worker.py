@@ -10,9 +10,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from queuegate_worker.address import Address, address_of
 from queuegate_worker.connection import connection_factory
@@ -92,7 +93,8 @@ class Worker:
         run_together((self, handle), drain=drain)
 
     async def serve(self, handle: Callable[..., Any], *, drain: bool = False, signals: bool = True) -> None:
-        """The same inside an event loop, on which coroutines run. `signals`: end at SIGTERM and SIGINT.
+        """The same inside an event loop, on which coroutines run. `signals`: end at SIGTERM and SIGINT, as all such
+        workers of the loop do.
 
         The WorkerError that ends it is logged, too: the program may await it only at its own end. When it is cancelled
         it stops as `stop` does, and ends when the handlers have.
@@ -102,23 +104,14 @@ class Worker:
         run.on_end(run.log_error)
         run.on_end(lambda: loop.call_soon_threadsafe(ended.set))
 
-        def stop() -> None:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
-            run.stop()
-
-        for number in _SIGNALS if signals else ():
-            loop.add_signal_handler(number, stop)
-        run.start()
-        try:
-            await ended.wait()
-        except asyncio.CancelledError:
-            run.stop()
-            await ended.wait()
-            raise
-        finally:
-            for number in _SIGNALS if signals else ():
-                loop.remove_signal_handler(number)
+        with _until_a_signal_of(loop, run) if signals else nullcontext():
+            run.start()
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                run.stop()
+                await ended.wait()
+                raise
         run.join()
 
     @contextmanager
@@ -246,6 +239,35 @@ def _until_a_signal(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+_served: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Run]] = WeakKeyDictionary()
+"""What a signal stops in a loop, which has one function for a signal."""
+
+
+@contextmanager
+def _until_a_signal_of(loop: asyncio.AbstractEventLoop, run: Run) -> Iterator[None]:
+    """Stop the run, and the others of its loop, at the first signal. A second one ends the process."""
+    runs = _served.setdefault(loop, [])
+
+    def remove() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def stop() -> None:
+        remove()
+        for each in runs:
+            each.stop()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop)
+    runs.append(run)
+    try:
+        yield
+    finally:
+        runs.remove(run)
+        if not runs:
+            remove()
 
 
 def _check_range(name: str, value: float, least: float, most: float, *, whole: bool = False) -> None:

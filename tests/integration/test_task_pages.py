@@ -184,6 +184,30 @@ with Server() as server:
     wait_until(lambda: _has_ended(int(pid)), 30, "the server to end")
 
 
+def test_a_signal_ends_all_workers_of_one_loop(gate, sql):
+    sql("CREATE QUEUE one (n INT)")
+    sql("CREATE QUEUE other (n INT)")
+    program = f"""
+import asyncio, os, signal
+from queuegate_worker import Worker
+
+async def main():
+    left = {{"one", "other"}}
+    async def handle(message):
+        left.discard(message.queue)
+        if not left:
+            os.kill(os.getpid(), signal.SIGTERM)
+    url = "mysql://root@127.0.0.1:{gate.port}/{gate.database}"
+    await asyncio.gather(*(Worker(url, queue).serve(handle) for queue in ("one", "other")))
+
+asyncio.run(main())
+"""
+    sql("INSERT INTO one (n) VALUES (1)")
+    sql("INSERT INTO other (n) VALUES (1)")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=scaled(30), check=False)
+    assert done.returncode == 0
+
+
 def _has_ended(pid):
     """It may still be there as a zombie, until its new parent has asked for its end."""
     try:
