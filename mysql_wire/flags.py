@@ -68,7 +68,6 @@ EMBEDDED = int(
 
 CARRIED = int(
     EMBEDDED
-    | Capabilities.CLIENT_NO_SCHEMA
     | Capabilities.CLIENT_LOCAL_FILES
     | Capabilities.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
     | Capabilities.CLIENT_SESSION_TRACK
@@ -81,8 +80,11 @@ CARRIED = int(
     | CACHE_METADATA
     | BULK_UNIT_RESULTS
 )
-"""Left out: TLS (each connection has its own), compression by zstd (clients that know it know the other, too), and the
-three highest of MySQL's bits (local to clients). COMPRESS is undone and done again: see `compressed_line`."""
+"""Left out: NO_SCHEMA (by it a server reads `x.t` as `t` of the current database, so a statement that was judged would
+be on another table), TLS (each connection has its own), compression by zstd (clients that know it know the other, too),
+and the three highest of MySQL's bits (local to clients). COMPRESS is undone and done again: see `compressed_line`.
+Of the others IGNORE_SPACE and MULTI_STATEMENTS change how a text is read: the one is a mode, which may be set, too,
+and the other is taken from accounts that are limited (`proxy.upstream.opener`). Servers do not use ODBC."""
 
 
 @lru_cache(maxsize=512)

@@ -15,10 +15,10 @@ LONG_PASSWORD, FOUND_ROWS, CONNECT_WITH_DB, LOCAL_FILES, SSL = 1, 2, 8, 128, 204
 MULTI_STATEMENTS, PLUGIN_AUTH, CONNECT_ATTRS, LENENC_AUTH = 1 << 16, 1 << 19, 1 << 20, 1 << 21
 SESSION_TRACK, DEPRECATE_EOF, OPTIONAL_METADATA, QUERY_ATTRIBUTES = 1 << 23, 1 << 24, 1 << 25, 1 << 27
 PROGRESS, BULK, EXTENDED_METADATA, CACHE_METADATA, UNIT_RESULTS = 1 << 32, 1 << 34, 1 << 35, 1 << 36, 1 << 37
-COMPRESS = 32
-UNUSUAL = 16 | 64 | 256 | 1024 | 1 << 26 | QUERY_ATTRIBUTES | 1 << 28
-"""NO_SCHEMA, which forbids db.table; ODBC, IGNORE_SPACE, INTERACTIVE. Of MySQL: zstd and several factors, which add to
-a login, and attributes, which add to each command."""
+NO_SCHEMA, COMPRESS = 16, 32
+UNUSUAL = NO_SCHEMA | 64 | 256 | 1024 | 1 << 26 | QUERY_ATTRIBUTES | 1 << 28
+"""NO_SCHEMA, by which servers read db.table as table; ODBC, IGNORE_SPACE, INTERACTIVE. Of MySQL: zstd and several
+factors, which add to a login, and attributes, which add to each command."""
 LOCAL_TO_CLIENTS = 0xE0000000
 
 MORE_RESULTS, CURSOR_EXISTS, LAST_ROW_SENT = 8, 64, 128

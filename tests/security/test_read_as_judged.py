@@ -10,13 +10,20 @@ import pymysql
 import pytest
 from pymysql.constants import FIELD_TYPE
 from servers import SERVER, Gate, MariaDb, Sql
-from wire_client import BULK_EXECUTE, EXECUTE, PREPARE, WireClient, bulk
+from wire_client import BULK_EXECUTE, EXECUTE, NO_SCHEMA, PREPARE, WireClient, bulk
 
 SECRET = "salary of ann"
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": ""},
     {"name": "shop", "password": "pw", "queues": {"orders": ["enqueue", "settle"]}},
+    {
+        "name": "two",
+        "password": "pw",
+        "queues": {"judged.orders": ["enqueue", "settle"], "elsewhere.other": ["enqueue"]},
+        "topics": {"judged.events": ["read"]},
+    },
 ]
+ALL_CAPABILITIES = (1 << 28) - 2 & ~0x4000820  # without TLS, what packs the connection, and LONG_PASSWORD
 
 
 @pytest.fixture(scope="module", params=["embedded", "mariadb", "mysql"] if SERVER == "mariadb" else ["mariadb"])
@@ -278,3 +285,31 @@ def test_what_drivers_set_is_set(judging: Gate) -> None:
     ):
         client(sql)
     client.close()
+
+
+def test_a_name_with_a_database_is_of_that_database(judging: Gate) -> None:
+    """A client that asks for CLIENT_NO_SCHEMA has servers leave out the database of `database.table`."""
+    if judging.embedded:
+        with WireClient(judging.port, user="shop", password="pw", database="main", add=NO_SCHEMA) as wire:
+            assert wire.query("INSERT INTO judged.orders (payload) VALUES ('x')").errno == 1142
+        return
+    root = Sql(judging.connect())
+    root("CREATE DATABASE IF NOT EXISTS elsewhere")
+    root("CREATE QUEUE elsewhere.orders (payload VARCHAR(50))")
+    for database in ("judged", "elsewhere"):
+        root(f"CREATE TOPIC {database}.events (body VARCHAR(50))")
+    root("INSERT INTO elsewhere.orders (payload) VALUES ('invoice')")
+    root(f"INSERT INTO elsewhere.events (body) VALUES ('{SECRET}')")
+    for add in (NO_SCHEMA, ALL_CAPABILITIES):
+        with WireClient(judging.port, user="two", password="pw", database="elsewhere", add=add) as wire:
+            wire.flags &= wire.offered  # as the server takes them
+            wire.run("INSERT INTO judged.orders (payload) VALUES ('mine')", "DELETE FROM judged.orders WHERE id = 1")
+            prepared = wire.prepare("INSERT INTO judged.orders (payload) VALUES ('mine')")
+            assert wire.execute(prepared).affected_rows == 1
+            assert SECRET.encode() not in b"".join(wire.query("SELECT body FROM judged.events").payloads)
+            assert not wire.offered & NO_SCHEMA
+    assert root.column("SELECT payload FROM elsewhere.orders") == ["invoice"]
+    assert "mine" in root.column("SELECT payload FROM judged.orders")
+    root("DROP DATABASE elsewhere")
+    root("DROP TOPIC events")
+    root.close()

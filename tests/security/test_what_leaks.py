@@ -8,6 +8,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from servers import Sql, wait_until
+from wire_client import NO_SCHEMA, WireClient
 
 from engine.model.errors import BackendError
 
@@ -95,6 +96,49 @@ def test_show_queues_shows_what_the_account_may_see(strangers):
     assert client.column("SHOW QUEUE STATUS") == ["own"]
     assert owner.column("SHOW QUEUES") == ["own", "vic", "vic_dead"]
     client.close()
+
+
+AS_THE_SERVERS_OWN = """
+CREATE TABLE vic (id BIGINT PRIMARY KEY, epoch INT, k INT, body VARCHAR(20))
+INSERT INTO vic VALUES (1, 0, 1, 'x'), (2, 0, 1, 'x')
+CREATE TABLE log (id BIGINT, body VARCHAR(20))
+CREATE TABLE log_group_g (id BIGINT)
+CREATE TABLE SCHEMATA (SCHEMA_NAME VARCHAR(64))
+CREATE TABLE USER_PRIVILEGES (PRIVILEGE_TYPE VARCHAR(64), GRANTEE VARCHAR(200))
+INSERT INTO USER_PRIVILEGES VALUES ('PROCESS', CONCAT(QUOTE('stranger'), '@', QUOTE('127.0.0.1')))
+"""
+
+
+def test_a_table_of_ones_own_gives_no_right_on_another_databases(strangers):
+    """Not to a client that asks for CLIENT_NO_SCHEMA, either, by which servers read `strangers.vic` as `vic`."""
+    gate, owner = strangers
+    owner("CREATE DATABASE IF NOT EXISTS lair")
+    owner("GRANT ALL ON lair.* TO stranger@'127.0.0.1'")
+    owner("CREATE TOPIC log (body VARCHAR(20))")
+    owner("CREATE GROUP g ON log START AT EARLIEST")
+    owner("INSERT INTO log (body) VALUES ('SECRET')")
+    owner("INSERT INTO vic (k, body) VALUES (1, 'SECRET'), (2, 'SECRET')")
+    try:
+        with WireClient(gate.port, user="stranger", password="pw", database="lair", add=NO_SCHEMA) as wire:
+            wire.run(*AS_THE_SERVERS_OWN.strip().splitlines())
+            for sql in (
+                "SELECT id, body FROM STREAM strangers.vic LIMIT 1 NOWAIT",
+                "SELECT body FROM STREAM strangers.log WITH (mode = 'broadcast', start = 'earliest') NOWAIT",
+                "ALTER GROUP g ON strangers.log SEEK TO OFFSET 2",
+                "ACK strangers.vic 1",
+                "DELETE FROM strangers.vic WHERE id = 1",
+                "SELECT name FROM queuegate.settings",
+                "SELECT message FROM queuegate.log",
+            ):
+                assert wire.query(sql).errno in (1142, 1146, 1227), sql
+            assert b"vic" not in b"".join(wire.query("SHOW QUEUE STATUS").payloads[-2:])
+        assert owner.rows("SELECT epoch FROM vic") == [(0,), (0,)]
+        assert owner.column("SELECT body FROM STREAM log WITH (group = 'g') LIMIT 1 NOWAIT") == ["SECRET"]
+    finally:
+        owner("DROP DATABASE lair")
+        owner("DROP GROUP g ON log")
+        owner("DROP TOPIC log")
+        owner("DELETE FROM vic")
 
 
 @pytest.mark.parametrize(
