@@ -27,7 +27,7 @@ from mysql_mimic.types import Commands
 
 from engine.engine import Engine
 from engine.model.errors import QueueNotFound, UnknownColumn
-from engine.model.queue import QueueName, QueueSpec, TopicSpec
+from engine.model.queue import SEQUENCE_COLUMN, QueueName, QueueSpec, TopicSpec
 from engine.model.topics import GroupName
 from mysql_wire import requests
 from mysql_wire.answer_walker import BULK_EXECUTE
@@ -81,8 +81,10 @@ from rewriter.plan import (
     TraceInQueue,
     UseDatabase,
 )
-from rewriter.plans.explicit_ids import check_explicit_id, check_explicit_ids
-from rewriter.text.strict_reader import SAFE_CHARSETS
+from rewriter.plans.explicit_ids import ExplicitIds, check_explicit_id, check_explicit_ids, explicit_ids
+from rewriter.plans.sequenced_topics import explicit_number_error
+from rewriter.plans.topics import explicit_id_error
+from rewriter.text.strict_reader import SAFE_CHARSETS, Unreadable
 from rewriter.text.tokens import word_set
 from rewriter.views import Access, View
 
@@ -239,6 +241,22 @@ def _read(text: bytes) -> LimitedStatement | None:
     return read(text) or read_lookup(text)
 
 
+def _checked_ids(text: bytes, spec: QueueSpec | TopicSpec) -> ExplicitIds:
+    """The ids in an INSERT that are to be checked at its execution. Raises IncorrectId for one that a queue does not
+    take, and InsertOfDump for any id or number of a topic: readers would be at the end of its offsets."""
+    if isinstance(spec, QueueSpec):
+        return check_explicit_ids(text, spec, strict=True)
+    columns = [column.name.lower() for column in spec.columns]
+    for name, refusal in (("id", explicit_id_error), (SEQUENCE_COLUMN, explicit_number_error)):
+        try:
+            ids = explicit_ids(text, columns, name)
+        except Unreadable:
+            raise refusal(spec.name) from None
+        if ids.numbers or ids.parameters or ids.other:
+            raise refusal(spec.name)
+    return ExplicitIds()
+
+
 @dataclass(frozen=True, slots=True)
 class _Again:
     """A statement on a queue that was prepared. `ids`: which of its parameters are ids, which are checked when they
@@ -381,8 +399,10 @@ class GuardedUpstream:
         if again is None:
             return
         spec = await self._check_queue(again.statement)
-        if again.parameters is None or not isinstance(spec, QueueSpec):
+        if again.parameters is None:
             return
+        if isinstance(spec, TopicSpec):  # it was a queue when the statement was prepared
+            raise explicit_id_error(spec.name)
         if payload[0] == BULK_EXECUTE:
             raise ProxyError(1295, "Rows whose ids are parameters are not sent in bulk; execute them one by one")
         identity = self._session.identity
@@ -409,9 +429,9 @@ class GuardedUpstream:
         self._check(statement)
         if isinstance(statement, QueueStatement):
             spec = await self._check_queue(statement)
-            if statement.act is not Act.ENQUEUE or not isinstance(spec, QueueSpec):
+            if statement.act is not Act.ENQUEUE:
                 return _Judged(text, _Again(statement))
-            checking = partial(check_explicit_ids, text, spec, strict=True)
+            checking = partial(_checked_ids, text, spec)
             checked = checking() if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
             parameters = (
                 PreparedParameters(checked.parameter_count, _LONG_IDS_MAX_BYTES) if checked.parameters else None

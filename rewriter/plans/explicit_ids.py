@@ -68,8 +68,8 @@ def check_explicit_ids(sql: bytes, queue: QueueSpec, *, strict: bool, backslash_
     return ids
 
 
-def explicit_ids(sql: bytes, columns: Sequence[str], *, backslash_escapes: bool = True) -> ExplicitIds:
-    """The values for `id` in an INSERT or REPLACE of rows. `columns`: the table's. Raises Unreadable."""
+def explicit_ids(sql: bytes, columns: Sequence[str], id_: str = "id", *, backslash_escapes: bool = True) -> ExplicitIds:
+    """The values for the column `id_` in an INSERT or REPLACE of rows. `columns`: the table's. Raises Unreadable."""
     reader = StrictReader(sql, backslash_escapes=backslash_escapes)
     if not (reader.accept("INSERT") or reader.accept("REPLACE")):
         raise Unreadable
@@ -80,25 +80,27 @@ def explicit_ids(sql: bytes, columns: Sequence[str], *, backslash_escapes: bool 
         reader.take_name()
     values = _Values(reader, sql)
     if reader.accept("SET"):
-        values.assignments()
+        values.assignments(id_)
         return values.result
-    named = list(columns)
-    if reader.accept_symbol(b"("):
-        named = _names(reader)
+    named = (_names(reader) if reader.accept_symbol(b"(") else []) or list(columns)
     if not reader.accept_any("VALUES", "VALUE"):
         raise Unreadable
-    values.rows(named.index("id") if "id" in named else None)
+    values.rows(named.index(id_) if id_ in named else None)
     return values.result
 
 
 def _names(reader: StrictReader) -> list[str]:
     names: list[str] = []
     while not reader.accept_symbol(b")"):
-        names.append(reader.take_name().lower())
-        while reader.accept_symbol(b"."):
-            names[-1] = reader.take_name().lower()
+        name = _lower(reader.take_name())
+        if not reader.accept_symbol(b"."):
+            names.append(name)
         reader.accept_symbol(b",")
     return names
+
+
+def _lower(name: str) -> str:
+    return name.lower().replace("\u0307", "")  # as MySQL has it: an I with a dot above is an i
 
 
 class _Values:
@@ -117,9 +119,7 @@ class _Values:
 
     def rows(self, place: int | None) -> None:
         """`place`: of the id in each row; None: there is none."""
-        if place is None:
-            return
-        while self._reader.accept_symbol(b"("):
+        while place is not None and self._reader.accept_symbol(b"("):
             number = 0
             while not self._reader.accept_symbol(b")"):
                 self._value(is_id=number == place)
@@ -128,12 +128,12 @@ class _Values:
             if not self._reader.accept_symbol(b","):
                 return
 
-    def assignments(self) -> None:
+    def assignments(self, id_: str) -> None:
         """`column = value, ...`."""
         while True:
-            name = self._reader.take_name().lower()
+            name = _lower(self._reader.take_name())
             self._reader.take_symbol(b"=")
-            self._value(is_id=name == "id")
+            self._value(is_id=name == id_)
             if not self._reader.accept_symbol(b","):
                 return
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from engine.model.queue import SEQUENCE_COLUMN
-from rewriter.text.lexis import SPACE, WORD_END, WORDS
+from rewriter.text.lexis import IDENTIFIER, SPACE, WORD_END, WORDS
 
 NUMBERS = SEQUENCE_COLUMN.encode()
 """The column of a topic's numbers."""
 
 _SEARCH_MAX = 65536  # 64 KiB from the beginning, and as many from the end: longer statements hold values
-_SETS_ID = re.compile(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=", re.IGNORECASE)
+_SETS_ID = re.compile(SPACE + rb"SET" + WORD_END + rb".*?(?:\bid\b|`id`)" + SPACE + rb":?=", re.I | re.S)
 _SETS_NUMBER = re.compile(NUMBERS + rb"[`\"]?" + SPACE + rb":?=", re.IGNORECASE)
-_COLUMNS = re.compile(SPACE + rb"\(([^()]*+)\)")
+_COLUMNS = re.compile(SPACE + rb"\(((?>(?:" + IDENTIFIER + rb"|[,.]|(?=[\s\x00#/*-])" + SPACE + rb")*))\)")
 _PLAIN_VALUES = re.compile(rb"\s*+\(((?>(?:\s*+`?[\w$]++`?\s*+,)*)\s*+`?[\w$]++`?\s*+)\)\s*+VALUES?\b", re.IGNORECASE)
 
 _OWN_COLUMNS = frozenset((b"id", b"state", b"time_scheduled", b"time_created", b"time_next"))

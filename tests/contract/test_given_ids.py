@@ -6,6 +6,7 @@ import mysql.connector
 import pymysql
 import pytest
 from servers import SERVER, Sql
+from wire_client import PREPARE, WireClient
 
 HIGHEST = ((1 << 63) - 1) // 2
 BEYOND = [
@@ -17,6 +18,12 @@ BEYOND = [
     "INSERT INTO {q} SET body = 'x', id = {n}",
     "INSERT IGNORE INTO {q} (id, body) VALUES ({n}, 'x')",
     "insert into {q}(body,id)values('x' ,  {n} )",
+]
+HIDDEN = [
+    "INSERT INTO {q} (/*(*/id, body) VALUES ({n}, 'x')",
+    "INSERT INTO {q} (body, # )\n id) VALUES ('x', {n})",
+    "INSERT INTO {q} SET body = 'a;b', id = {n}",
+    "INSERT INTO {q} SET body = 'id = NULL', `id` = {n}",
 ]
 FOR_ALL = [
     "REPLACE INTO {q} (id, body) VALUES ({n}, 'x')",
@@ -92,8 +99,8 @@ def limited(place, gate_of):
     """A gate with an account that may do nothing but enqueue."""
     if place not in ("embedded", "proxy_accounts"):
         pytest.skip("accounts are the server's own here: GRANT INSERT (body) keeps them from giving ids")
-    rights = {"*": ["enqueue"]}
-    return gate_of("given_ids", [{"name": "root", "password": ""}, {"name": "web", "password": "", "queues": rights}])
+    web = {"name": "web", "password": "", "queues": {"*": ["enqueue"]}, "topics": {"*": ["publish"]}}
+    return gate_of("given_ids", [{"name": "root", "password": ""}, web])
 
 
 @pytest.fixture
@@ -132,7 +139,8 @@ def test_a_row_without_a_list_of_columns(accounts):
     root, web, q = accounts
     width = len(root.rows(f"SHOW COLUMNS FROM {q}"))
     row = ", ".join(["9223372036854775807", *(["DEFAULT"] * (width - 1))])
-    assert web.error(f"INSERT INTO {q} VALUES ({row})")[0] == 1366
+    for columns in ("", "()"):
+        assert web.error(f"INSERT INTO {q} {columns} VALUES ({row})")[0] == 1366
     goes_on(root, q)
 
 
@@ -153,6 +161,14 @@ def test_prepared(limited, accounts, number):
     cursor.execute(f"INSERT INTO {q} (body) VALUES (?)", ("z",))
     link.close()
     assert len(root.column(f"SELECT id FROM {q} WHERE id >= 41")) == 3
+    goes_on(root, q)
+
+
+@pytest.mark.parametrize("text", [*HIDDEN, "INSERT INTO {q} (`\u0130d`, body) VALUES ({n}, 'x')"])
+def test_it_cannot_hide_an_id(accounts, text):
+    """An I with a dot above is an i in the name of a column, for MySQL."""
+    root, web, q = accounts
+    assert web.error(text.format(q=q, n=(1 << 63) - 1))[0] == 1366
     goes_on(root, q)
 
 
@@ -194,3 +210,45 @@ def test_a_queue_without_ids_delivers_and_is_mended_as_the_page_says(gate, sql, 
     sql(f"ALTER TABLE {q} AUTO_INCREMENT = 1")
     goes_on(sql, q)
     assert sql.value(f"SELECT MAX(id) FROM {q}") == 18
+
+
+# --- topics
+
+
+@pytest.fixture
+def publishers(limited, name):
+    """The administrator, an account that may only publish, and a topic: one with numbers, where there are such."""
+    root, web = Sql(limited.connect()), Sql(limited.connect(user="web"))
+    numbers = " WITH (sequence = 'on')"
+    root(f"CREATE TOPIC {name} (body TEXT){'' if limited.embedded else numbers}")
+    root(f"CREATE GROUP g ON {name} START AT EARLIEST")
+    yield root, web, name
+    root(f"DROP GROUP g ON {name}")
+    root(f"DROP TOPIC {name}")
+    root.close()
+    web.close()
+
+
+@pytest.mark.parametrize("value", [str((1 << 63) - 1), "5", "'5'", "?", "4 + 1", "ABS(5)"])
+@pytest.mark.parametrize("column", ["id", "queuegate_seq"])
+def test_who_may_only_publish_cannot_use_up_a_topic(limited, publishers, column, value):
+    root, web, t = publishers
+    shown = [row[0] for row in root.rows(f"SHOW COLUMNS FROM {t}") if "INVISIBLE" not in row[5]]
+    row = ", ".join(value if name == column else "DEFAULT" for name in shown)
+    texts = [
+        f"INSERT INTO {t} ({column}, body) VALUES ({value}, 'x')",
+        f"INSERT INTO {t} (/*(*/{column}, body) VALUES ({value}, 'x')",
+        f"INSERT INTO {t} (body, # )\n `{column.upper()}`) VALUES ('a', NULL), ('x', {value})",
+        f"INSERT IGNORE INTO {t} SET body = 'a;b', `{column}` = {value}",
+        f"INSERT INTO {t} SET body = '{column} = NULL', {column} = {value}",
+    ]
+    texts += [f"INSERT INTO {t} {columns} VALUES ({row})" for columns in ("", "()") if column in shown]
+    with WireClient(limited.port, user="web", database=limited.database) as wire:
+        for text in texts:
+            assert wire.command(PREPARE, text.encode()).errno == 1235, text
+            assert value == "?" or wire.query(text).errno == 1235, text
+    assert web(f"INSERT INTO {t} VALUES ({', '.join(['DEFAULT'] * len(shown))})") == 1
+    assert web(f"INSERT INTO {t} (id, body) VALUES (NULL, 'x'), (NULL, 'y')") == 2
+    assert web(f"INSERT INTO {t} SET body = 'a;b', id = NULL") == 1
+    bodies = root.column(f"SELECT body FROM STREAM {t} WITH (group = 'g') LIMIT 4 WAIT 10")
+    assert set(bodies) == {None, "x", "y", "a;b"}
