@@ -38,18 +38,29 @@ class PreparedParameters:
         self._overflow = False
 
     def execution(self, body: bytes, capabilities: int, encoding: str) -> ExecuteRequest:
-        """The values of a COM_STMT_EXECUTE; the long data is used up by it.
+        """The values of a COM_STMT_EXECUTE; the long data is used up by it. Raises what `read` raises."""
+        try:
+            request = self.read(body, capabilities, encoding)
+        finally:
+            self.forget()
+        self.executed(request)
+        return request
+
+    def read(self, body: bytes, capabilities: int, encoding: str) -> ExecuteRequest:
+        """The values of a COM_STMT_EXECUTE, of which nothing is noted until `executed`.
 
         Raises:
             ProxyError: 1153 more long data than is stored, and what `parse_execute` raises.
         """
-        overflow, data = self._overflow, {number: bytes(pieces) for number, pieces in self._long_data.items()}
-        self.forget()
-        if overflow:
+        if self._overflow:
             raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({self._long_max})")
-        request = parse_execute(body, self.count, self._types, data, capabilities, encoding)
+        data = {number: bytes(pieces) for number, pieces in self._long_data.items()}
+        return parse_execute(body, self.count, self._types, data, capabilities, encoding)
+
+    def executed(self, request: ExecuteRequest) -> None:
+        """Its database has the command: the long data is used up, and the types are those of later executions."""
+        self.forget()
         self._types = request.types
-        return request
 
     def bulk_execution(self, body: bytes, encoding: str) -> BulkRequest:
         """The sets of values of a COM_STMT_BULK_EXECUTE. Raises what `parse_bulk` raises."""

@@ -406,9 +406,11 @@ class GuardedUpstream:
         if payload[0] == BULK_EXECUTE:
             raise ProxyError(1295, "Rows whose ids are parameters are not sent in bulk; execute them one by one")
         identity = self._session.identity
-        request = again.parameters.execution(payload[1:], identity.capabilities, identity.codec)
+        request = again.parameters.read(payload[1:], identity.capabilities, identity.codec)
         for place in again.ids:
             check_explicit_id(request.values[place], spec)
+        # Not before: a refused execution does not reach the database, which still has what was sent for it.
+        again.parameters.executed(request)
 
     def _add_long_data(self, payload: bytes) -> None:
         """Pieces of a value: those of ids are stored, of others only that there are some."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import mysql.connector
 import pymysql
 import pytest
+from pymysql.constants import FIELD_TYPE
 from servers import SERVER, Sql
-from wire_client import PREPARE, WireClient
+from wire_client import LONG_DATA, PREPARE, RESET, WireClient, string
 
 HIGHEST = ((1 << 63) - 1) // 2
 BEYOND = [
@@ -170,6 +173,46 @@ def test_it_cannot_hide_an_id(accounts, text):
     root, web, q = accounts
     assert web.error(text.format(q=q, n=(1 << 63) - 1))[0] == 1366
     goes_on(root, q)
+
+
+def parameters(kind, *values, nulls=0):
+    """Of a COM_STMT_EXECUTE, with their types."""
+    return bytes((nulls, 1)) + bytes((kind, 0, FIELD_TYPE.VAR_STRING, 0)) + b"".join(values)
+
+
+@pytest.fixture
+def prepared(limited, accounts):
+    """A client of the limited account with an INSERT of an id and a body."""
+    with WireClient(limited.port, user="web", database=limited.database) as wire:
+        yield wire, wire.prepare(f"INSERT INTO {accounts[2]} (id, body) VALUES (?, ?)")
+
+
+def test_a_value_that_was_sent_ahead_stays_refused(accounts, prepared):
+    """A refused execution does not reach the server, which has the value still."""
+    root, _, q = accounts
+    wire, number = prepared
+    text = FIELD_TYPE.VAR_STRING
+    for size in (19, 70_000):
+        wire.command(LONG_DATA, struct.pack("<IH", number, 0) + b"9223372036854775806".ljust(size))
+        assert wire.execute(number, parameters(text, string(b"x"))).errno in (1153, 1366)
+        assert wire.execute(number, parameters(text, string(b"x"), nulls=1)).errno in (1153, 1366)
+        wire.command(RESET, struct.pack("<I", number))
+        assert wire.execute(number, parameters(text, string(b"x"), nulls=1)).affected_rows == 1
+    goes_on(root, q)
+
+
+def test_the_types_of_a_refused_execution_are_not_those_of_the_next(accounts, prepared):
+    root, _, q = accounts
+    wire, number = prepared
+    assert wire.execute(number, parameters(FIELD_TYPE.VAR_STRING, string(b"77"), string(b"x"))).affected_rows == 1
+    beyond = struct.pack("<q", (1 << 63) - 2)
+    assert wire.execute(number, parameters(FIELD_TYPE.LONGLONG, beyond, string(b"x"))).errno == 1366
+    value = string(b"9223372036854775805")  # as a number: eight bytes, and the rest a body
+    rest = 8 + 1 + value[8] - len(value) - 1
+    assert wire.execute(number, b"\0\0" + value + string(b"e" * rest)).errno == 1366
+    assert wire.execute(number, b"\0\0" + string(b"78") + string(b"x")).affected_rows == 1
+    goes_on(root, q)
+    assert root.value(f"SELECT MAX(id) FROM {q}") == 79
 
 
 def test_ids_that_are_used_up_are_no_full_disk(limited, accounts, place):
