@@ -8,8 +8,10 @@ database does, so a text that passes here may still be a syntax error there, but
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from engine.model.attempts import SEPARATOR
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS, SYSTEM_COLUMNS
 from proxy.rights.kinds import (
@@ -24,6 +26,7 @@ from proxy.rights.kinds import (
     TransactionStep,
     Use,
 )
+from rewriter.text.literals import hex_literal
 from rewriter.text.strict_reader import StrictReader, Unreadable
 from rewriter.text.tokens import Name, word_set
 
@@ -55,6 +58,19 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
 )
 # What receivers recorded for a message may be as secret as its body.
 _FAILURE_COLUMNS = frozenset((*ERROR_COLUMNS, ATTEMPTS_COLUMN))
+_LITERAL = rb"(?:_utf8mb4 X'[0-9a-f]*'|'[^'\\]*'|\?)"
+_SEPARATOR = re.escape(hex_literal(SEPARATOR).encode())
+_OBJECTS = re.escape(b"SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2)")
+_LAST = re.escape(b"IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(") + _OBJECTS
+_RECORDED = {
+    "first_error": re.compile(rb"COALESCE\(first_error, " + _LITERAL + rb"\)", re.IGNORECASE),
+    ATTEMPTS_COLUMN: re.compile(
+        rb"CONCAT\('\[', (?:" + _LAST + rb", " + _SEPARATOR + rb", -\d+\), " + _SEPARATOR + rb"\), ''\), )?"
+        rb"'{\"attempt\": ', epoch, ', \"at\": \"', UTC_TIMESTAMP\(6\)(?:, " + _LITERAL + rb"){2,3}\)"
+    ),
+}
+"""What NACK and REJECT are made into: a column's own value is stored again, and nothing depends on it. Any other use
+reveals it, by an error that quotes it or by the number of changed rows."""
 # What the verbs set (rewriter.plans.nack_release_renew): an account that may settle may nack, release and reject.
 _SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN)) | _FAILURE_COLUMNS
 # Columns that reveal only the delivery state of a message.
@@ -132,17 +148,20 @@ def _take_rows(reader: StrictReader) -> None:
 def _take_assignments(
     reader: StrictReader, words: frozenset[str], only: frozenset[str] | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """`column = value, ...`; the columns that the values use, and those of them that are not only recorded again.
-    `only`: if set, only these may be assigned."""
+    """`column = value, ...`; the columns that the values use, and those of them whose values that reveals. `only`: if
+    set, only these may be assigned."""
     used, revealed = set[str](), set[str]()
     while True:
         column = take_name(reader).lower()
         if only is not None and column not in only:
             raise Unreadable
         reader.take_symbol(b"=")
+        start = reader.place
         values = _take_value(reader, words, columns=only is not None)
         used |= values
-        revealed |= values - _FAILURE_COLUMNS if column in _FAILURE_COLUMNS else values
+        recorded = _RECORDED.get(column)
+        again = recorded is not None and recorded.fullmatch(reader.sql[start : reader.place].strip())
+        revealed |= values - {column} if again else values
         if not reader.accept_symbol(b","):
             return frozenset(used), frozenset(revealed)
 

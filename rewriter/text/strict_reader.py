@@ -100,18 +100,18 @@ class StrictReader:
     """See the module. `accept_*` reads or changes nothing; `take_*` reads or raises Unreadable."""
 
     def __init__(self, sql: bytes, *, backslash_escapes: bool = True) -> None:
-        self._sql = sql
+        self.sql = sql
         self._lexis = _BY_ESCAPES[backslash_escapes]
         self._at = 0
         self._skip(0)
 
     def _skip(self, position: int) -> None:
-        match = _SPACES.match(self._sql, position)
+        match = _SPACES.match(self.sql, position)
         assert match is not None  # it may be empty
         self._at = match.end()
 
     def _accept(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        match = pattern.match(self._sql, self._at)
+        match = pattern.match(self.sql, self._at)
         if match is not None:
             self._skip(match.end())
         return match
@@ -119,19 +119,19 @@ class StrictReader:
     @property
     def word(self) -> str:
         """The bare word that comes next, in upper case; empty where something else does."""
-        match = _A_WORD.match(self._sql, self._at)
+        match = _A_WORD.match(self.sql, self._at)
         return "" if match is None else match[0].decode("latin-1").upper()
 
     @property
     def called(self) -> bool:
         """Whether a parenthesis follows the word or name that comes next."""
-        match = _A_NAME.match(self._sql, self._at)
-        return match is not None and _CALLED.match(self._sql, match.end()) is not None
+        match = _A_NAME.match(self.sql, self._at)
+        return match is not None and _CALLED.match(self.sql, match.end()) is not None
 
     @property
     def ended(self) -> bool:
         """Whether nothing follows but semicolons."""
-        return _END.match(self._sql, self._at) is not None
+        return _END.match(self.sql, self._at) is not None
 
     @property
     def place(self) -> int:
@@ -142,7 +142,7 @@ class StrictReader:
         self._at = place
 
     def at_symbol(self, symbol: bytes) -> bool:
-        return self._sql.startswith(symbol, self._at)
+        return self.sql.startswith(symbol, self._at)
 
     def accept(self, *words: str) -> bool:
         """All of these words in a row, or none."""
@@ -160,7 +160,7 @@ class StrictReader:
 
     def accept_one(self, words: Collection[str]) -> str:
         """As `accept_any`, of many."""
-        match = _A_WORD.match(self._sql, self._at)
+        match = _A_WORD.match(self.sql, self._at)
         word = "" if match is None else match[0].decode("latin-1").upper()
         if match is None or word not in words:
             return ""
@@ -183,8 +183,8 @@ class StrictReader:
 
     def accept_function(self, names: frozenset[str]) -> str:
         """One of these functions and its opening parenthesis, with nothing between: else it may be a stored one."""
-        match = _A_WORD.match(self._sql, self._at)
-        if match is None or self._sql[match.end() : match.end() + 1] != b"(":
+        match = _A_WORD.match(self.sql, self._at)
+        if match is None or self.sql[match.end() : match.end() + 1] != b"(":
             return ""
         name = match[0].decode("latin-1").upper()
         if name not in names:
@@ -243,7 +243,7 @@ class StrictReader:
 
     def _skip_atoms(self, pattern: re.Pattern[bytes]) -> bool:
         start = self._at
-        while match := pattern.match(self._sql, self._at):
+        while match := pattern.match(self.sql, self._at):
             self._at = match.end()
         self._skip(self._at)
         return self._at > start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -191,6 +192,11 @@ READ_BY_SETTLING = {
     "UPDATE orders SET last_error = 'x', first_error = CONCAT(IFNULL(n, 0), id) WHERE id = 1": "n",
     "UPDATE orders SET time_next = GREATEST(time_next, n) WHERE id = 1": "n",
     "UPDATE orders SET time_next = LENGTH(last_error) WHERE id = 1": "last_error",
+    "UPDATE orders SET last_error = last_error + 0 WHERE id = 1": "last_error",
+    "UPDATE orders SET failed_attempts = failed_attempts + 0 WHERE id = 1": "failed_attempts",
+    "UPDATE orders SET last_error = DATE_ADD(last_error, INTERVAL 1 DAY) WHERE id = 1": "last_error",
+    "UPDATE orders SET last_error = IF(LOCATE('s', last_error) = 1, CONCAT(last_error, ' '), last_error)": "last_error",
+    "UPDATE orders SET first_error = COALESCE(first_error + 1, 'x')": "first_error",
     "UPDATE orders SET time_next = 0 WHERE payload LIKE 's%'": "payload",
     "UPDATE orders SET time_next = 0 ORDER BY payload LIMIT 1": "payload",
     "DELETE FROM orders WHERE id = 1 AND payload > 'm'": "payload",
@@ -224,6 +230,23 @@ def test_who_may_only_settle_reads_nothing(limited, root, sql, prepared):
         shop(sql)
         settler.close()
         shop.close()
+
+
+def test_who_may_only_settle_notes_reasons(limited, root, shop):
+    """The statement that a NACK is made into uses what was noted before, and reveals nothing of it."""
+    root("INSERT INTO orders (payload) VALUES ('sesame')")
+    settler = login(limited, "settler")
+    reasons = [r'it\'s "here" \\ ?', "second", "third"]
+    for verb, reason in zip(("NACK", "NACK", "REJECT"), reasons, strict=True):
+        (id_,) = shop.column("SELECT id FROM STREAM orders LIMIT 1 WAIT 10")
+        delay = " DELAY '1h'" if verb == "NACK" else ""
+        assert settler(f"{verb} orders {id_}{delay} REASON '{reason}'") == 1
+        settler(f"RETRY orders NOW WHERE id = {id_}")
+    first, last, attempts = root.row("SELECT first_error, last_error, failed_attempts FROM orders")
+    assert (first, last) == ('it\'s "here" \\ ?', "third")
+    assert [one["error"] for one in json.loads(attempts)] == [first, "second", "third"]
+    settler(f"UPDATE orders SET first_error = COALESCE(first_error, 'x'), last_error = 'x' WHERE id = {id_}")
+    settler.close()
 
 
 def test_what_receivers_noted_is_for_who_may_receive(limited, root):
