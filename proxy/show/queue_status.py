@@ -97,7 +97,8 @@ class QueueViews:
         shows it."""
         match plan:
             case Show(View.PROCESSLIST | View.FULL_PROCESSLIST as view):
-                return await process_list(self._session, self._peers, text or f"SHOW {view.words}")
+                sql = text or f"SHOW {view.words}"
+                return await process_list(self._session, self._peers, self._visibility, sql)
             case Show(view):
                 return columns(FIELDS[view]), shown(await _ROWS[view](self, plan))
             case Trace():

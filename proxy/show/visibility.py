@@ -30,7 +30,7 @@ _READABLE = (  # without DISTINCT, for which MariaDB takes names that differ in 
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
     " WHERE (ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id') AND FIND_IN_SET('select', PRIVILEGES)"
 )
-_PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
+_PROCESSES = "SELECT ID, USER FROM information_schema.PROCESSLIST"
 _CAN_SEE_PROCESSES = (
     "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
     " AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
@@ -93,8 +93,9 @@ class Visibility:
             return list(streams) if session.admin else own
         if len(own) == len(streams):
             return own
-        process_ids = {number(id_) for (id_,) in (await self.collect(_PROCESSES)).each(1)}
-        return [stream for stream in streams if stream in own or stream.connection_id in process_ids]
+        # With their users: the id of a connection that is gone may be that of another one by now.
+        listed = {(number(id_), self.text(user)) for id_, user in (await self.collect(_PROCESSES)).each(2)}
+        return [stream for stream in streams if stream in own or (stream.connection_id, stream.user) in listed]
 
     async def can_see_user(self) -> CanSeeUser:
         """Of whose connections the session may know, also of those that have ended."""

@@ -49,9 +49,12 @@ class KillStatement:
         return Outcome()
 
     async def _own(self, connection_id: int) -> ProcessInfo | None:
-        """The connection, where the database does not know it (any more)."""
+        """The connection, where the database does not know it (any more). Where accounts are the database's, it decides
+        on others' nevertheless: another connection may have the id by now."""
         if self._traits.accounts:
-            return await self._peers.detached(connection_id)
+            detached = await self._peers.detached(connection_id)
+            own = self._session.admin or (detached is not None and detached.user == self._session.identity.user)
+            return detached if own else None
         return await self._peers.find(connection_id)
 
     def _may_kill_foreign(self) -> bool:

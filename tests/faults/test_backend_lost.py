@@ -91,6 +91,32 @@ def test_a_stream_whose_line_was_cut_goes_on_is_listed_and_can_be_killed(own_mar
     client.close()
 
 
+def test_what_is_known_of_a_stream_whose_line_was_cut(own_mariadb, own_gate):
+    """Its statement may hold values of messages: it is for its account, and for those who see all connections."""
+    owner = Sql(own_gate.connect())
+    owner("CREATE QUEUE payroll (payload TEXT)")
+    for user in ("ann", "bob"):
+        owner(f"CREATE USER {user}@'%' IDENTIFIED BY 'pw'")
+    owner("GRANT SELECT, UPDATE ON payroll TO ann@'%'")
+    sql = "SELECT payload FROM STREAM payroll WHERE payload <> 'salary of ann'"
+    receiver = Stream(own_gate, sql, user="ann", password="pw")
+    with own_mariadb.connect() as around, around.cursor() as cursor:
+        cursor.execute(f"KILL {receiver.id}")
+        wait_until(lambda: receiver.id not in listed(around), what="the server to forget the connection")
+    ann, bob = (Sql(own_gate.connect(user=user, password="pw", database=None)) for user in ("ann", "bob"))
+    wait_until(lambda: receiver.id in owner.column("SHOW PROCESSLIST"), what="the stream to be known as one without")
+    for client, knows in ((owner, True), (ann, True), (bob, False)):
+        for statement in ("SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"):
+            assert ("salary" in str(client.rows(statement))) == knows, statement
+    assert bob.error(f"KILL {receiver.id}")[0] == 1094
+    assert not receiver.ended.is_set()
+    ann(f"KILL {receiver.id}")
+    assert receiver.wait_end() is not None
+    for client in (owner, ann, bob):
+        client.close()
+    receiver.close()
+
+
 def listed(connection) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute("SHOW PROCESSLIST")

@@ -194,7 +194,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" ORDER BY ORDINAL_POSITION"),
     (rb"show.*variables", rb"SHOW (?:GLOBAL|SESSION|LOCAL) VARIABLES WHERE Variable_name IN \((?:'\w+'(?:, )?)+\)"
      rb"(?: AND \((?:Variable_name LIKE )?(?P<condition>.*)\n\))?"),  # a limited account sees those it may ask for
-    (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
+    (rb"show|queuegate", rb"SELECT ID, USER FROM information_schema\.PROCESSLIST"),
     # what it may read
     (_OF_A_QUEUE + rb"|subscriptions|queuegate", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM"
      rb" information_schema\.COLUMNS WHERE \(ORDINAL_POSITION = 1 OR COLUMN_NAME = 'id'\)"

@@ -92,6 +92,17 @@ def test_a_stream_that_the_database_does_not_list_any_more_is_added() -> None:
     assert rows == [idle, (b"7", b"app", b"10.0.0.9:555", b"shop", b"Query", b"4", b"Streaming messages of a.q")]
 
 
+def test_a_connection_that_has_the_id_of_a_lost_one_is_shown_as_it_is() -> None:
+    """A server counts anew after a restart."""
+    columns = (number_column("Id"), *(text_column(n) for n in ("User", "Host", "db", "Command", "Time", "State")))
+    line = (b"7", b"bob", b"proxy:1", None, b"Sleep", b"3", b"")
+    gone = ProcessInfo(7, "ann", "10.0.0.9:555", "shop", "Query", 4, "Streaming messages of a.q", "SELECT", True, True)
+    mine = ProcessInfo(7, "bob", "10.0.0.8:444", None, "Sleep", 3, "", None, False)
+    rows = processes_with_streams(Collected(columns, (line,)), [gone, mine])
+    assert rows[0] == (*line[:2], b"10.0.0.8:444", *line[3:])
+    assert rows[1:] == [(b"7", b"ann", b"10.0.0.9:555", b"shop", b"Query", b"4", b"Streaming messages of a.q")]
+
+
 def test_lines_of_our_own_account_bear_their_clients_names() -> None:
     columns = (
         number_column("Id"),
