@@ -90,7 +90,7 @@ from rewriter.views import Access, View
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 _LONG_IDS_MAX_BYTES = 65_536  # of ids that are sent in pieces
-STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together
+STATEMENTS_MAX = 1024  # prepared ones of a session; MySQL's default for all sessions together is 16,382
 
 FindQueue = Callable[[QueueName], Awaitable[QueueSpec | TopicSpec | None]]
 

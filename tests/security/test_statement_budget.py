@@ -13,6 +13,7 @@ import pymysql
 import pytest
 from servers import Gate, Sql, wait_until
 from slowness import scaled
+from wire_client import CLOSE, PREPARE, WireClient
 
 FEW = {"name": "few", "password": "", "queues": {"q": ["enqueue", "receive", "settle"]}}
 USERS = [{"name": "root", "password": ""}, FEW]
@@ -279,3 +280,13 @@ def test_what_runs_for_a_client_that_has_gone_ends(new_gate: Callable[..., Gate]
     assert other("INSERT INTO q (body) VALUES ('free')") == 1
     hostile._force_close()
     other.connection.close()
+
+
+def test_a_session_has_a_bounded_number_of_prepared_statements(limited: Gate) -> None:
+    """A server's own bound is for all its clients together."""
+    with WireClient(limited.port, user="few", database=limited.database) as wire:
+        sql = "INSERT INTO q (body) VALUES (?)"
+        numbers = [wire.prepare(sql) for _ in range(1024)]
+        assert wire.command(PREPARE, sql.encode()).errno == 1461
+        wire.command(CLOSE, struct.pack("<I", numbers[0]))
+        assert wire.command(PREPARE, sql.encode()).errno == 0
