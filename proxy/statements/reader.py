@@ -31,7 +31,7 @@ from rewriter.plan import NO_EFFECTS, Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
 from rewriter.scan.large_text import LargeText
 from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
-from rewriter.text.lexis import defines_queue, is_compound, leading_verb
+from rewriter.text.lexis import SET_STATEMENT, defines_queue, is_compound, leading_verb
 from rewriter.text.long_text import LONG_TEXT
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
@@ -280,7 +280,9 @@ class StatementReader:
         also in a procedure and in a block; where these fail (not `ok`), a part of them may have been done."""
         session = self._session
         session.settings.streams.forget()
-        verb, _ = leading_verb(text)
+        verb, end = leading_verb(text)
+        if verb == b"SET" and b"statement" in text.lower():
+            self._learn_behind(text, end, ok=ok)
         if verb == b"SET" and _LEASE in text.lower():
             session.settings.lease = None
         if verb == b"PREPARE":
@@ -299,6 +301,15 @@ class StatementReader:
             session.settings.unsettled = True
         elif verb == b"SET":
             session.settings.unsettled = True
+
+    def _learn_behind(self, text: bytes, end: int, *, ok: bool) -> None:
+        """After a SET STATEMENT: its settings end with the statement behind them, which may change anything."""
+        settings = SET_STATEMENT.match(text, end)
+        if settings is not None:
+            self.learn(text[settings.end() :], ok=ok)
+        else:
+            self._session.database = UNKNOWN_DATABASE
+            self._session.settings.temporary = True
 
     def _recode(self, charset: str) -> None:
         codec = encoding_named(charset)

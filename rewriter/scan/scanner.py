@@ -141,7 +141,7 @@ _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
 _DUE_MAX = 1024
 _DUE_ENDS = b"'\"?0123456789.lL"
-_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|\bROLE\b")
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|\b(?:ROLE|STATEMENT)\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
 _LITERAL = _pattern(
@@ -243,19 +243,15 @@ class StatementScanner:
         if handler is None:
             return _USE if is_compound(sql) else _NOTHING
         try:
-            return handler(sql, end, database)
+            classification = handler(sql, end, database)
         except Undecidable:
             return _PLAN
+        return _unsure(classification) if b"/*!" in sql or b"/*M!" in sql else classification
 
     def classify_beginning(self, sql: bytes, database: str | None) -> Classification:
         """As `classify`, for the beginning of one statement that is too long to be buffered. The rest of it may end
         messages, or reschedule them."""
-        classification = self.classify(sql, database)
-        effects = classification.effects
-        if classification.kind is not StatementClass.TOUCHES or effects.catalog:
-            return classification
-        queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
-        return Classification(StatementClass.TOUCHES, Effects(touched=queues, uncertain=queues))
+        return _unsure(self.classify(sql, database))
 
     def _classify_each(self, statements: list[bytes], database: str | None) -> Classification:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
@@ -464,6 +460,15 @@ class StatementScanner:
     def _xa(self, sql: bytes, end: int, database: str | None) -> Classification:
         """What was prepared may have been so by another session, through another proxy, or before a restart."""
         return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
+
+
+def _unsure(classification: Classification) -> Classification:
+    """The same with messages that are not known: a server may not run what is in a comment /*!, by its version."""
+    effects = classification.effects
+    if effects.catalog:
+        return classification
+    queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
+    return replace(classification, effects=Effects(touched=queues, uncertain=queues, removes=effects.removes))
 
 
 def _select(sql: bytes, end: int, database: str | None) -> Classification:

@@ -60,13 +60,13 @@ _REST = rb"|`[^`]*+(?:`|\Z)|" + _LINE_COMMENT + rb"|/\*(?>(?:[^*]++|\*(?!/))*)(?
 _STATEMENT = re.compile(rb"(?>(?:" + _BACKSLASH_STRINGS + _REST, re.DOTALL)
 _STATEMENT_NO_BACKSLASH = re.compile(rb"(?>(?:" + _PLAIN_STRINGS + _REST, re.DOTALL)
 
-_QUOTED = rb"'(?>(?:[^'\\]|\\[\s\S]|'')*)'|\"(?>(?:[^\"\\]|\\[\s\S]|\"\")*)\"|`[^`]*+`"
+_QUOTED = rb"'[^'\\]*+'|\"[^\"\\]*+\"|`[^`]*+`|" + _LINE_COMMENT + rb"|" + _BLOCK_COMMENT
 _FOR = rb"(?<![\w$])FOR" + WORD_END
 SET_STATEMENT = re.compile(
     SPACE + rb"STATEMENT" + WORD_END + rb"(?>(?:" + _QUOTED + rb"|(?!" + _FOR + rb")[^'\"`;])*)" + _FOR, re.IGNORECASE
 )
-"""The text between SET and the statement that MariaDB runs with those settings."""
-
+"""The text between SET and the statement that MariaDB runs with those settings. A backslash in it depends on the mode:
+then it is not read."""
 
 _DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))
 
@@ -121,7 +121,9 @@ def split_statements(sql: bytes, *, backslash_escapes: bool = True) -> list[byte
         elif long is not None:
             end = semicolons(long, start, escapes=backslash_escapes)
         else:
-            end = _statement_end(pattern, sql, start)
+            match = pattern.match(sql, start)
+            assert match is not None  # every part is optional
+            end = match.end()
         part = sql[start:end]
         if not is_empty(part):
             parts.append(part)
@@ -135,15 +137,7 @@ def _after_separators(sql: bytes, position: int) -> int:
     return match.end()
 
 
-def _statement_end(pattern: re.Pattern[bytes], sql: bytes, start: int) -> int:
-    match = pattern.match(sql, start)
-    assert match is not None  # every part is optional
-    return match.end()
-
-
 def unquote(name: bytes) -> bytes:
     """A name as written, without its quotes."""
     quote = name[:1]
-    if quote in (b"`", b'"'):
-        return name[1:-1].replace(quote * 2, quote)
-    return name
+    return name[1:-1].replace(quote * 2, quote) if quote in (b"`", b'"') else name

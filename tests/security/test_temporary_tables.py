@@ -11,7 +11,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from servers import SERVER, Gate, MariaDb, Sql, wait_until
+from servers import SERVER, Gate, MariaDb, Sql, Stream, wait_until
 
 HERE, OWN, ACCOUNT = "treasury", "marys", "mary"
 NO_TABLE, DENIED = 1347, 1142
@@ -113,6 +113,43 @@ def test_who_may_receive_needs_no_temporary_table_for_the_rest(place: Place, que
     client(f"DROP TEMPORARY TABLE {queue}")
     assert len(client.rows(poll.format(""))) == 1
     client.close()
+
+
+OTHERWISE_READ = [
+    ("SET STATEMENT max_statement_time = 10 FOR USE {own}", "DELETE FROM {q} WHERE id = 1"),
+    (
+        "SET STATEMENT max_statement_time = 10 FOR CREATE TEMPORARY TABLE {q} (PRIMARY KEY (id)) SELECT * FROM {own}.{q}",
+        "ACK {q} 1",
+    ),
+    (
+        "SET STATEMENT max_statement_time = 10 FOR EXECUTE IMMEDIATE CONCAT('US', 'E {own}')",
+        "DELETE FROM {q} WHERE id = 1",
+    ),
+    ("SET STATEMENT max_statement_time = 9 /* FOR DELETE FROM {q} WHERE id = 1 # */ FOR DELETE FROM {own}.{q}",),
+    ("/*!999999 DELETE FROM {here}.{q} WHERE id = 1 # */ DELETE FROM {own}.{q} WHERE id = 1",),
+    ("SET STATEMENT max_statement_time = 9 FOR /*!999999 DELETE FROM {q} WHERE id = 1 # */ DELETE FROM {own}.{q}",),
+]
+
+
+@pytest.mark.parametrize("statements", OTHERWISE_READ, ids=[texts[0] for texts in OTHERWISE_READ])
+def test_what_ends_rows_of_ones_own_ends_no_messages(place: Place, queue: str, statements: tuple[str, ...]) -> None:
+    """Statements that the server reads otherwise than they look: where nobody has acked, nothing more is sent."""
+    if place.mysql and "STATEMENT" in statements[0]:
+        pytest.skip("SET STATEMENT is MariaDB's")
+    place.root(f"CREATE TABLE {OWN}.{queue} ({COLUMNS})")
+    place.root(f"INSERT INTO {OWN}.{queue} (id, epoch) VALUES (1, 1), (2, 0)")
+    client = place.login()
+    with Stream(place.gate, f"SELECT id FROM STREAM {queue} WITH (prefetch = 1, ack_wait = '1h')") as receiver:
+        assert receiver.wait(1) == [(1,)]
+        for text in statements:
+            client(text.format(q=queue, here=HERE, own=OWN))
+        fence = f"SELECT unacked FROM queuegate.subscriptions WHERE connection_id = {receiver.id}"
+        assert [place.admin.value(fence) for _ in range(10)] == [1] * 10
+        assert place.root.column(f"SELECT epoch FROM {queue}") == [1, 0]
+        assert place.admin(f"ACK {queue} 1") == 1
+        assert receiver.wait(2) == [(1,), (2,)]
+    client.close()
+    place.root(f"DROP TABLE {OWN}.{queue}")
 
 
 def test_topics_are_not_read(place: Place, topic: str) -> None:

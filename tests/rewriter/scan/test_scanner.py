@@ -152,6 +152,22 @@ def test_a_long_insert_into_other_columns_is_let_through(sql: bytes) -> None:
     assert kind(sql % LONG) is StatementClass.TOUCHES
 
 
+@pytest.mark.parametrize(
+    ("sql", "settled"),
+    [
+        (b"DELETE FROM shop.q WHERE id = 1", True),
+        (b"/*!999999 DELETE FROM shop.q WHERE id = 1 # */ DELETE FROM t WHERE id = 1", False),
+        (b"/*M!999999 DELETE FROM shop.q WHERE id = 1 # */ DELETE FROM t WHERE id = 1", False),
+        (b"SET STATEMENT a = 1 /* FOR x */ FOR DELETE FROM shop.q WHERE id = 1", True),
+        (b"SET STATEMENT a = 1 /* FOR DELETE FROM shop.q WHERE id = 1 # */ FOR DELETE FROM t", False),
+        (b"SET STATEMENT a = 1 # FOR DELETE FROM shop.q WHERE id = 1 -- \n FOR DELETE FROM t", False),
+        (b"SET STATEMENT a = '\\' FOR DELETE FROM t -- ' FOR DELETE FROM shop.q WHERE id = 1", False),
+    ],
+)
+def test_a_message_is_not_taken_for_ended_where_a_server_may_read_otherwise(sql: bytes, settled: bool) -> None:
+    assert (SCANNER.classify(sql, "other").effects.settled == ((Q, (1,)),)) == settled
+
+
 def test_names_that_were_seen_mean_the_same_queue_again() -> None:
     scanner = StatementScanner(CATALOG)
     for _ in range(2):
