@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from asyncio_pool import AioPool
 
 from engine.clock import Clock, boottime_seconds
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import TOO_LARGE, BackendError, BackendUnavailable
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Reachability:
     def record(self, error: BackendError | None) -> None:
         """A call has ended. One that the database refused has reached it, too."""
         now = self._clock.monotonic()
-        if isinstance(error, BackendUnavailable):
+        if isinstance(error, BackendUnavailable) and error.errno != TOO_LARGE:  # that is what it did answer
             self._failed_at, self._recovered_at = now, None
             if self._unreachable_since is None and self._reached:
                 self._unreachable_since = now

@@ -27,11 +27,16 @@ SqlValue = Any
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One of several statements sent together. `columns` describe its select list; empty: it has no result set."""
+    """One of several statements sent together. `columns` describe its select list; empty: it has no result set.
+
+    `bytes_max`: of the last one, how much a server may answer to all of them; 0: any amount. Where it answers more, the
+    connection is closed (AnswerTooLarge).
+    """
 
     sql: str
     params: Sequence[SqlValue] = ()
     columns: Sequence[ColumnMeta] = ()
+    bytes_max: int = 0
 
 
 class StoreConnection(Protocol):

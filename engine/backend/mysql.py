@@ -220,7 +220,8 @@ class MySQLStoreConnection:
         if alone:
             assert last and self._transaction is not _Transaction.OPEN
             self._transaction = _Transaction.NONE
-        return self._send([_bound(x.sql, x.params) for x in statements], last=last)
+        most = statements[-1].bytes_max if statements else 0
+        return self._send([_bound(x.sql, x.params) for x in statements], last=last, bytes_max=most)
 
     def exchange(self, statements: Sequence[Statement]) -> Exchange | None:
         """See PooledConnection."""
@@ -294,10 +295,10 @@ class MySQLStoreConnection:
         with contextlib.suppress(pymysql.err.Error, OSError):
             self._connection.close()
 
-    def _send(self, texts: list[str], *, last: bool = False, values: bool = False) -> list[Answer]:
+    def _send(self, texts: list[str], *, last: bool = False, values: bool = False, bytes_max: int = 0) -> list[Answer]:
         """Run the statements, with the BEGIN that is due before them and, after the `last`, the COMMIT.
 
-        `values`: of one statement, its rows as Python values.
+        `values`: of one statement, its rows as Python values. `bytes_max`: see Statement.
         """
         before = ["BEGIN"] if self._transaction is _Transaction.DUE else []
         if before:
@@ -309,7 +310,7 @@ class MySQLStoreConnection:
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
         with self._errors(len(before)):
             packets = self._packets(before, texts, after)
-            answers = [answer for packet in packets for answer in self._answers(packet, values)]
+            answers = [answer for packet in packets for answer in self._answers(packet, values, bytes_max)]
         self._in_force = wanted
         if after:
             self._transaction = _Transaction.NONE
@@ -321,10 +322,11 @@ class MySQLStoreConnection:
             return [[*before, texts[0]], *([text] for text in (*texts[1:], *after))]
         return [[*before, *texts, *after]]
 
-    def _answers(self, texts: list[str], values: bool) -> list[Answer]:
+    def _answers(self, texts: list[str], values: bool, bytes_max: int) -> list[Answer]:
         if self._together:
             texts = [";".join(texts)]
-        return [answer for text in texts for answer in self._connection.run(text, values=values)]
+        run = self._connection.run
+        return [answer for text in texts for answer in run(text, values=values, bytes_max=bytes_max)]
 
     @contextlib.contextmanager
     def _errors(self, before: int = 0) -> Iterator[None]:

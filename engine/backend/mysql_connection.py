@@ -14,6 +14,7 @@ from pymysql.connections import TEXT_TYPES, Connection
 from pymysql.constants import COMMAND, FIELD_TYPE
 from pymysql.err import raise_mysql_exception
 
+from engine.model.errors import AnswerTooLarge
 from engine.model.queue import ColumnMeta, TextValue
 from mysql_client.answers import Answer, AnswerReader
 from mysql_client.driver import (
@@ -35,15 +36,20 @@ class AnswerConnection(Connection):
 
     answered = 0
 
-    def run(self, sql: str, *, values: bool = False) -> list[Answer]:
+    def run(self, sql: str, *, values: bool = False, bytes_max: int = 0) -> list[Answer]:
         """Run one statement or several, joined by semicolons: their answers; `values`: those of the last with rows of
-        Python values. Raises pymysql.err.Error."""
+        Python values. Raises pymysql.err.Error; AnswerTooLarge, and is closed, at more than `bytes_max` (0: none)."""
         connection: Any = self
         send_command(connection, COMMAND.COM_QUERY, sql)
-        reader = AnswerReader(collect_columns=values)
+        reader, size = AnswerReader(collect_columns=values), 0
         try:
             while not reader.done:
-                reader.feed(receive(connection, _READ_BYTES))
+                data = receive(connection, _READ_BYTES)
+                size += len(data)
+                if size > bytes_max > 0:
+                    close_at_once(connection)
+                    raise AnswerTooLarge(bytes_max)
+                reader.feed(data)
         except MalformedAnswer as error:
             close_at_once(connection)
             raise malformed_packet(error) from error

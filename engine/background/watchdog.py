@@ -31,11 +31,13 @@ _TIMES_AVERAGE = 3.0
 
 @dataclass(slots=True)
 class _Observation:
-    """The last check of a manager. `since`: since when no pass has ended; `stalls`: how often in a row it stalled."""
+    """The last check of a manager. `since`: since when no pass has ended; `stalls`: how often in a row it stalled;
+    `sent`: how many messages it had handed out when it was restarted last."""
 
     passes: int
     since: float
     stalls: int = 0
+    sent: int = 0
 
 
 class Watchdog(Service):
@@ -73,8 +75,10 @@ class Watchdog(Service):
         now = self._clock.monotonic()
         last = self._observations.setdefault(manager, _Observation(manager.times.ended, now))
         if not manager.has_pending_work or manager.times.ended != last.passes:
-            stalls = last.stalls if manager.has_pending_work and now - last.since < STALL_SECONDS_MAX else 0
-            self._observations[manager] = _Observation(manager.times.ended, now, stalls)
+            # What it has to do may look done for a moment where it was only forgotten.
+            lasts = manager.has_pending_work or manager.metrics.sent == last.sent
+            stalls = last.stalls if lasts and now - last.since < STALL_SECONDS_MAX else 0
+            self._observations[manager] = _Observation(manager.times.ended, now, stalls, last.sent)
             return False
         return now - last.since >= self._stall_seconds(manager, last)
 
@@ -90,7 +94,8 @@ class Watchdog(Service):
         stalls = min(self._observations[manager].stalls + 1, 10) if manager in self._observations else 0
         if not await manager.reset():
             self._logger.error("%s: what its task is doing cannot be interrupted; trying again", name)
-        self._observations[manager] = _Observation(manager.times.ended, self._clock.monotonic(), stalls)
+        ended, now, sent = manager.times.ended, self._clock.monotonic(), manager.metrics.sent
+        self._observations[manager] = _Observation(ended, now, stalls, sent)
 
     async def _run(self) -> None:
         while not self._stopping.is_set():

@@ -123,6 +123,11 @@ class DeliveryPass:
         try:
             await receiver_set.step(result)
         except BackendError as error:
+            if receiver_set.claims_less(error):
+                result.claimed = True
+                if isinstance(error, LeaseUnknown):
+                    self._leases.on_abandoned(error.leases)
+                return
             if not await is_condition_error(error, receiver_set, self._context):
                 raise
             self._context.engine.logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)

@@ -23,6 +23,7 @@ from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.sender import Sender, SendResult
 from engine.delivery.subscription import Subscription
 from engine.delivery.waiting_receivers import WaitingReceivers
+from engine.model.errors import BackendError
 from engine.model.queue import Condition, MessageId, QueueSpec, WaitMode
 
 
@@ -138,6 +139,13 @@ class ReceiverSet:
         """The database failed the queue's work."""
         self.messages.lose(poll=bool(self.receivers))
 
+    def claims_less(self, error: BackendError) -> bool:
+        """A step has ended with this error: whether it is enough to claim less from now on."""
+        if not self._sender.claims_less(error):
+            return False
+        self.failed()
+        return True
+
     # --- a step
 
     async def step(self, result: PassResult) -> None:
@@ -154,7 +162,7 @@ class ReceiverSet:
             return
         if known.added:
             room = receivers.room()
-            fits = room >= len(known.added) and receivers.one_ack_wait
+            fits = self._sender.claim_limit >= len(known.added) <= room and receivers.one_ack_wait
             if fits and known.all_handed_out and not known.poll_due(room):
                 await self._claim_added(result)
                 return
@@ -201,7 +209,7 @@ class ReceiverSet:
             return False
         keys, known.resumed = known.resumed, ()
         first = self._sender.first_receivers(waiting.waiting)
-        if room < len(keys) or not waiting.one_ack_wait:
+        if min(room, self._sender.claim_limit) < len(keys) or not waiting.one_ack_wait:
             known.cache.put_back(keys)
             return False
         queue, result.claimed = known.queue, True

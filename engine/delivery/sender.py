@@ -25,11 +25,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.births import Birth
 from engine.delivery.cache import MessageCache, delivery_order
+from engine.delivery.claim_size import ClaimSize
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
+from engine.model.errors import TOO_LARGE, BackendError
 from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
@@ -40,14 +42,6 @@ from engine.store.sharing import UNMARKED, Sharing
 
 T = TypeVar("T")
 
-CLAIM_MAX = 1000
-"""Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
-
-CLAIM_BYTES_MAX = 16 * 1024 * 1024
-"""Size of the rows of one claim at most: bodies are in memory only between the claim and the socket."""
-
-_SIZE_SAMPLES_MAX = 64  # messages of a claim whose size is read
-_FIRST_CLAIM_SIZE = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
 _TOLERANCE_SHARE, _TOLERANCE_MAX_NS = 0.05, 100_000_000
 """By how much of its length a lease may be shorter or longer than planned, where its end is computed here."""
 
@@ -130,7 +124,7 @@ def fair_shares(capacities: Sequence[int], available: int) -> list[int]:
 
 
 class Sender:
-    """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
+    """See the module. One pass claims and hands out what one claim may have (ClaimSize)."""
 
     def __init__(
         self,
@@ -148,7 +142,8 @@ class Sender:
         self._leases, self._host = leases, host
         self._pending_claim: _PendingClaim | None = None
         self._settled_in_pass: set[MessageId] | None = None  # since the keys of the pass were taken; None: no pass
-        self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM_SIZE
+        self._size = ClaimSize()
+        self._failed: tuple[BackendError, int] | None = None  # the last claim that failed, and of how many messages
 
     def settled(self, ids: Collection[MessageId]) -> int:
         """These ended; returns how many of them are being claimed right now."""
@@ -176,7 +171,7 @@ class Sender:
         limit = self.claim_limit
         receivers = list(islice(_with_capacity(subscriptions), min(self._cache.together, limit)))
         allocations = _allocate(receivers, self._cache.take(min(limit, _total(receivers))))
-        keys = self._cache.take_alone(len(alone))
+        keys = self._cache.take_alone(min(len(alone), limit))
         singles = [Allocation(receiver, (key,)) for receiver, key in zip(alone, keys, strict=False)]
         self._settled_in_pass = set()
         try:
@@ -224,7 +219,7 @@ class Sender:
         try:
             sharing = self._unallocated_sharing(queue, [receiver for receiver, _ in receivers])
             call = self._store.poll_and_claim(queue, limit, count, blocked, delays_ns, sharing)
-            result, began = await self._await_claim(call, lambda result: result.claim)
+            result, began = await self._await_claim(call, lambda result: result.claim, count)
             pending.ids = frozenset(result.requested)
             if result.claim is None:
                 return ClaimedPoll(result.poll, pending.settled, {})
@@ -248,7 +243,8 @@ class Sender:
             return {}, False
         self._pending_claim = pending = _PendingClaim(frozenset(ids))
         try:
-            claim, began = await self._await_claim(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
+            call = self._store.claim_added(queue, ids, foreseen)
+            claim, began = await self._await_claim(call, lambda claim: claim, len(ids))
             if claim is None:
                 return {}, False
             await self._take_in(queue, [message.id for message in claim.messages], claim, pending)
@@ -333,7 +329,7 @@ class Sender:
     @property
     def claim_limit(self) -> int:
         """Messages in one claim."""
-        return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
+        return self._size.limit
 
     def _unallocated_sharing(self, queue: QueueSpec, receivers: Sequence[Subscription]) -> Sharing:
         """How `receivers` will share what is leased for all of them: each has its message alone if it has none now and
@@ -361,7 +357,7 @@ class Sender:
         try:
             sharing = self._allocation_sharing(queue, allocations, alone=alone)
             call = self._store.claim(queue, ids, delays_ns, self._condition, sharing)
-            claim, began = await self._await_claim(call, lambda claim: claim)
+            claim, began = await self._await_claim(call, lambda claim: claim, len(ids))
             await self._take_in(queue, ids, claim, pending)
         finally:
             self._pending_claim = None
@@ -370,15 +366,18 @@ class Sender:
         return self._leased(claim, pending, began), bool(claim.deferred)
 
     async def _await_claim(
-        self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None]
+        self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None], count: int
     ) -> tuple[T, float]:
-        """The result of a claim, and when it began. The claim goes on when this is cancelled meanwhile: what it leases
-        then is released."""
+        """The result of a claim of up to `count` messages, and when it began. The claim goes on when this is cancelled
+        meanwhile: what it leases then is released."""
         task = asyncio.ensure_future(self._work.run_timed(call))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(lambda done: self._release_abandoned(done, claim_of))
+            raise
+        except BackendError as error:
+            self._failed = error, count
             raise
 
     def _release_abandoned(self, done: asyncio.Future[tuple[T, float]], claim_of: Callable[[T], Claim | None]) -> None:
@@ -388,7 +387,17 @@ class Sender:
         if isinstance(error, LeaseUnknown):
             self._leases.on_abandoned(error.leases)
         elif error is None and (claim := claim_of(done.result()[0])) is not None:
+            self._size.observe(claim.messages)  # reading them may have taken too long
             self._leases.on_abandoned([release_of(message) for message in claim.messages])
+
+    def claims_less(self, error: BackendError) -> bool:
+        """A step has ended with this error: whether it is one of a claim of which a part may succeed. Then the next
+        ones are smaller."""
+        failed, self._failed = self._failed, None
+        if failed is None or failed[0] is not error or error.errno != TOO_LARGE:
+            return False
+        self._size.failed(failed[1])
+        return True
 
     def _leased(self, claim: Claim, pending: _PendingClaim, began: float) -> ClaimedMessages:
         now, leased = self._clock.monotonic(), {}
@@ -429,17 +438,10 @@ class Sender:
         if len(claimed) < len(ids):
             answered = claimed.union(claim.rejected, deferred)
             self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)
-        self._observe_sizes(claim.messages)
+        self._size.leased(claim.messages)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)
         self._metrics.lease_conflicts += len(ids) - len(claimed) - len(deferred)
-
-    def _observe_sizes(self, messages: Sequence[Message]) -> None:
-        """Expect rows of this size; the expectation rises at once and falls slowly."""
-        if messages:
-            some = messages[:: -(-len(messages) // _SIZE_SAMPLES_MAX)]
-            mean = sum([len(value) for m in some for value in m.values if value is not None]) / len(some)
-            self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
 
     async def _recheck(self, queue: QueueSpec, pending: _PendingClaim) -> None:
         """Messages were settled by WHERE while the claim ran: query the table whether these are among them."""

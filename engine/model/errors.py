@@ -145,6 +145,18 @@ class BackendUnavailable(BackendError):
         super().__init__(message, errno, sqlstate)
 
 
+TOO_LARGE = 2020
+"""The number of AnswerTooLarge: the client library's own for a packet that is too large."""
+
+
+class AnswerTooLarge(BackendUnavailable):
+    """The answer to statements that may be sent again for fewer rows was too large, so its connection was closed. A
+    transaction that was not committed before its rows is rolled back."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(f"the rows of one statement have more than {bytes_max >> 20} MiB", TOO_LARGE)
+
+
 class CommitUnknown(BackendUnavailable):
     """The connection broke in a COMMIT; `result` is the transaction's result, if it was committed."""
 

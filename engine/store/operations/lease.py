@@ -26,6 +26,10 @@ from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 
 _OF_A_ROW = ("23", "45")  # how the SQLSTATE begins where a foreign key, or a trigger, refuses to let a row go
+CLAIM_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""Of the rows of several messages that are claimed together: memory must not grow with them. One that is larger is
+claimed alone."""
+
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
 
@@ -144,6 +148,11 @@ def claim_locked(
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
 
 
+def answer_max(ids: Sequence[MessageId]) -> int:
+    """How many bytes the rows of these may have, see Statement."""
+    return CLAIM_ANSWER_BYTES_MAX if len(ids) > 1 else 0
+
+
 def _claimable(rows: Sequence[LockedRow], terms: Terms) -> Sequence[LockedRow]:
     """The rows that this claim is for, with what is known of their last deliveries."""
     sharing = terms.sharing
@@ -203,7 +212,7 @@ def leasing_added(
     written = (until_ns, *statements.token_times(time_us), foreseen.earliest_ns, foreseen.latest_ns, *ids)
     return [
         Statement(without_waiting + added.lease(len(ids)), written),
-        Statement(added.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)),
+        Statement(added.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns), answer_max(ids)),
     ]
 
 
@@ -308,7 +317,8 @@ def _lease(
         sql = statements.lease(len(until_ns), len(some), counted=not uncounted)
         batch.append(Statement(sql, (*cases, *statements.token_times(written.time_us), *(row.id for row in some))))
     ids = [row.id for row in rows]
-    *leased, read = connection.run((*batch, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
+    reading = Statement(statements.rows(len(ids)), ids, queue.columns, answer_max(ids))
+    *leased, read = connection.run((*batch, reading), last=commits)
     count = sum(answer.affected for answer in leased)
     assert count == len(ids), f"leased {count} of {len(ids)} locked rows"
     id_ = id_column(queue)

@@ -28,6 +28,7 @@ from engine.store.operations.feed import (
     require_order,
     visible,
 )
+from engine.store.operations.lease import answer_max
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
@@ -129,7 +130,7 @@ class Taking:
         changes = [
             Statement(insert, (now_ns, until_ns, now_ns, *numbered, following.position.highest, *ids)),
             Statement(self._statements.position.write, position_values(self._group.name, following.reached)),
-            Statement(self._rows.rows(len(ids)), ids, self._group.columns),
+            Statement(self._rows.rows(len(ids)), ids, self._group.columns, answer_max(ids)),
         ]
         try:
             rows = self._connection.run(changes, last=True)[-1].rows

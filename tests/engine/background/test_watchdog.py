@@ -107,6 +107,34 @@ def test_a_database_call_that_never_returns_is_left_behind(caplog):
     assert "in a pass for 7" in text or "in a pass for 8" in text
 
 
+def test_a_call_that_takes_ever_so_long_is_given_more_time_after_each_restart(caplog):
+    """As the claim of a very large body: the pass is cancelled, but what it began goes on."""
+
+    @in_virtual_time
+    async def story():
+        async with world() as w:
+            receiver, restarts = await w.receive(ack_wait_ns=10**15), []
+            poll, claim, reset = w.store.poll, w.store.claim, w.manager.reset
+
+            async def slow_claim(*values, **named):
+                claimed = await claim(*values, **named)
+                await pass_time(3 * STALL_SECONDS)
+                return claimed
+
+            async def noted():
+                restarts.append(w.time)
+                return await reset()
+
+            w.store.claim, w.manager.reset = slow_claim, noted
+            await w.commit(Row(1))
+            await pass_time(40 * STALL_SECONDS)
+            assert receiver.ids == [1] and len(restarts) == 2
+            w.store.poll, w.store.claim = poll, claim
+
+    with caplog.at_level(logging.ERROR):
+        story()
+
+
 def test_a_claim_that_never_returns_costs_one_lease(caplog):
     @in_virtual_time
     async def story():

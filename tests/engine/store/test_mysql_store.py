@@ -16,7 +16,7 @@ from engine.backend.base import Statement
 from engine.backend.mysql import MySQLPool, MySQLStoreConnection, _translated
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl
-from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import TOO_LARGE, BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from engine.model.states import lease_end
@@ -576,3 +576,21 @@ async def test_values_are_those_that_pymysql_reads(bench, sql):
         assert [list(map(type, row)) for row in found] == [list(map(type, row)) for row in read_by_pymysql]
     finally:
         connection.close()
+
+
+async def test_rows_of_several_messages_that_are_too_large_together_are_not_read_to_the_end(bench, monkeypatch):
+    monkeypatch.setattr("engine.store.operations.lease.CLAIM_ANSWER_BYTES_MAX", 1 << 20)
+    await bench.create("large", columns="payload LONGTEXT")
+    spec = await load(bench, "large")
+    await bench.run("INSERT INTO large (id, payload) VALUES (1, REPEAT('x', 800000)), (2, REPEAT('y', 800000))")
+    with pytest.raises(LeaseUnknown) as raised:
+        await bench.store.claim(spec, [1, 2], DELAYS)
+    assert raised.value.errno == TOO_LARGE and [lease.id for lease in raised.value.leases] == [1, 2]
+    monkeypatch.setattr("engine.store.operations.lease.CLAIM_ANSWER_BYTES_MAX", 500_000)
+    for id_ in (1, 2):  # one alone may have any size
+        claimed = ()
+        async with asyncio.timeout(30):  # the server notices only when it writes that nobody reads
+            while not claimed:
+                await bench.store.release(spec, raised.value.leases, counted=False)
+                claimed = (await bench.store.claim(spec, [id_], DELAYS)).messages
+        assert [(message.id, message.epoch) for message in claimed] == [(id_, 1)]
