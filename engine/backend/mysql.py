@@ -152,6 +152,7 @@ class MySQLStoreConnection:
         if not self._at_shard and (reason := unfit_database(self.keyspaces)) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
         self._replicates = environment.replicates
+        self.exact_names = environment.exact_names
         self._pin(
             pins(
                 environment.version,
@@ -189,10 +190,6 @@ class MySQLStoreConnection:
     @property
     def replicates(self) -> bool:
         return self._replicates
-
-    @property
-    def exact_names(self) -> bool:
-        return self.environment.exact_names
 
     @property
     def keyspaces(self) -> Keyspaces:
