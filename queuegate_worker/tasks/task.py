@@ -348,7 +348,7 @@ def _functions(function: Callable[..., Any]) -> list[Any]:
     functions = [inspect.unwrap(function)]
     for each in functions:  # it grows meanwhile
         inside = gc.get_referents(*(getattr(each, "__closure__", None) or ()))  # a cell may be empty
-        functions += [found for found in inside if inspect.isfunction(found) and found not in functions]
+        functions += [each for each in inside if inspect.isfunction(each) and each not in functions]
     return functions
 
 
