@@ -3,8 +3,9 @@
 The size of a message is not known before it is read. So the first claims are small, and each that leases something
 lets the next one have GROWTH times as many, as far as their rows are expected to fit into CLAIM_BYTES_MAX.
 
-Where the rows become large suddenly, the database connection gives up reading at CLAIM_ANSWER_BYTES_MAX. That claim has
-failed as a whole, and the next one has 1 / GROWTH of its messages.
+Where the rows become large suddenly, the database connection gives up reading at CLAIM_ANSWER_BYTES_MAX; and the
+database may refuse to lease one of the messages (Refusals). Then the claim has failed as a whole, and the next one has
+1 / GROWTH of its messages.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ CLAIM_MAX = 1000
 CLAIM_BYTES_MAX = 16 * 1024 * 1024
 """Expected size of the rows of one claim at most: bodies are in memory only between the claim and the socket."""
 
-FIRST_CLAIM_SIZE = 4
-"""Messages in the first claim: each of them may be large."""
+FIRST_CLAIM_SIZE = 16
+"""Messages in the first claim: each of them may be large, and what is read of them is bounded."""
 
 GROWTH = 4
-"""By how much a claim may be larger than the one before it. After five of them a small size has been seen often enough
+"""By how much a claim may be larger than the one before it. After three of them a small size has been seen often enough
 for CLAIM_MAX."""
 
 _SIZE_SAMPLES_MAX = 64  # messages of a claim whose size is read
@@ -35,6 +36,8 @@ class ClaimSize:
     def __init__(self) -> None:
         self._allowed = FIRST_CLAIM_SIZE
         self._row_bytes = 1.0
+        self.careful = False
+        """The last claim has failed as a whole: which messages the next one has must be known."""
 
     @property
     def limit(self) -> int:
@@ -46,6 +49,7 @@ class ClaimSize:
 
         Many small claims are as good a reason for a large one as few that are larger each time."""
         if messages:
+            self.careful = False
             self.observe(messages)
             self._allowed = min(CLAIM_MAX, self._allowed * GROWTH)
 
@@ -58,4 +62,5 @@ class ClaimSize:
 
     def failed(self, count: int) -> None:
         """A claim of so many messages has failed as a whole, and a smaller one may succeed."""
+        self.careful = True
         self._allowed = max(1, min(count, self._allowed) // GROWTH)

@@ -10,7 +10,8 @@ them: at most RETRIES_PER_SECOND claims. Where there are more than are stored, t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from engine.model.queue import MessageId
 
@@ -22,11 +23,15 @@ CONFLICTS_MAX = 30_000  # 7 MB; a poll returns all of them again, in 60 ms
 _FEW_SECONDS = 0.1  # locked rows that can all be tried in this time are tried after each commit
 _OFFERED = 0.0  # the `until` of an id whose pause is over and that may be claimed again
 
+NONE_REFUSED: Mapping[MessageId, float] = MappingProxyType({})
+
 
 class Conflicts:
-    """See the module. Times are monotonic seconds. `rests_until`: no claim is made before."""
+    """See the module. Times are monotonic seconds. `rests_until`: no claim is made before. `refused`: messages that the
+    database refuses to lease, and until when each is not tried again, whatever is committed; of the whole queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Mapping[MessageId, float] = NONE_REFUSED) -> None:
+        self._refused = refused
         self._entries: dict[MessageId, tuple[float, float]] = {}  # id -> (until, length of the last pause)
         self._first: float | None = None  # when the first pause ends; an earlier time where `_stale`
         self._stale = False
@@ -34,6 +39,7 @@ class Conflicts:
         self._spread = 0.0  # for how long the claims that try all again are spread
         self._ended_at = float("-inf")
         self.rests_until = 0.0
+        self._set_aside_refused()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -53,6 +59,15 @@ class Conflicts:
             until = now + max(pause, self._spread)
             self._entries[id_] = (until, pause)
             self._first = until if self._first is None else min(self._first, until)
+
+    def set_aside(self, id_: MessageId) -> None:
+        """The database refuses this one."""
+        self._entries[id_] = (self._refused[id_], MAX_PAUSE_SECONDS)
+        self._stale = True
+
+    def _set_aside_refused(self) -> None:
+        for id_ in self._refused:
+            self.set_aside(id_)
 
     def remove(self, ids: Iterable[MessageId]) -> None:
         """These were claimed or settled."""
@@ -75,6 +90,7 @@ class Conflicts:
         if self._entries and (self._spread <= _FEW_SECONDS or now >= self._ended_at + self._spread):
             self._entries = {id_: (_OFFERED, pause) for id_, (_, pause) in self._entries.items()}
             self._first, self._stale, self._ended_at = None, False, now
+            self._set_aside_refused()
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._entries
@@ -105,3 +121,4 @@ class Conflicts:
     def clear(self) -> None:
         self._entries.clear()
         self._first, self._stale, self._spread, self.rests_until = None, False, 0.0, 0.0
+        self._set_aside_refused()

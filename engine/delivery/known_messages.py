@@ -86,7 +86,7 @@ class KnownMessages:
         self.added = AddedIds()
         self.cache = MessageCache(queue.options.cache_size)
         self.cache.separate_alone = queue.options.tries_alone
-        self.conflicts = Conflicts()
+        self.conflicts = Conflicts(leases.refusals.until)
         self.pause = leases.pause
         self._host, self._clock = host, context.engine.clock
         self.births = Births(self._clock)

@@ -90,9 +90,9 @@ class MessageManager(Service):
         sets, in_flight, delays = self.receiver_sets, self.leases.in_flight, self.metrics.delays
         counts = (len(sets.subscriptions), sets.cached, len(in_flight))
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
-        receivers = sets.count(in_flight.holders())
+        receivers, refused = sets.count(in_flight.holders()), self.leases.refusals.shown()
         return QueueStatus(
-            self.queue.name, *counts, self.metrics.snapshot(), *waited, receivers, len(self.leases.alarms)
+            self.queue.name, *counts, self.metrics.snapshot(), *waited, receivers, len(self.leases.alarms), refused
         )
 
     # --- read by the watchdog
@@ -148,6 +148,7 @@ class MessageManager(Service):
     def reconfigure(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
         self.queue = self._pass.queue = queue
+        self.leases.refusals.clear()
         self.commits.reconfigure(queue)
         self.receiver_sets.reconfigure(queue)
         for subscription in self.subscriptions:

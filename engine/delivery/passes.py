@@ -14,9 +14,9 @@ from engine.clock import Clock
 from engine.delivery.context import QueueContext
 from engine.delivery.outage import Outage
 from engine.delivery.queue_leases import QueueLeases
-from engine.delivery.receiver_sets import NO_SUCH_INDEX, ReceiverSets, is_condition_error
+from engine.delivery.receiver_sets import ReceiverSets, is_condition_error
 from engine.delivery.receivers import PassResult, ReceiverSet
-from engine.model.errors import BackendError
+from engine.model.errors import STALE_CATALOG, BackendError
 from engine.model.queue import QueueSpec
 from engine.store.base import LeaseUnknown
 
@@ -24,9 +24,6 @@ _AVERAGED_PASSES = 16  # passes
 _IN_VAIN_MAX, _IN_VAIN_SECONDS = 100, 0.1
 """How many passes in a row may be in vain, and what is between those after them: a defect that repeats passes must not
 use a whole processor until the watchdog finds it."""
-
-STALE_CATALOG_ERRNOS = frozenset((1054, 1146, NO_SUCH_INDEX))
-"""Unknown column, table: the queue changed around the proxy."""
 
 
 class PassTimes:
@@ -133,7 +130,7 @@ class DeliveryPass:
             self._context.engine.logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.polled = True
             receiver_set.receivers.end(error)
-            if error.errno in STALE_CATALOG_ERRNOS:
+            if error.errno in STALE_CATALOG:
                 self._engine.request_refresh()
         if result.sent > sent:
             self._sets.delivered(receiver_set)
@@ -173,7 +170,7 @@ class DeliveryPass:
             self._leases.on_abandoned(error.leases)
         self.outage.failed(error)
         self._end_drained_by_outage()
-        if error.errno in STALE_CATALOG_ERRNOS:
+        if error.errno in STALE_CATALOG:
             self._engine.request_refresh()
 
     def _end_drained_by_outage(self) -> None:

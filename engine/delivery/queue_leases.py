@@ -33,6 +33,7 @@ from engine.delivery.in_flight import InFlight
 from engine.delivery.isolated_delivery import ConnectionLeases, IsolatedDelivery
 from engine.delivery.lease_releases import LeaseReleases
 from engine.delivery.rechecker import Rechecker
+from engine.delivery.refusals import Refusals
 from engine.delivery.subscription import Subscription
 from engine.leases.expired_leases import ExpiredLeases
 from engine.leases.lease_alarms import LeaseAlarms
@@ -71,6 +72,7 @@ class QueueLeases:
             queue, self.time, context.trace, engine.store.last_receivers, self._count_expired
         )
         self.releases = LeaseReleases(context, self.time, host.on_rejected)
+        self.refusals = Refusals(queue, engine.clock, engine.logger)
 
     def holder(self, id_: MessageId) -> SubscriptionStatus | None:
         """The receiver to which this engine sent that message, if it is not settled."""
@@ -85,6 +87,8 @@ class QueueLeases:
         self.isolated_delivery.settled(ids)
         self.alarms.ended(ids)
         self.expired_leases.forget(ids)
+        if self.refusals.until:
+            self.refusals.end(ids)
         return Freed(count, window, alone)
 
     def may_free(self, ids: Sequence[MessageId]) -> bool:

@@ -31,7 +31,7 @@ from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
-from engine.model.errors import TOO_LARGE, BackendError
+from engine.model.errors import TOO_LARGE, BackendError, is_refusal
 from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
@@ -143,7 +143,7 @@ class Sender:
         self._pending_claim: _PendingClaim | None = None
         self._settled_in_pass: set[MessageId] | None = None  # since the keys of the pass were taken; None: no pass
         self._size = ClaimSize()
-        self._failed: tuple[BackendError, int] | None = None  # the last claim that failed, and of how many messages
+        self._failed: tuple[BackendError, Sequence[MessageId]] | None = None  # the last claim that failed
 
     def settled(self, ids: Collection[MessageId]) -> int:
         """These ended; returns how many of them are being claimed right now."""
@@ -219,7 +219,7 @@ class Sender:
         try:
             sharing = self._unallocated_sharing(queue, [receiver for receiver, _ in receivers])
             call = self._store.poll_and_claim(queue, limit, count, blocked, delays_ns, sharing)
-            result, began = await self._await_claim(call, lambda result: result.claim, count)
+            result, began = await self._await_claim(call, lambda result: result.claim)
             pending.ids = frozenset(result.requested)
             if result.claim is None:
                 return ClaimedPoll(result.poll, pending.settled, {})
@@ -244,7 +244,7 @@ class Sender:
         self._pending_claim = pending = _PendingClaim(frozenset(ids))
         try:
             call = self._store.claim_added(queue, ids, foreseen)
-            claim, began = await self._await_claim(call, lambda claim: claim, len(ids))
+            claim, began = await self._await_claim(call, lambda claim: claim, ids)
             if claim is None:
                 return {}, False
             await self._take_in(queue, [message.id for message in claim.messages], claim, pending)
@@ -331,6 +331,11 @@ class Sender:
         """Messages in one claim."""
         return self._size.limit
 
+    @property
+    def polls_before(self) -> bool:
+        """Whether to poll before a claim, and not together with it."""
+        return self._size.careful
+
     def _unallocated_sharing(self, queue: QueueSpec, receivers: Sequence[Subscription]) -> Sharing:
         """How `receivers` will share what is leased for all of them: each has its message alone if it has none now and
         gets one at most."""
@@ -357,7 +362,7 @@ class Sender:
         try:
             sharing = self._allocation_sharing(queue, allocations, alone=alone)
             call = self._store.claim(queue, ids, delays_ns, self._condition, sharing)
-            claim, began = await self._await_claim(call, lambda claim: claim, len(ids))
+            claim, began = await self._await_claim(call, lambda claim: claim, ids)
             await self._take_in(queue, ids, claim, pending)
         finally:
             self._pending_claim = None
@@ -366,10 +371,10 @@ class Sender:
         return self._leased(claim, pending, began), bool(claim.deferred)
 
     async def _await_claim(
-        self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None], count: int
+        self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None], ids: Sequence[MessageId] = ()
     ) -> tuple[T, float]:
-        """The result of a claim of up to `count` messages, and when it began. The claim goes on when this is cancelled
-        meanwhile: what it leases then is released."""
+        """The result of a claim of these messages, where they are known, and when it began. The claim goes on when this
+        is cancelled meanwhile: what it leases then is released."""
         task = asyncio.ensure_future(self._work.run_timed(call))
         try:
             return await asyncio.shield(task)
@@ -377,7 +382,7 @@ class Sender:
             task.add_done_callback(lambda done: self._release_abandoned(done, claim_of))
             raise
         except BackendError as error:
-            self._failed = error, count
+            self._failed = error, ids
             raise
 
     def _release_abandoned(self, done: asyncio.Future[tuple[T, float]], claim_of: Callable[[T], Claim | None]) -> None:
@@ -391,12 +396,19 @@ class Sender:
             self._leases.on_abandoned([release_of(message) for message in claim.messages])
 
     def claims_less(self, error: BackendError) -> bool:
-        """A step has ended with this error: whether it is one of a claim of which a part may succeed. Then the next
-        ones are smaller."""
+        """A step has ended with this error: whether it is one of a claim of which a part may succeed, or that another
+        one may follow. Then the next ones are smaller."""
         failed, self._failed = self._failed, None
-        if failed is None or failed[0] is not error or error.errno != TOO_LARGE:
+        if failed is None or failed[0] is not error or not (error.errno == TOO_LARGE or is_refusal(error)):
             return False
-        self._size.failed(failed[1])
+        ids = failed[1]
+        if len(ids) == 1 and error.errno != TOO_LARGE:
+            others = self._leases.refusals.refuse(ids[0], error)
+            if ids[0] in self._leases.refusals.until:
+                self._conflicts.set_aside(ids[0])
+            if not others:
+                return False
+        self._size.failed(len(ids) or self.claim_limit)
         return True
 
     def _leased(self, claim: Claim, pending: _PendingClaim, began: float) -> ClaimedMessages:
@@ -435,6 +447,10 @@ class Sender:
             self._host.on_rejected()
         self._conflicts.remove(claimed)
         self._conflicts.remove(claim.rejected)
+        if self._leases.refusals.until:
+            self._leases.refusals.end(claim.rejected)
+            if claimed:
+                self._leases.refusals.leased(claimed)
         if len(claimed) < len(ids):
             answered = claimed.union(claim.rejected, deferred)
             self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)

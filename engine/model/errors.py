@@ -27,6 +27,11 @@ LOCKED = frozenset((_LOCK_WAIT, 3572))
 INTERRUPTED = frozenset((1317, 1969, 3024))
 """A statement was ended by an administrator or a time limit; earlier statements of the same packet stay in effect."""
 
+STALE_CATALOG = frozenset((1054, 1146, 1176))
+"""Unknown column, table, index: the queue changed around the proxy."""
+
+_OF_NO_ROW = STALE_CATALOG | INTERRUPTED | LOCKED
+
 _TRANSIENT = READ_ONLY | ROLLED_BACK | {_LOCK_WAIT}
 
 
@@ -181,6 +186,11 @@ class MissingTableAllowed:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         return isinstance(error, BackendError) and error.errno == NO_SUCH_TABLE
+
+
+def is_refusal(error: BackendError) -> bool:
+    """Whether a statement about several rows may have failed because of one of them."""
+    return not is_transient(error) and error.errno not in _OF_NO_ROW
 
 
 def is_transient(error: BackendError) -> bool:

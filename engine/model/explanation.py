@@ -38,7 +38,8 @@ class MessageRow:
 class QueueFacts:
     """What is known of the queue: its open streams, on all workers, and the receiver of each message; None: one that
     the requesting account may not see. `fitting`: the messages that at least one stream takes, by its WHERE and its key
-    range; None where a stream takes every message."""
+    range; None where a stream takes every message. `refused`: messages that the database refuses to lease, with its
+    errors."""
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
@@ -46,6 +47,7 @@ class QueueFacts:
     in_flight: int | None = None
     fitting: frozenset[str] | None = None
     dead_letter_queue: str | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,9 @@ def _holder(row: MessageRow, facts: QueueFacts) -> str:
 def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
     """Due: all reasons that prevent its delivery; without any, it is about to be delivered."""
     reasons = [*_blocking_reasons(row, facts), *_no_taker(row, facts), *_alone(row, facts)]
+    if (error := facts.refused.get(row.id)) is not None:
+        text = f"the database refuses the UPDATE that leases it, which is tried again within ten minutes: {error}"
+        reasons.insert(0, ("refused", text))
     if reasons:
         return reasons
     since = "" if not row.time_next_ns else f" since {moment(row.time_next_ns)} UTC"

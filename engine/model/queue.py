@@ -617,3 +617,5 @@ class QueueStatus:
     """Connections that have an open stream or a message, or had a result within the last minute."""
     alarms: int = 0
     """Messages delivered here that have been leased for longer than alarm_after."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """The first messages that the database refuses to lease, by their ids, each with its error."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, CommitUnknown
+from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, BackendUnavailable, CommitUnknown, is_refusal
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, Layout, MessageId, MessageKey, QueueName, QueueSpec
 from engine.model.states import REJECTED_NS
@@ -179,9 +179,9 @@ class Claims:
             else:
                 claim = await self._with_limit_row(queue, lambda: self._pool.write(work))
         except BackendError as error:
-            refused = error.errno in LOCKED or error.errno in ROLLED_BACK
-            if refused and not isinstance(error, LeaseUnknown):
-                return None
+            made = isinstance(error, BackendUnavailable) or error.committed
+            if not made and (error.errno in LOCKED or error.errno in ROLLED_BACK or is_refusal(error)):
+                return None  # a claim after a poll finds which of them
             raise
         if claim is not None:
             prepared.next_ids.record([message.id for message in claim.messages])

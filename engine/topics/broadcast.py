@@ -19,9 +19,8 @@ from dataclasses import replace
 
 from engine.clock import DatabaseTime
 from engine.context import EngineContext
-from engine.delivery.passes import STALE_CATALOG_ERRNOS
 from engine.delivery.subscription import check_request, project
-from engine.model.errors import BackendError, EngineError, is_transient
+from engine.model.errors import STALE_CATALOG, BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
@@ -188,7 +187,7 @@ class BroadcastReader:
             room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
             return await self._cursor.read(room, complete=self._draining)
         except BackendError as error:
-            if error.errno in STALE_CATALOG_ERRNOS and await self._has_changed():
+            if error.errno in STALE_CATALOG and await self._has_changed():
                 self._wakeup.set()
                 return []
             if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):

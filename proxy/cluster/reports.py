@@ -112,6 +112,7 @@ def status_item(status: QueueStatus) -> Item:
         status.delay_seconds,
         status.alarms,
         status.receivers,
+        list(map(list, status.refused)),
     ]
 
 
@@ -120,7 +121,9 @@ def status_of(item: Item) -> QueueStatus:
     database, table, subscribers, cached, in_flight, counters, delays, seconds, alarms, *more = item
     counts = (subscribers, cached, in_flight)
     receivers = more[0] if more else subscribers  # a proxy of version 0.1.0 reports only open streams
-    return QueueStatus(QueueName(database, table), *counts, counters, tuple(delays), seconds, receivers, alarms)
+    refused = tuple((str(id_), str(text)) for id_, text in more[1]) if len(more) > 1 else ()
+    name = QueueName(database, table)
+    return QueueStatus(name, *counts, counters, tuple(delays), seconds, receivers, alarms, refused)
 
 
 def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
@@ -137,4 +140,5 @@ def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
         one.delay_seconds + other.delay_seconds * alike,
         one.receivers + other.receivers,
         one.alarms + other.alarms,
+        tuple({**dict(other.refused), **dict(one.refused)}.items()),
     )

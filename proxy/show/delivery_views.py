@@ -165,7 +165,12 @@ class DeliveryViews:
         if streams and all(stream.selects for stream in streams):
             fitting = frozenset(map(id_text, await self._peers.fitting(queue.name, ids)))
         target = dead_letter_queue(queue, self._engine.catalog)
-        return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
+        dead = None if target is None else str(target.name)
+        return QueueFacts(queue, streams, holders, in_flight, fitting, dead, await self._refused(queue))
+
+    async def _refused(self, queue: QueueSpec) -> dict[str, str]:
+        statuses = [status for status in await self._peers.queue_statuses() if status.name == queue.name]
+        return {id_: self._visibility.redacted(text) for status in statuses for id_, text in status.refused}
 
     async def _dead(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId] | None:
         """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from engine.delivery.refusals import SHOWN_MAX
 from engine.engine import Engine
 from engine.model.errors import BackendError
 from engine.model.explanation import moment
@@ -18,6 +19,8 @@ from engine.model.queue import (
     ColumnMeta,
     QueueName,
     QueueSpec,
+    QueueStatus,
+    quoted,
 )
 from engine.model.schedules import ScheduleName
 from mysql_wire.errors import ProxyError
@@ -128,17 +131,20 @@ class QueueViews:
         }
         groups = any(queue.options.topic is not None for queue in queues)
         lags = (await self._engine.topics.gauges()).lags if groups else {}
-        unmatched, problems = await self._unmatched(queues), await self.problems()
+        unmatched, problems = await self._unmatched(queues), await self.problems(statuses)
         return queue_values(statuses, surveys, catalog, rejected, unmatched, lags, problems)
 
-    async def problems(self) -> dict[QueueName, str]:
+    async def problems(self, statuses: Iterable[QueueStatus]) -> dict[QueueName, str]:
         """Problems of queues that are served nevertheless, redacted for the session."""
+        problems = {status.name: _refused(status) for status in statuses if status.refused}
         try:
-            problems = await self._engine.dead_letter_names.problems(self._engine.catalog)
+            named = await self._engine.dead_letter_names.problems(self._engine.catalog)
         except BackendError as error:
             log.warning("the names of dead-letter queues cannot be read: %s", error)
-            problems = {}
-        problems = {**await self._peers.retention_problems(), **problems}
+            named = {}
+        others = await self._peers.retention_problems()
+        for name, text in (*named.items(), *others.items()):
+            problems[name] = f"{problems[name]}; {text}" if name in problems else text
         return {name: self._visibility.redacted(problem) for name, problem in problems.items()}
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
@@ -269,13 +275,17 @@ class QueueViews:
         return rows
 
 
+def _refused(status: QueueStatus) -> str:
+    count, (_, error) = len(status.refused), status.refused[0]
+    what = "a message" if count == 1 else f"{count if count < SHOWN_MAX else 'some'} messages"
+    which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which"
+    return f"the database refuses to lease {what}, and the others are delivered; {which}: {error}"
+
+
 async def _queues(views: QueueViews, plan: Show) -> list[Values]:
     """The rows of SHOW QUEUES."""
-    statuses, can_see, problems = (
-        await views._peers.queue_statuses(),
-        await views._visibility.can_see(),
-        await views.problems(),
-    )
+    statuses, can_see = await views._peers.queue_statuses(), await views._visibility.can_see()
+    problems = await views.problems(statuses)
     catalog = views._engine.catalog
     return queue_summaries(statuses, catalog, plan.database, plan.like, can_see, views._visibility.redacted, problems)
 

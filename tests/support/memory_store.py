@@ -242,6 +242,8 @@ class MemoryStore:
     replicates: bool = False
     fail_after: BackendError | None = None
     locked: set[MessageId] = field(default_factory=set)
+    refused: set[MessageId] = field(default_factory=set)
+    """A claim of any of these fails as a whole."""
     arrivals: dict[QueueName, int] = field(default_factory=dict)
     during: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     running: int = 0
@@ -352,6 +354,8 @@ class MemoryStore:
         messages: list[Message] = []
 
         async def work() -> Claim:
+            if self.refused.intersection(ids):
+                raise BackendError("Truncated incorrect DOUBLE value: '12abc'", 1292, "22007")
             now, last = self._now_ns(), max(delays_ns)
             rejected: list[MessageId] = []
             claimed: list[tuple[Row, int]] = []
@@ -416,7 +420,8 @@ class MemoryStore:
 
         async def work() -> Claim | None:
             now = self._now_ns()
-            if not foreseen.earliest_ns <= now <= foreseen.latest_ns or self.locked.intersection(ids):
+            kept = self.locked.union(self.refused).intersection(ids)
+            if not foreseen.earliest_ns <= now <= foreseen.latest_ns or kept:
                 return None
             for row in self._rows(queue, ids):
                 if row.epoch == 0 and row.due_ns <= now and row.time_next == row.time_scheduled:

@@ -21,7 +21,7 @@ def test_claims_begin_small_and_grow_as_far_as_their_rows_fit():
     for _ in range(6):
         limits.append(size.limit)
         size.leased(messages(size.limit, 100))
-    assert limits == [FIRST_CLAIM_SIZE, 16, 64, 256, CLAIM_MAX, CLAIM_MAX]
+    assert limits == [FIRST_CLAIM_SIZE, 64, 256, CLAIM_MAX, CLAIM_MAX, CLAIM_MAX]
     size.leased(messages(1, CLAIM_BYTES_MAX // 2))
     assert size.limit == 2
     size.leased(messages(1, 2 * CLAIM_BYTES_MAX))

@@ -1,0 +1,97 @@
+"""Messages that the database refuses to lease: they are set aside, one by one, and all others are delivered."""
+
+from __future__ import annotations
+
+import pytest
+from memory_store import NAME, Row, make_spec
+from virtual_time import in_virtual_time, pass_time, settle
+from world import world
+
+from engine.delivery.refusals import FIRST_PAUSE_SECONDS, IN_A_ROW_MAX
+from engine.model.queue import Condition
+
+SPEC = make_spec(ack_wait_ns=10**15, prefetch=10_000, batch_size=1000)
+
+
+def refused(w):
+    return [id_ for id_, _ in w.manager.status().refused]
+
+
+@pytest.mark.parametrize("bad", [(1,), (1, 2, 3), (40, 41, 117), (200,)])
+@pytest.mark.parametrize("condition", [None, Condition("payload == 'x'")])
+@in_virtual_time
+async def test_the_others_are_delivered_at_once(bad, condition, caplog):
+    async with world(SPEC) as w:
+        w.store.add(*(Row(id_, payload="x") for id_ in range(1, 201)))
+        w.store.refused.update(bad)
+        receiver = await w.receive(condition=condition)
+        await pass_time(0.5)
+        assert sorted(receiver.ids) == [id_ for id_ in range(1, 201) if id_ not in bad]
+        assert refused(w) == [str(id_) for id_ in bad]
+        text = w.manager.status().refused[0][1]
+        assert text == "Truncated incorrect DOUBLE value: '...'"
+        assert [r.levelname for r in caplog.records] == ["ERROR"] * len(bad)
+        assert f"message {bad[0]} cannot be leased and is set aside" in caplog.text
+
+
+@in_virtual_time
+async def test_commits_do_not_end_its_pause_and_it_is_delivered_once_it_can_be():
+    async with world(SPEC) as w:
+        w.store.add(Row(1))
+        w.store.refused.add(1)
+        receiver = await w.receive()
+        claims = w.store.calls["claim"]
+        for id_ in range(2, 12):
+            await w.commit(Row(id_))
+        assert receiver.ids == list(range(2, 12))
+        assert w.store.calls["claim"] - claims <= 10, "it is tried at each commit"
+        await pass_time(FIRST_PAUSE_SECONDS + 1)
+        assert refused(w) == ["1"], "it is refused again"
+        w.store.refused.clear()
+        await pass_time(2 * FIRST_PAUSE_SECONDS + 1)
+        assert receiver.ids[-1] == 1 and refused(w) == []
+
+
+@in_virtual_time
+async def test_clients_that_poll_do_not_look_for_it_each_time():
+    async with world(SPEC) as w:
+        w.store.add(*(Row(id_) for id_ in range(1, 21)))
+        w.store.refused.add(1)
+        assert (await w.fetch(limit=100)).ids == list(range(2, 21))
+        await w.commit(Row(30))
+        claims = w.store.calls["claim"]
+        assert (await w.fetch(limit=100)).ids == [30]
+        assert w.store.calls["claim"] - claims <= 1
+
+
+@in_virtual_time
+async def test_an_acked_one_is_no_problem_any_more_and_a_changed_queue_is_tried_anew():
+    async with world(SPEC) as w:
+        w.store.add(Row(1), Row(2))
+        w.store.refused.update((1, 2))
+        await w.receive()
+        await settle()
+        assert refused(w) == ["1", "2"]
+        w.ack(1)
+        assert refused(w) == ["2"]
+        w.manager.reconfigure(SPEC)
+        assert refused(w) == []
+
+
+@in_virtual_time
+async def test_where_none_can_be_leased_the_queue_pauses(caplog):
+    """The database is in trouble, not the messages: a trigger that refuses all, a full disk."""
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 1001))
+        w.store.refused.update(range(1, 1001))
+        receiver = await w.receive()
+        await pass_time(5.0)
+        assert receiver.ids == [] and w.manager.database_failing
+        assert w.store.calls["claim"] < IN_A_ROW_MAX + 30
+        assert len(caplog.records) < 15
+        w.store.refused.clear()
+        await pass_time(12.0)
+        assert len(receiver.ids) > 800 and not w.manager.database_failing
+        await pass_time(2 * FIRST_PAUSE_SECONDS)
+        assert len(receiver.ids) == 1000
+        assert all(row.epoch == 1 for row in w.store.tables[NAME].values())
