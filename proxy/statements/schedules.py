@@ -219,11 +219,11 @@ class ScheduleStatements(UnitOfWork):
 
 def _changed(rule: Rule, plan: AlterSchedule) -> Rule | None:
     """The new rule; None where it stays, so that a tick that waits is sent. Raises InvalidOption."""
-    new = _given(rule, plan)
+    new = _altered(rule, plan)
     return None if new == rule else new
 
 
-def _given(rule: Rule, plan: AlterSchedule) -> Rule:
+def _altered(rule: Rule, plan: AlterSchedule) -> Rule:
     if plan.every is not None:
         return plan.every
     if plan.cron is None and plan.zone is None:

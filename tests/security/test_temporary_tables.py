@@ -118,7 +118,7 @@ def test_who_may_receive_needs_no_temporary_table_for_the_rest(place: Place, que
 OTHERWISE_READ = [
     ("SET STATEMENT max_statement_time = 10 FOR USE {own}", "DELETE FROM {q} WHERE id = 1"),
     (
-        "SET STATEMENT max_statement_time = 9 FOR CREATE TEMPORARY TABLE {q} (PRIMARY KEY (id)) SELECT * FROM {own}.{q}",
+        "SET STATEMENT lock_wait_timeout = 9 FOR CREATE TEMPORARY TABLE {q} (PRIMARY KEY (id)) SELECT * FROM {own}.{q}",
         "ACK {q} 1",
     ),
     (
