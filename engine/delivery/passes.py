@@ -120,7 +120,7 @@ class DeliveryPass:
         try:
             await receiver_set.step(result)
         except BackendError as error:
-            if receiver_set.claims_less(error):
+            if receiver_set.failed(error, here=True):
                 result.claimed = True
                 if isinstance(error, LeaseUnknown):
                     self._leases.on_abandoned(error.leases)
@@ -165,7 +165,7 @@ class DeliveryPass:
     def _failed(self, error: BackendError) -> None:
         self._context.metrics.backend_errors += 1
         for receiver_set in self._sets:
-            receiver_set.failed()
+            receiver_set.failed(error)
         if isinstance(error, LeaseUnknown):
             self._leases.on_abandoned(error.leases)
         self.outage.failed(error)

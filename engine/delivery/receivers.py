@@ -135,16 +135,13 @@ class ReceiverSet:
         self.receivers.reset()
         self.messages.reset(poll=bool(self.receivers))
 
-    def failed(self) -> None:
-        """The database failed the queue's work."""
-        self.messages.lose(poll=bool(self.receivers))
-
-    def claims_less(self, error: BackendError) -> bool:
-        """A step has ended with this error: whether it is enough to claim less from now on."""
-        if not self._sender.claims_less(error):
+    def failed(self, error: BackendError, *, here: bool = False) -> bool:
+        """The database failed the queue's work; `here`: a step of this set. Returns whether it is enough that the set
+        claims less from now on. Where it is not, and the error was here, `failed` comes once more for all sets."""
+        if here and not self._sender.claims_less(error):
             return False
-        self.failed()
-        return True
+        self.messages.lose(poll=bool(self.receivers))
+        return here
 
     # --- a step
 

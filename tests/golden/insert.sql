@@ -14,7 +14,7 @@ insert ignore other . q2 set payload = 'a'
 INSERT /*!99999 DELAYED */ INTO `q` (payload) SELECT name FROM account
 --> Passthrough
 --> effects.touched: shop.q
---> effects.tally: (shop.q, 'enqueued')
+--> effects.uncertain: shop.q
 
 -- INSERT with ON DUPLICATE KEY UPDATE may change messages
 INSERT INTO q (id, payload) VALUES (1, 'a') ON DUPLICATE KEY UPDATE time_acked = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from engine.model.queue import Layout, QueueSpec, has_index, quoted
 from engine.model.states import in_flight
+from engine.store.gate import GatedTable
 from engine.store.statements.dialect import Dialect, placeholders
 
 
@@ -32,9 +33,8 @@ class OrderStatements:
         # The key is one value there; MySQL sees that it need not sort only where the order names the index's columns.
         by_head, by_latest = ("", "") if self.whole else (f"h.{k}, ", f"f.{k} DESC, ")
         of_key = "" if self.whole else f" AND {k} = (SELECT {k} FROM {table} WHERE id = ?)"
-        fresh = ""
-        if queue.options.on_failure == "skip":
-            fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})"
+        skips = queue.options.on_failure == "skip"
+        fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})" if skips else ""
         head = f"(SELECT h.id FROM {table.forced(by_id, 'h')} WHERE h.time_acked IS NULL{of_head}{fresh}"
         head += f" ORDER BY {by_head}h.id LIMIT 1)"
         latest = (
@@ -66,12 +66,7 @@ class OrderStatements:
         those of the index. Empty for other keys."""
 
         if column is not None and column.has_members and dialect.sorts_members:
-            # Not by the gate, whose hint forbids the index for this. The same name is gated beside it. Without
-            # time_acked, a server reads the whole index.
-            each = (
-                f"SELECT MIN(g.id) AS id FROM {table.target} AS g {by_id} WHERE g.time_acked IS NULL"
-                f" AND g.{k} IS NOT NULL GROUP BY g.time_acked, g.{k} LIMIT ?"
-            )
+            each = _first_ids(table, by_id, k)
             self.first_of_each = (
                 f"SELECT m.id, {head} FROM ({each}) AS firsts JOIN {table.as_('m')} ON m.id = firsts.id"
             )
@@ -107,6 +102,15 @@ class OrderStatements:
 
 def _due(alias: str, now: str) -> str:
     return f"({alias}.time_next IS NULL OR {alias}.time_next <= {now})"
+
+
+def _first_ids(table: GatedTable, by_id: str, k: str) -> str:
+    # Not by the gate, whose hint forbids the index for this. The same name is gated beside it. Without time_acked, a
+    # server reads the whole index.
+    return (
+        f"SELECT MIN(g.id) AS id FROM {table.target} AS g {by_id} WHERE g.time_acked IS NULL"
+        f" AND g.{k} IS NOT NULL GROUP BY g.time_acked, g.{k} LIMIT ?"
+    )
 
 
 def _forced(dialect: Dialect, queue: QueueSpec, last: str) -> str:

@@ -10,6 +10,7 @@ from virtual_time import in_virtual_time, pass_time
 from world import world
 
 from engine.model.commit_report import CommitReport
+from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Condition
 
@@ -62,7 +63,7 @@ def altered(w):
 
 
 def failed(w):
-    w.manager.receiver_sets.filtered[EVEN].failed()
+    w.manager.receiver_sets.filtered[EVEN].failed(BackendError("lost"))
     w.manager.wake()
 
 
