@@ -241,7 +241,7 @@ class ReceiverSet:
         """
         known, room = self.messages, self.receivers.room()
         together = not known.poller.backlog or known.queue.takes_directly
-        apart = self.condition is not None or self._sender.polls_before or not together
+        apart = self.condition is not None or self._sender.size.careful or not together
         if apart or known.cache or not room or not known.poll_due(room):
             return False
         return self.receivers.one_ack_wait

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.births import Birth
 from engine.delivery.cache import MessageCache, delivery_order
-from engine.delivery.claim_size import ClaimSize
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import DeliveryHost, QueueContext
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
+from engine.model.claim_size import ClaimSize
 from engine.model.errors import TOO_LARGE, BackendError, is_refusal
 from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
@@ -142,7 +142,7 @@ class Sender:
         self._leases, self._host = leases, host
         self._pending_claim: _PendingClaim | None = None
         self._settled_in_pass: set[MessageId] | None = None  # since the keys of the pass were taken; None: no pass
-        self._size = ClaimSize()
+        self.size = ClaimSize()
         self._failed: tuple[BackendError, Sequence[MessageId]] | None = None  # the last claim that failed
 
     def settled(self, ids: Collection[MessageId]) -> int:
@@ -329,12 +329,7 @@ class Sender:
     @property
     def claim_limit(self) -> int:
         """Messages in one claim."""
-        return self._size.limit
-
-    @property
-    def polls_before(self) -> bool:
-        """Whether to poll before a claim, and not together with it."""
-        return self._size.careful
+        return self.size.limit
 
     def _unallocated_sharing(self, queue: QueueSpec, receivers: Sequence[Subscription]) -> Sharing:
         """How `receivers` will share what is leased for all of them: each has its message alone if it has none now and
@@ -392,7 +387,7 @@ class Sender:
         if isinstance(error, LeaseUnknown):
             self._leases.on_abandoned(error.leases)
         elif error is None and (claim := claim_of(done.result()[0])) is not None:
-            self._size.observe(claim.messages)  # reading them may have taken too long
+            self.size.observe(claim.messages)  # reading them may have taken too long
             self._leases.on_abandoned([release_of(message) for message in claim.messages])
 
     def claims_less(self, error: BackendError) -> bool:
@@ -408,7 +403,7 @@ class Sender:
                 self._conflicts.set_aside(ids[0])
             if not others:
                 return False
-        self._size.failed(len(ids) or self.claim_limit)
+        self.size.failed(len(ids) or self.claim_limit)
         return True
 
     def _leased(self, claim: Claim, pending: _PendingClaim, began: float) -> ClaimedMessages:
@@ -454,7 +449,7 @@ class Sender:
         if len(claimed) < len(ids):
             answered = claimed.union(claim.rejected, deferred)
             self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)
-        self._size.leased(claim.messages)
+        self.size.leased(claim.messages)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)
         self._metrics.lease_conflicts += len(ids) - len(claimed) - len(deferred)

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from engine.clock import Clock
 from engine.delivery.cache import MessageCache
-from engine.delivery.claim_size import CLAIM_MAX
 from engine.delivery.context import DeliveryHost
 from engine.delivery.isolated_delivery import NO_SPLIT, ReceiverSplit
 from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import BoundedResults, Subscription
+from engine.model.claim_size import CLAIM_MAX
 from engine.model.errors import EngineError
 
 

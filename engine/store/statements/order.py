@@ -37,10 +37,8 @@ class OrderStatements:
         fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})" if skips else ""
         head = f"(SELECT h.id FROM {table.forced(by_id, 'h')} WHERE h.time_acked IS NULL{of_head}{fresh}"
         head += f" ORDER BY {by_head}h.id LIMIT 1)"
-        latest = (
-            f"(SELECT f.time_next FROM {table.forced(by_time, 'f')} WHERE f.time_acked IS NULL{of_latest}"
-            f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
-        )
+        latest = f"(SELECT f.time_next FROM {table.forced(by_time, 'f')} WHERE f.time_acked IS NULL{of_latest}"
+        latest += f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
         keyless = "0" if self.whole else f"m.{k} IS NULL"
         self._key_position = (
             f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
@@ -67,9 +65,7 @@ class OrderStatements:
 
         if column is not None and column.has_members and dialect.sorts_members:
             each = _first_ids(table, by_id, k)
-            self.first_of_each = (
-                f"SELECT m.id, {head} FROM ({each}) AS firsts JOIN {table.as_('m')} ON m.id = firsts.id"
-            )
+            self.first_of_each = f"SELECT m.id, {head} FROM ({each}) AS g JOIN {table.as_('m')} ON m.id = g.id"
 
         due = f"SELECT m.id FROM {table.forced(by_time, 'm')} WHERE m.time_acked IS NULL AND {keyless}"
         due += f" AND {_due('m', now)} ORDER BY"
@@ -86,10 +82,8 @@ class OrderStatements:
 
         self.next_due_without = f"SELECT MIN(time_next) {waiting} AND priority IS NULL AND time_next > {now}"
         self.first_level = f"SELECT MIN(priority) {waiting}"
-        self.one_level = (
-            f"SELECT (SELECT MIN(priority) {waiting}) = (SELECT MAX(priority) {waiting})"
-            f" AND NOT EXISTS (SELECT 1 {waiting} AND priority IS NULL)"
-        )
+        extremes = f"(SELECT MIN(priority) {waiting}) = (SELECT MAX(priority) {waiting})"
+        self.one_level = f"SELECT {extremes} AND NOT EXISTS (SELECT 1 {waiting} AND priority IS NULL)"
         """Whether all messages have one priority."""
 
         self.next_level = f"SELECT MIN(priority) {waiting} AND priority > ?"

@@ -6,7 +6,7 @@ from memory_store import NAME, Row
 from virtual_time import in_virtual_time, pass_time
 from world import World, world
 
-from engine.delivery.claim_size import CLAIM_BYTES_MAX, CLAIM_MAX, FIRST_CLAIM_SIZE, GROWTH, ClaimSize
+from engine.model.claim_size import CLAIM_BYTES_MAX, CLAIM_MAX, FIRST_CLAIM_SIZE, GROWTH, ClaimSize
 from engine.model.errors import AnswerTooLarge
 from engine.model.queue import Message
 from engine.store.base import LeaseUnknown, Release
