@@ -95,9 +95,8 @@ class Link:
                 host=target.host,
                 port=target.port,
                 user=target.user,
-                password=(target.password or "").encode(
-                    "utf-8", "surrogateescape"
-                ),  # as text it would be sent in latin1
+                # As text it would be sent in latin1.
+                password=(target.password or "").encode("utf-8", "surrogateescape"),
                 database=target.database,
                 unix_socket=target.socket,
                 charset="utf8mb4",
