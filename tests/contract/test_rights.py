@@ -429,7 +429,7 @@ ATTACKS = [
     "SELECT 1 /*!99999 */ , word FROM secret",
 ]
 # Made by the proxy itself, whoever is logged in.
-OURS = {"queuegate_groups", "queuegate_proxies", "queuegate_dead_letters"}
+OURS = {"queuegate_groups", "queuegate_proxies", "queuegate_dead_letters", "orders_dead"}
 KINDLY_REFUSED = (1045, 1049, 1054, 1064, 1094, 1095, 1142, 1146, 1235, 1295)
 
 

@@ -49,6 +49,7 @@ MAKERS = {
 
 REVIEWED = {
     ("rewriter/plans/condition.py", "text"): "the text of an error",
+    ("engine/model/groups.py", "name"): "the text of an error",
     ("engine/model/groups.py", "name.table"): "the text of an error",
     ("engine/model/groups.py", "options.group_key"): "the text of an error",
     ("engine/model/topics.py", "queue.name.table"): "the text of an error",
@@ -89,7 +90,7 @@ REVIEWED = {
     ("embedded/compile/expressions/typed.py", "encode(Decimal())"): "a number",
     ("embedded/compile/functions/text.py", "text"): "the value of QUOTE(), no statement",
     ("embedded/compile/definitions/show_create.py", "escaped"): "escaped one line before, and shown, not run",
-    ("queuegate_worker/statements.py", "back"): "a name that is put together again, to be compared with what was given",
+    ("mysql_client/driver.py", "back"): "a name that is put together again, to be compared with what was given",
     ("proxy/upstream/base.py", "without_parsing_modes(text)"): "names of modes, as the server gives them",
 }
 """What is between quotes all the same, and why it can be nobody's text."""

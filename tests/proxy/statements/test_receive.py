@@ -13,6 +13,7 @@ from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Collected, Outcome
+from mysql_wire.status_flags import AUTOCOMMIT
 from proxy.session.session import StatementSettings
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.receive import StreamStatement
@@ -113,7 +114,9 @@ async def test_short_fetches_do_not_outlive_the_right_to_receive(monkeypatch):
     subject._session.database = None
     subject._session.backend = SimpleNamespace(pins=lambda: SimpleNamespace(waiting=lambda sql, seconds: sql))
     subject._session.writer = SimpleNamespace(client=None)
-    subject._session.upstream = SimpleNamespace(collect=collect, alive=True, connection_required=False)
+    subject._session.upstream = SimpleNamespace(
+        collect=collect, alive=True, connection_required=False, status=AUTOCOMMIT
+    )
     may: Collected | Outcome = Outcome()
     for second in range(0, 90, 7):
         now[0] = float(second)
