@@ -94,8 +94,8 @@ class Purger(Service):
         return PurgeResult(messages, batches, more=True)
 
     def _stuck_problem(self) -> str | None:
-        error = next(iter(self._stuck.values()), None)
-        return None if error is None else f"{len(self._stuck)} acked messages cannot be deleted: {error}"
+        """Without the database's text, which may name other tables and quote the message."""
+        return f"{len(self._stuck)} acked messages cannot be deleted; the log says why" if self._stuck else None
 
     def _dropped(self, whole: PartitionPurge) -> int:
         self._metrics.purged += whole.messages
@@ -139,14 +139,16 @@ class Purger(Service):
             self._metrics.backend_errors += 1
             if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error)
-            self._failing, self._pace.behind, self.problem = True, False, f"purge failed: {error.message}"
+            self._failing, self._pace.behind = True, False
+            self.problem = f"purge failed with error {error.errno}, which the log explains"
             self._idle_pace.passed(useful=True)
             return
         self._failing = False
         problem, before = self._stuck_problem(), self.problem
         self.problem = problem
         if problem is not None and before is None:
-            self._logger.warning("purge of %s: %s", self.queue.name, problem)
+            count, error = len(self._stuck), next(iter(self._stuck.values()))
+            self._logger.warning("purge of %s: %d messages cannot be deleted: %s", self.queue.name, count, error)
         useful = purged.messages > 0 or purged.more or problem is not None
         self._idle_pace.passed(useful=useful, skipped_max=self._skipped_max)
         if purged.messages:

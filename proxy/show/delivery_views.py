@@ -24,6 +24,8 @@ from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS
 from rewriter.text.literals import hex_literal, plain_literal
 
+_NOT_SHOWN = "an error that may quote the message, which this account may not read"
+
 
 class DeliveryViews:
     """See the module. For one session."""
@@ -169,8 +171,11 @@ class DeliveryViews:
         return QueueFacts(queue, streams, holders, in_flight, fitting, dead, await self._refused(queue))
 
     async def _refused(self, queue: QueueSpec) -> dict[str, str]:
+        """The errors may quote a message: they are for accounts that may read it."""
         statuses = [status for status in await self._peers.queue_statuses() if status.name == queue.name]
-        return {id_: self._visibility.redacted(text) for status in statuses for id_, text in status.refused}
+        refused = {id_: text for status in statuses for id_, text in status.refused}
+        readable = bool(refused) and await self._visibility.may_read(queue.name)
+        return {id_: self._visibility.redacted(text) if readable else _NOT_SHOWN for id_, text in refused.items()}
 
     async def _dead(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId] | None:
         """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""

@@ -276,10 +276,11 @@ class QueueViews:
 
 
 def _refused(status: QueueStatus) -> str:
-    count, (_, error) = len(status.refused), status.refused[0]
+    """Without the database's error, which may quote the message."""
+    count = len(status.refused)
     what = "a message" if count == 1 else f"{count if count < SHOWN_MAX else 'some'} messages"
-    which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which"
-    return f"the database refuses to lease {what}, and the others are delivered; {which}: {error}"
+    which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which and why"
+    return f"the database refuses to lease {what}, and the others are delivered; {which}"
 
 
 async def _queues(views: QueueViews, plan: Show) -> list[Values]:
