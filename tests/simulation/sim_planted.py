@@ -594,7 +594,7 @@ PLANTED: Mapping[str, Bug] = {
     "keys of one that is gone": Bug(
         those_that_are_gone_keep_their_keys, "what is committed wakes its receivers", lambda told: told.ranges
     ),
-    "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
+    "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers", first=668),
     "put off for ever": Bug(put_off_for_ever, "what is put off goes out at its time"),
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),
     "no timer": Bug(no_timer_for_what_falls_due, "what is scheduled goes out at its time"),
