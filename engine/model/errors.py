@@ -189,8 +189,9 @@ class MissingTableAllowed:
 
 
 def is_refusal(error: BackendError) -> bool:
-    """Whether a statement about several rows may have failed because of one of them."""
-    return not is_transient(error) and error.errno not in _OF_NO_ROW
+    """Whether a statement about several rows may have failed because of one of them. SQLSTATE 42 is of the statement: a
+    right, a name."""
+    return not is_transient(error) and error.errno not in _OF_NO_ROW and not error.sqlstate.startswith("42")
 
 
 def is_transient(error: BackendError) -> bool:

@@ -64,8 +64,8 @@ def id_text(id_: MessageId) -> str:
 
 
 def can_identify(column: ColumnMeta) -> bool:
-    """Whether the text form of this type finds the same row again, in every backend, and sorts as an index does."""
-    return column.type not in _NO_IDENTITY_TYPES and not column.has_members
+    """Whether the text form of this type finds the same row again, in every backend."""
+    return column.type not in _NO_IDENTITY_TYPES
 
 
 def from_text(kind: IdKind, value: bytes) -> MessageId:

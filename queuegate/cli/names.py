@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from engine.model.queue import quoted
-from mysql_client.driver import name_parts
+from mysql_client.driver import is_utf_8, name_parts
 from queuegate.cli.failures import ConsoleError
 from queuegate.cli.tables import printable
 
@@ -36,6 +36,8 @@ def outcome_object(command: str, name: QueueRef, **details: int) -> str:
 
 def read_name(text: str) -> QueueRef:
     """Raises ConsoleError, a mistake in the command line, for what is no name."""
+    if not is_utf_8(text):
+        raise ConsoleError(f"{printable(text)!r} is no name of a queue: it is not UTF-8", status=2)
     try:
         *database, table = name_parts(text)
     except ValueError:

@@ -218,14 +218,14 @@ def test_hostile_names(run, sql, gate):
     sql(f"CREATE QUEUE {quoted} (payload INT, `100% ``x` INT)")
     sql(f"INSERT INTO {quoted} (payload) VALUES (1)")
     try:
-        assert objects(run("status", HOSTILE, "--json"))[0]["queue"] == HOSTILE
+        assert objects(run("status", quoted, "--json"))[0]["queue"] == HOSTILE
         assert objects(run("peek", quoted, "--json"))[0]["columns"] == {"payload": 1, "100% `x": None}
-        assert run("peek", HOSTILE).returncode == 0
-        assert objects(run("peek", HOSTILE, "--state", "dead", "--json")) == []
-        assert run("pause", f"{gate.database}.{HOSTILE}").returncode == run("resume", HOSTILE).returncode == 0
-        assert "ERROR 1235" in one_line(run("redrive", HOSTILE))
-        assert "nothing was deleted" in run("purge", HOSTILE, stdin="x\n").stderr
-        assert run("purge", HOSTILE, stdin=f"{HOSTILE}\n").returncode == 0
+        assert run("peek", quoted).returncode == 0
+        assert objects(run("peek", quoted, "--state", "dead", "--json")) == []
+        assert run("pause", f"{gate.database}.{quoted}").returncode == run("resume", quoted).returncode == 0
+        assert "ERROR 1235" in one_line(run("redrive", quoted))
+        assert "nothing was deleted" in run("purge", quoted, stdin="x\n").stderr
+        assert run("purge", quoted, stdin=f"{HOSTILE}\n").returncode == 0
         assert sql.value(f"SELECT COUNT(*) FROM {quoted}") == 0
     finally:
         sql(f"DROP QUEUE {quoted}")
