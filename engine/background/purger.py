@@ -147,8 +147,8 @@ class Purger(Service):
         problem, before = self._stuck_problem(), self.problem
         self.problem = problem
         if problem is not None and before is None:
-            count, error = len(self._stuck), next(iter(self._stuck.values()))
-            self._logger.warning("purge of %s: %d messages cannot be deleted: %s", self.queue.name, count, error)
+            count, text = len(self._stuck), next(iter(self._stuck.values()))
+            self._logger.warning("purge of %s: %d messages cannot be deleted: %s", self.queue.name, count, text)
         useful = purged.messages > 0 or purged.more or problem is not None
         self._idle_pace.passed(useful=useful, skipped_max=self._skipped_max)
         if purged.messages:

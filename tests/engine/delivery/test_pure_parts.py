@@ -395,10 +395,6 @@ def test_the_kind_of_an_id(code, charset, kind):
 
 def test_types_that_cannot_identify():
     assert [code for code in range(256) if not can_identify(ColumnMeta("id", code))] == [4, 5, 7, 11, 16, 245, 255]
-    assert [flags for flags in (0x1, 0x100, 0x800) if not can_identify(ColumnMeta("id", 254, flags=flags))] == [
-        0x100,
-        0x800,
-    ]
 
 
 @pytest.mark.parametrize(
