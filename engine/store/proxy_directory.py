@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import NO_SUCH_TABLE, BackendError, BackendUnavailable, MissingTableAllowed
+from engine.model.errors import BackendError, BackendUnavailable, MissingTableAllowed
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
@@ -107,13 +107,11 @@ def _join(connection: StoreConnection, entry: ProxyEntry) -> ProxyEntry:
 
 def _check_table(connection: StoreConnection) -> None:
     """It is there, or created now. Raises BackendError."""
-    try:
+    with MissingTableAllowed():
         connection.query(proxies.PROOF)
-    except BackendError as error:
-        if error.errno != NO_SUCH_TABLE:
-            raise
-        connection.execute(proxies.MAKE_TABLE)  # ends the transaction, in which nothing has been done
-        connection.query(proxies.PROOF)
+        return
+    connection.execute(proxies.MAKE_TABLE)  # ends the transaction, in which nothing has been done
+    connection.query(proxies.PROOF)
 
 
 def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry], bool]:
