@@ -44,23 +44,23 @@ def test_a_stream_that_dies_of_one_row(sql, queue, stream):
 
 
 def test_a_reader_that_dies_after_one_row_three_times(sql, queue, stream):
-    q = queue("n INT", max_attempts=3, **SLOW)
-    sql(f"INSERT INTO {q} (n) VALUES {', '.join(f'({n})' for n in range(1, 51))}")
+    q = queue("n INT", max_attempts=3, **SLOW)  # and no more messages than the first claim takes
+    sql(f"INSERT INTO {q} (n) VALUES {', '.join(f'({n})' for n in range(1, 11))}")
     for _ in range(3):
         receiver = stream(f"SELECT id FROM STREAM {q}")
         receiver.more(0)
         receiver.close()
         wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next % 1000 IN (1, 3)"))
-    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next % 1000 = 2") == 50
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next % 1000 = 2") == 10
     assert sql.value(f"SELECT MAX(epoch) FROM {q}") <= 2
-    ((state, text),) = [row[1:] for row in sql.rows(f"EXPLAIN DELIVERY FOR {q} WHERE id = 50")]
+    ((state, text),) = [row[1:] for row in sql.rows(f"EXPLAIN DELIVERY FOR {q} WHERE id = 10")]
     assert state == "no_subscriber" and "alone" in text
     seen = []
-    while len(seen) < 50:
+    while len(seen) < 10:
         (id_,) = sql.column(f"SELECT id FROM STREAM {q} LIMIT 20 WAIT 10")
         assert sql(f"ACK {q} %s", id_) == 1
         seen.append(id_)
-    assert sorted(seen) == list(range(1, 51))
+    assert sorted(seen) == list(range(1, 11))
 
 
 def test_a_message_that_is_held_alone_is_alone(sql, queue, stream, connect):
