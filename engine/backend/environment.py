@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.backend.servers import is_mariadb, unsupported
 from engine.backend.sessions import PINNED
@@ -67,7 +68,7 @@ class StatementPins:
         if pins is Pins.NOTHING or not (self.mariadb or self.hints):
             return sql
         if self.mariadb:
-            return self._prefixes[pins] + sql
+            return _PREFIXES[self.snapshots][pins] + sql
         return self._hinted(sql, _HINTS[pins])
 
     def waiting(self, sql: str, seconds: int | None) -> str:
@@ -83,10 +84,6 @@ class StatementPins:
         """With a hint behind the verb and its space; what may be part of a comment or a string gets none."""
         verb, space, rest = sql.partition(" ")
         return f"{verb}{space}{hint}{rest}" if verb.isalpha() else sql
-
-    @property
-    def _prefixes(self) -> Mapping[Pins, str]:
-        return _PREFIXES[self.snapshots]
 
 
 def _prefix(names: Iterable[str]) -> str:
@@ -114,7 +111,7 @@ _PREFIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Environment:
     """A server and the start of a session, as SERVER_VARIABLES reports them."""
 
@@ -174,7 +171,7 @@ class Environment:
         """The prefix of a statement that must fail where it would wait for a row."""
         return _WITHOUT_WAITING if self.mariadb else ""
 
-    @property
+    @cached_property  # each statement of a client's asks
     def statement_pins(self) -> StatementPins:
         """How queuegate's statements are written in a client's session."""
         own = self.mariadb or self.vitess
