@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from servers import SERVER, MariaDb
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/call-paths.md"
 
