@@ -35,7 +35,7 @@ SHORT := $(if $(filter command line,$(origin TESTS)),,-m "not long")
 test: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests, on the embedded backend and a private MariaDB (TESTS=tests/contract for a part)
 	$(PYTEST) -n $(JOBS) $(SHORT) $(TESTS)
 
-test-long: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests that take longest: drivers and languages, Celery's workers, wheels, live alerts, each page in a browser
+test-long: $(STAMP) mariadb toolchains prometheus chromium mysql ## the tests that take longest: drivers and languages, workers as processes, the console's pages, wheels, live alerts, each page in a browser
 	$(PYTEST) -n $(JOBS) -m long $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration

@@ -49,7 +49,7 @@ ONLY_WHERE_NAMED = tuple(Path(__file__).parent / folder for folder in ("spark", 
 _LONG_IN = {"console": ("mariadb",), "integration": ("embedded",), "spark_connector": ("embedded", "mariadb")}
 """Where tests of a suite are `long`: what is between them and the database is the same on both, and the contract has
 that on both."""
-_SHORT_ON_BOTH = ("test_console_login.py", "test_pages.py", "test_readme_worker.py", "test_row_blocks.py")
+_SHORT_ON_BOTH = ("test_row_blocks.py",)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,6 +10,8 @@ import pytest
 from console_browser import opened
 from servers import Gate, Sql, wait_until
 
+pytestmark = pytest.mark.long
+
 HELD_LONG = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 
 

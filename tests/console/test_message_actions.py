@@ -8,6 +8,8 @@ import time
 import pytest
 from servers import wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def gate(console):

@@ -7,6 +7,8 @@ from dq_grammar import case
 from dq_run import compare, report
 from servers import MariaDb
 
+pytestmark = pytest.mark.long
+
 CASES = 400
 REFUSED_MAX = 0.02  # of the cases: a generator whose statements are refused proves nothing
 

@@ -16,6 +16,8 @@ import pytest
 from servers import ROOT, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 POISON = 7
 COUNT = 30

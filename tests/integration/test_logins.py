@@ -15,6 +15,8 @@ from logins import DATABASE, HINT, WHO, Server, cli, fetched, told_by
 from pymysql.constants import CLIENT
 from servers import Gate, Sql, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def gate(make_gate: Callable[..., Gate]) -> Gate:

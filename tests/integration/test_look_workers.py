@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import Gate, Sql, Stream, wait_until
 
+pytestmark = pytest.mark.long
+
 TOTALS = "SELECT enqueued_total, sent_total, subscribers FROM queuegate.queues WHERE db = DATABASE()"
 
 

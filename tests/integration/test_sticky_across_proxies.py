@@ -12,6 +12,8 @@ from servers import Gate, Sql, Stream, wait_until
 
 from engine.model.key_range import SLOTS, shown_key_range
 
+pytestmark = pytest.mark.long
+
 _numbers = itertools.count(1)
 USERS = range(80)
 _SLOT = "CONV(LEFT(MD5(user_id), 4), 16, 10)"

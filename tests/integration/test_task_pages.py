@@ -18,6 +18,8 @@ from queuegate_worker import Worker, WorkerError
 from queuegate_worker.testing import Server
 from queuegate_worker.testing import server as testing_server
 
+pytestmark = pytest.mark.long
+
 TASKS, TESTS = ROOT / "docs" / "tasks.md", ROOT / "docs" / "test-your-tasks.md"
 
 

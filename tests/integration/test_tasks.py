@@ -18,6 +18,8 @@ import task_program as tasks
 from servers import ROOT, free_port, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 WORK = [sys.executable, "-m", "queuegate_worker", "task_program"]
 

@@ -11,6 +11,8 @@ from servers import Gate, Sql, Stream, free_port, in_threads, wait_until
 from console.sampler import read_counters
 from engine.model.queue import QueueName
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def pair(mariadb, tmp_path):

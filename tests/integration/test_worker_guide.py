@@ -18,6 +18,8 @@ from slowness import scaled
 
 from queuegate_worker import Worker
 
+pytestmark = pytest.mark.long
+
 GUIDE = ROOT / "docs" / "worker.md"
 
 

@@ -20,6 +20,8 @@ from load import Load
 from servers import ROOT, Gate, Sql, Stream, in_threads, login_errno, wait_until
 from slowness import scaled
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def workers(mariadb, tmp_path):

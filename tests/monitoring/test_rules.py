@@ -16,6 +16,8 @@ import yaml
 from prometheus_server import FOLDER, program, rules
 from servers import ROOT
 
+pytestmark = pytest.mark.long
+
 MINUTES = 90
 PROXY = 'job="queuegate",instance="a:9307"'
 QUEUE = f'{PROXY},database="shop",queue="orders"'

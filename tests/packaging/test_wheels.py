@@ -17,6 +17,8 @@ import pymysql
 import pytest
 from servers import ROOT, wait_until
 
+pytestmark = pytest.mark.long
+
 DISTRIBUTIONS = {
     "queuegate": ROOT,
     "queuegate_spark": ROOT / "packaging/queuegate-spark",

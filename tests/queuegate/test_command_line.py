@@ -26,6 +26,8 @@ from queuegate.cli.arguments import CONNECTING, LOG_FORMATS, LOG_LEVELS, PLUGINS
 from queuegate.command_line import parser
 from queuegate_worker.command import add_options
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -24,6 +24,8 @@ from engine.store.operations.dropping import Dropper
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements import topic_partitions
 
+pytestmark = pytest.mark.long
+
 DEADLINE = 60.0
 _DAY = 86_400 * 10**9
 _POSITIONS = "SELECT group_table, position, highest, holes, lost FROM queuegate_positions ORDER BY group_table"

@@ -21,6 +21,8 @@ from engine.store.statements.order import OrderStatements
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.sqlite import SQLITE
 
+pytestmark = pytest.mark.long
+
 DELAYS = {0: 3600 * SECOND}
 MANY = 100_000
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) SELECT i FROM n"
