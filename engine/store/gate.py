@@ -15,8 +15,9 @@ MySQL Reference Manual, "Index Hints"; MariaDB Knowledge Base, "IGNORE INDEX".
 
 Three kinds of statements take no hint:
 
-- DELETE of one table: `delete` uses the multi-table form, which takes one. In a session of a vtgate that uses one shard
-  the statement is printed as one of a single table, unless another is joined to it.
+- DELETE of one table: `delete` uses the multi-table form, which takes one. It joins another table, since of a single
+  one a vtgate makes `DELETE FROM t` without the hint, where each column belongs to t, also those of other tables in
+  its subqueries (seen in 24.0.4).
 - INSERT: its target is `target`. It follows a statement of the same transaction that reads the same table by the gate,
   `proof` where there is no other.
 - LOCK TABLES and ALTER TABLE: `target`, too. Reads under the lock use the gate, and ALTER TABLE refuses views.
@@ -52,6 +53,8 @@ COMMENT = (
 )
 """A table's comment, which contains its mark."""
 
+_BESIDE = " JOIN (SELECT 1 AS queuegate_one) AS beside"
+
 
 @dataclass(frozen=True, slots=True)
 class GatedTable:
@@ -85,8 +88,7 @@ class GatedTable:
 
     def delete(self, where: str = "") -> str:
         """A DELETE, up to the end of its condition."""
-        beside = " JOIN (SELECT 1 AS one) AS beside" if self.at_shard else ""
-        rows = f"FROM {self.target}" if not self.hint else f"FROM gone USING {self.as_('gone')}{beside}"
+        rows = f"FROM gone USING {self.as_('gone')}{_BESIDE}" if self.hint else f"FROM {self.target}"
         return f"DELETE {rows} WHERE {where}" if where else f"DELETE {rows}"
 
     @property

@@ -72,12 +72,12 @@ def test_a_wait_goes_on_when_the_lock_ends_in_its_time(sql, queue, around, conne
         assert taken.result(scaled(20)) == [(1,)]
 
 
-@pytest.mark.parametrize("how", ["", "WHERE n > 0", "WHERE name = 'it''s \\\\ größe' OR größe > 0"])
+@pytest.mark.parametrize("how", ["", "WHERE n > 0", "WHERE name = 'it''s \\\\ größe' OR `größe` > 0"])
 @pytest.mark.parametrize("begun", ["SET autocommit = 0", "BEGIN", "BEGIN; INSERT INTO {q} (n) VALUES (1)"])
 def test_a_stream_in_a_transaction_leaves_the_table_to_others(sql, queue, around, connect, stream, begun, how):
     """The transaction lasts as long as the stream. A lock that it had on the table would hold up an ALTER, and all
     others behind that."""
-    q, other = queue("n INT, name VARCHAR(20), größe INT"), queue("n INT")
+    q, other = queue("n INT, name VARCHAR(20), `größe` INT"), queue("n INT")
     begin = {"client_flag": CLIENT.MULTI_STATEMENTS, "init_command": begun.format(q=other)}
     autocommit = {"autocommit": None} if "BEGIN" not in begun else {}
     sql("SET lock_wait_timeout = 5")
@@ -86,7 +86,7 @@ def test_a_stream_in_a_transaction_leaves_the_table_to_others(sql, queue, around
     sql(f"ALTER QUEUE {q} SET (ack_wait = '1m')")
     opened = stream(f"SELECT n FROM STREAM {q} {how}", **begin, **autocommit)
     sql(f"ALTER QUEUE {q} SET (ack_wait = '2m')")
-    sql(f"INSERT INTO {q} (n, name, größe) VALUES (7, 'a', 1)")
+    sql(f"INSERT INTO {q} (n, name, `größe`) VALUES (7, 'a', 1)")
     assert opened.wait(1) == [(7,)]
 
 

@@ -103,4 +103,12 @@ LIMITS = {
     "test_a_limited_account_is_not_told_the_proxys_own_account": _ACCOUNTS,
     "test_a_condition_reads_no_column_that_its_account_may_not": _ACCOUNTS,
     "test_a_right_that_is_missing_is_told_and_messages_go_row_by_row": _ACCOUNTS,
+    "test_no_reason_ends_a_worker_where_backslashes_escape_nothing": _MODES,
+    "test_behind_a_string_that_ends_with_a_backslash_it_is_refused_as_well": _MODES,
+    "test_a_backslash_that_escapes_nothing_is_kept": _MODES,
+    "test_a_backslash_is_refused_where_the_database_would_read_it": _MODES,
+    "test_what_no_tick_could_send_is_refused_in_a_session_that_would_take_it": _WARNINGS,
+    "test_turning_autocommit_on_where_it_is_on_ends_nothing": "a vtgate commits at SET autocommit = 1",
+    "test_a_name_that_differs_in_an_accent_is_another_queues": _PURGE,
+    "test_a_stream_in_a_transaction_leaves_the_table_to_others": "a vtgate asks no tablet at PREPARE",
 }

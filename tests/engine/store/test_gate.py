@@ -351,7 +351,8 @@ def test_how_a_table_is_named() -> None:
     assert table.as_("m") == f"`d`.`q` AS m {hint}"
     assert table.forced("FORCE INDEX (`x`)", "m") == f"`d`.`q` AS m FORCE INDEX (`x`) {hint}"
     assert table.partition(("p0", "p1")) == f"`d`.`q` PARTITION (`p0`, `p1`) {hint}"
-    assert table.delete("id = ?") == f"DELETE FROM gone USING `d`.`q` AS gone {hint} WHERE id = ?"
+    beside = "JOIN (SELECT 1 AS queuegate_one) AS beside"
+    assert table.delete("id = ?") == f"DELETE FROM gone USING `d`.`q` AS gone {hint} {beside} WHERE id = ?"
     assert table.target == "`d`.`q`"
     bare = Gate("").known_by(QueueName("d", "q"), indexes)
     assert (str(bare), bare.delete()) == ("`d`.`q`", "DELETE FROM `d`.`q`")
