@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from console.database import Column, StatementError, queue_sql, with_values, without_values
+from console.pages.keyset import Key, key_of
 from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
 from console.pages.messages.matching import DONE_MAX, PIECE, TIME_MAX, count_of, made_before
 from console.pages.messages.message import ID_MAX
@@ -21,10 +22,12 @@ from console.pages.messages.message_verbs import Statement
 from console.pages.queue import columns_of
 from console.rendering import link
 from console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
+from engine.model.key_range import SLOT_COLUMN
 from engine.model.queue import QueueName
 
 OF = ("error", "like", "no_error", "id", "all")
 WHATS = ("redrive", "discard")
+_FIRST = f"ORDER BY priority, time_next, id LIMIT {PIECE}"
 _DONE = {"redrive": "put back into the queue", "discard": "discarded"}
 
 
@@ -95,14 +98,30 @@ def _condition(of: Selection, columns: Sequence[Column]) -> Statement:
             return Statement("", ())
 
 
-def piece(what: str, queue: QueueName, where: Statement) -> Statement:
-    """The statement of one piece."""
+def piece(what: str, queue: QueueName, where: Statement, *, over_shards: bool = False) -> Statement:
+    """The statement of one piece. `over_shards`: a LIMIT would be that of each shard, so the condition names the ids."""
     if what == "redrive":
-        condition = f" WHERE {where.sql}" if where.sql else ""
-        return Statement(f"REDRIVE {queue_sql(queue)}{condition} LIMIT {PIECE}", where.values)
-    condition = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
-    rest = f"ORDER BY priority, time_next, id LIMIT {PIECE}"
-    return Statement(f"UPDATE {queue_sql(queue)} SET state = 'acked' WHERE {condition} {rest}", where.values)
+        condition, limit = f" WHERE {where.sql}" if where.sql else "", f" LIMIT {PIECE}"
+        return Statement(f"REDRIVE {queue_sql(queue)}{condition}{'' if over_shards else limit}", where.values)
+    rest = "" if over_shards else f" {_FIRST}"
+    return Statement(f"UPDATE {queue_sql(queue)} SET state = 'acked' WHERE {_unacked(where)}{rest}", where.values)
+
+
+def _unacked(where: Statement) -> str:
+    return f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
+
+
+def _is_over_shards(columns: Sequence[Column]) -> bool:
+    """Whether it is the dead-letter queue of a queue over several shards of a Vitess: only there they have a slot."""
+    return SLOT_COLUMN in {column.name for column in columns}
+
+
+async def _first(visit: Visit, where: Statement) -> tuple[Sequence[Key], Statement]:
+    """The ids of one piece, and the condition on these alone."""
+    sql = f"SELECT id FROM {queue_sql(visit.queue)} WHERE {_unacked(where)} {_FIRST}"
+    ids = [key_of(row["id"]) for row in (await visit.session.database.read(sql, *where.values)).rows]
+    named = f"id IN ({', '.join(['%s'] * len(ids)) or 'NULL'})"
+    return ids, Statement(" AND ".join(filter(None, (named, where.sql))), (*ids, *where.values))
 
 
 async def read_confirmation(visit: Visit) -> Confirmation:
@@ -113,11 +132,10 @@ async def read_confirmation(visit: Visit) -> Confirmation:
     try:
         columns, of = await columns_of(visit, queue), await _timed(visit, of)
         where = condition(of, columns)
-        wanted = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
-        count, exact = await count_of(visit, queue, Statement(wanted, where.values))
+        count, exact = await count_of(visit, queue, Statement(_unacked(where), where.values))
     except StatementError as error:
         return Confirmation(queue, what, of, 0, True, 0, "", done, False, error.full_message)
-    sql = with_values(*piece(what, queue, where))
+    sql = with_values(*piece(what, queue, where, over_shards=_is_over_shards(columns)))
     return Confirmation(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
 
 
@@ -127,9 +145,12 @@ async def _change(what: str, visit: Visit) -> Done:
     if before and not of.at_ns:
         raise BadInput("at: give that of the piece before, so that it ends where messages fail again")
     of = await _timed(visit, of)
-    statement = piece(what, queue, condition(of, await columns_of(visit, queue)))
+    columns = await columns_of(visit, queue)
+    where, over_shards = condition(of, columns), _is_over_shards(columns)
+    ids, named = await _first(visit, where) if over_shards else ((), where)
+    statement = piece(what, queue, named, over_shards=over_shards)
     answer = await visit.session.database.change(statement.sql, *statement.values)
-    done, more = before + answer.affected, answer.affected >= PIECE
+    done, more = before + answer.affected, max(answer.affected, len(ids)) >= PIECE
     goto = _page(queue, what, of, done) if more else link("/dead", db=queue.database, name=queue.table)
     letters = "dead letter is" if done == 1 else "dead letters are"
     notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: another client was first."

@@ -193,6 +193,9 @@ def test_no_piece_is_without_a_bound(of, expected):
     assert redriven == f"REDRIVE `shop`.`or``d%ers`{expected} LIMIT {PIECE}"
     assert discarded.endswith(f"ORDER BY priority, time_next, id LIMIT {PIECE}") and "time_acked IS NULL" in discarded
     assert expected.removeprefix(" WHERE ") in discarded
+    for what, text in (("redrive", redriven), ("discard", discarded)):
+        over_shards = with_values(*piece(what, Q, where, over_shards=True))
+        assert "LIMIT" not in over_shards and text.startswith(over_shards), "it would be that of each shard"
 
 
 def test_groups_of_a_queue_that_lacks_columns():
