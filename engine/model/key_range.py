@@ -118,7 +118,9 @@ def unfit_sharding_key(name: str, column: ShardingColumn | None) -> str | None:
     if column is None:
         return f"sharding_key: '{name}' is not a column of yours in the queue"
     if not column.can_be_hashed:
-        return f"sharding_key: '{name}' must be an integer, a CHAR or VARCHAR, or a BINARY or VARBINARY"
+        return (
+            f"sharding_key: '{name}' must be an integer without ZEROFILL, a CHAR or VARCHAR, or a BINARY or VARBINARY"
+        )
     if column.nullable:
         return f"sharding_key: '{name}' must be NOT NULL: a message without a key has no place on the ring"
     return None

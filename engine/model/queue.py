@@ -64,7 +64,7 @@ TIMESTAMP_TYPE = 7
 """The protocol's code of TIMESTAMP: its text depends on the session's time zone. In rows for receivers its values are
 seconds since the epoch, with the column's decimals; 0 is the zero date."""
 
-_NOT_NULL, _UNSIGNED, _NO_DEFAULT = 0x1, 0x20, 0x1000  # the protocol's flags of a column
+_NOT_NULL, _UNSIGNED, _ZEROFILL, _NO_DEFAULT = 0x1, 0x20, 0x40, 0x1000  # the protocol's flags of a column
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 """What a table must have to be served as a queue (Vitess's current layout)."""
@@ -301,7 +301,8 @@ _STRING_TYPES = frozenset((15, 253, _CHAR))  # VARCHAR and VARBINARY are the oth
 
 def sharding_column(column: ColumnMeta) -> ShardingColumn:
     """A column of a table, as a sharding key."""
-    hashed = column.type in _INTEGER_TYPES or (column.type in _STRING_TYPES and not column.has_members)
+    filled = column.flags & _ZEROFILL
+    hashed = (column.type in _INTEGER_TYPES and not filled) or (column.type in _STRING_TYPES and not column.has_members)
     return ShardingColumn(hashed, not column.flags & _NOT_NULL, column.type == _CHAR and column.is_text)
 
 

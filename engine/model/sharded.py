@@ -60,9 +60,61 @@ def unfit_options(options: QueueOptions) -> str | None:
         "max_concurrency": options.max_concurrency is not None,
         "group_key": options.group_key is not None,
         "archive": options.archive,
+        "dead_letter": options.dead_letter is not None,
     }
     names = [name for name, is_set in unfit.items() if is_set]
     return f"a queue in it cannot have {', '.join(names)}" if names else None
+
+
+def unfit_new(options: QueueOptions, *, has_place: bool) -> str | None:
+    """Why a queue with these options cannot be made over shards; None where it can. `has_place`: for its sequence."""
+    if options.sharding_key is None:
+        return "a queue in it needs a SHARDING KEY (column)"
+    if (reason := unfit_options(options)) is not None or has_place:
+        return reason
+    return (
+        "the ids of its queues come from a sequence in a keyspace that is not sharded: name one in the proxy's backend"
+        " URL"
+    )
+
+
+def unfit_change(queue: QueueSpec, options: QueueOptions) -> str | None:
+    """Why a queue cannot have these options by ALTER QUEUE, where it is over shards."""
+    if not queue.shards:
+        return None
+    same = (options.sharding_key or "").lower() == (queue.options.sharding_key or "").lower()
+    kept = "the sharding key of a queue in it stays: its messages are placed by it"
+    reason = unfit_options(options) if same else kept
+    return None if reason is None else f"{having_shards(queue.name.database, queue.shards)}, and {reason}"
+
+
+def own_letters_only(dead: QueueSpec) -> str:
+    """Why a queue that is there does not become the dead-letter queue of another: a dead letter keeps its id."""
+    return (
+        f"{having_shards(dead.name.database, dead.shards)}, and '{dead.name.table}' has ids of a sequence of its own,"
+        " so a dead letter of another queue could have the id of a message: give the new queue another name"
+    )
+
+
+def once_in_each_shard(queue: QueueSpec) -> str:
+    """Why a statement that ends or changes messages over shards has no LIMIT and no subquery."""
+    return (
+        f"'{queue.name.table}' is over {len(queue.shards)} shards, and each of them would carry out LIMIT or a subquery"
+        " by itself: read the ids first, and name them, as in WHERE id IN (...)"
+    )
+
+
+def gives_ids_over_shards(queue: QueueSpec) -> bool:
+    """Whether the ids of its messages come from a sequence; dead letters keep theirs."""
+    return bool(queue.shards) and queue.options.dead_letter_of is None
+
+
+def no_id_of_choice(queue: QueueSpec) -> str:
+    """Why an INSERT does not give the id of a message over shards: no shard knows the ids of the others."""
+    return (
+        f"'{queue.name.table}' is over {len(queue.shards)} shards, and an id that is given could be that of a message"
+        " in another shard: leave id out, and its sequence gives one; a number of your own needs a column of its own"
+    )
 
 
 def no_topics_over_shards(keyspace: str) -> str:

@@ -25,7 +25,7 @@ from engine.model.queue import (
     quoted,
     unfit_order_key,
 )
-from engine.model.sharded import having_shards, unfit_options
+from engine.model.sharded import own_letters_only, unfit_change
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
@@ -91,17 +91,14 @@ def foreign_dead_letter(queue: QueueName, options: QueueOptions, find: FindQueue
         if options.dead_letter is None:
             return None  # the engine refuses it, and reports it
         raise InvalidOption(f"dead_letter: '{dead.name.table}' belongs to another queue; name one of your own")
+    if dead is not None and dead.shards:
+        raise UnsupportedSql(own_letters_only(dead))
     return name
 
 
 def _check_shards(spec: QueueSpec, options: QueueOptions) -> None:
-    if not spec.shards:
-        return
-    where = f"{having_shards(spec.name.database, spec.shards)}, and"
-    if (options.sharding_key or "").lower() != (spec.options.sharding_key or "").lower():
-        raise UnsupportedSql(f"{where} the sharding key of a queue in it stays: its messages are placed by it")
-    if (reason := unfit_options(options)) is not None:
-        raise UnsupportedSql(f"{where} {reason}")
+    if (reason := unfit_change(spec, options)) is not None:
+        raise UnsupportedSql(reason)
 
 
 def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from engine.model.identity import highest_explicit_id
 from engine.model.queue import QueueSpec
-from rewriter.errors import IncorrectId
+from engine.model.sharded import gives_ids_over_shards, no_id_of_choice
+from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.text.strict_reader import StrictReader, Unreadable
 
 _PLAIN = re.compile(rb"[+-]?\s*\d+|'[+-]?\d+'|\"[+-]?\d+\"")
@@ -50,14 +51,17 @@ def check_explicit_id(number: object, queue: QueueSpec) -> None:
 
 def check_explicit_ids(sql: bytes, queue: QueueSpec, *, strict: bool, backslash_escapes: bool = True) -> ExplicitIds:
     """Check the ids in an INSERT's text; returns those to check at execution. `strict`: every id must be one that can
-    be checked. Raises IncorrectId."""
-    if highest_explicit_id(queue) is None:
+    be checked. Raises IncorrectId, UnsupportedSql."""
+    over_shards = gives_ids_over_shards(queue)
+    if highest_explicit_id(queue) is None and not over_shards:
         return ExplicitIds()
     columns = [column.name.lower() for column in queue.columns]
     try:
         ids = explicit_ids(sql, columns, backslash_escapes=backslash_escapes)
     except Unreadable:
-        ids = ExplicitIds(other="this statement" if strict else "")
+        ids = ExplicitIds(other="this statement" if strict or (over_shards and re.search(rb"(?i)\bid\b", sql)) else "")
+    if over_shards and (ids.numbers or ids.parameters or ids.other):
+        raise UnsupportedSql(no_id_of_choice(queue))
     for number in ids.numbers:
         check_explicit_id(number, queue)
     if strict and ids.other:
@@ -83,7 +87,7 @@ def explicit_ids(sql: bytes, columns: Sequence[str], id_: str = "id", *, backsla
         values.assignments(id_)
         return values.result
     named = (_names(reader) if reader.accept_symbol(b"(") else []) or list(columns)
-    if not reader.accept_any("VALUES", "VALUE"):
+    if id_ in named and not reader.accept_any("VALUES", "VALUE"):
         raise Unreadable
     values.rows(named.index(id_) if id_ in named else None)
     return values.result

@@ -9,7 +9,7 @@ from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, derived_name, quoted
 from engine.model.schedules import ScheduleName
-from engine.model.sharded import having_shards, no_topics_over_shards, unfit_options
+from engine.model.sharded import having_shards, no_topics_over_shards, unfit_new
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.plan import PlanContext, ShardedTable
 from rewriter.plans.topics import group_of
@@ -99,16 +99,9 @@ class Lookup:
         keyspaces = self._catalog.keyspaces
         if not (shards := keyspaces.shards_of(queue.database)):
             return None
-        where = f"{having_shards(queue.database, shards)}, and"
-        if options.sharding_key is None:
-            raise UnsupportedSql(f"{where} a queue in it needs a SHARDING KEY (column)")
-        if (reason := unfit_options(options)) is not None:
-            raise UnsupportedSql(f"{where} {reason}")
-        if keyspaces.own is None:
-            raise UnsupportedSql(
-                f"{where} the ids of its queues come from a sequence in a keyspace that is not sharded: name one in the"
-                " proxy's backend URL"
-            )
+        reason = unfit_new(options, has_place=keyspaces.own is not None)
+        if keyspaces.own is None or options.sharding_key is None or reason is not None:
+            raise UnsupportedSql(f"{having_shards(queue.database, shards)}, and {reason}")
         sequence = QueueName(keyspaces.own, derived_name(f"{queue.database}_{queue.table}", "_seq"))
         return ShardedTable(queue, options.sharding_key, sequence)
 

@@ -12,6 +12,7 @@ from engine.model.option_values import OptionValue
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.pins import Pins
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.sharded import once_in_each_shard
 from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, UnsupportedSql
 from rewriter.grammar.due import has_due
@@ -94,7 +95,7 @@ from rewriter.plans.topics import (
 )
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
-from rewriter.text.tokens import Name, Token
+from rewriter.text.tokens import Name, Token, tokenize
 from rewriter.views import Scope
 
 
@@ -201,10 +202,7 @@ class PlanBuilder:
             dead = self._lookup.find(group.dead_letter)
             if dead is None or dead.options.topic is not None:  # it is made with the first dead letter
                 return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
-        if dead.shards and statement.limit is not None:
-            raise UnsupportedSql("REDRIVE ... LIMIT is not possible over several shards: WHERE id IN (...) names some")
-        plan = redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
-        return at_shards(plan, dead)
+        return at_shards(redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql), dead)
 
     # --- plans that need the catalog
 
@@ -399,8 +397,15 @@ def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
 
 
 def at_shards(plan: Plan, spec: QueueSpec) -> Plan:
-    """The plan of a statement on messages of this queue, at the shards that have them."""
-    return replace(plan, at_shards=spec.name) if spec.shards and isinstance(plan, Execute | Redrive) else plan
+    """The plan of a statement on messages of this queue, at the shards that have them. Raises UnsupportedSql."""
+    if not spec.shards or not isinstance(plan, Execute | Redrive):
+        return plan
+    sql = (plan.mark if isinstance(plan, Redrive) else plan.sql).upper()
+    if ("LIMIT" in sql or "SELECT" in sql) and not {"LIMIT", "SELECT"}.isdisjoint(
+        token.word for token in tokenize(sql)
+    ):
+        raise UnsupportedSql(once_in_each_shard(spec))
+    return replace(plan, at_shards=spec.name)
 
 
 def _truncate(queue: QueueSpec) -> Plan:

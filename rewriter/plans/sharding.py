@@ -83,4 +83,5 @@ def _slot_column(key: str, column: ShardingColumn | None) -> str:
 def _as_declared(item: ColumnItem) -> ShardingColumn:
     not_null = "PRIMARY" in item.words or ("NOT", "NULL") in zip(item.words, item.words[1:], strict=False)
     padded = bool(_PADDED.intersection(item.words[:1])) and "VARYING" not in item.words
-    return ShardingColumn(bool(_HASHED.intersection(item.words[:1])), not not_null, padded)
+    can_be_hashed = bool(_HASHED.intersection(item.words[:1])) and "ZEROFILL" not in item.words
+    return ShardingColumn(can_be_hashed, not not_null, padded)

@@ -15,6 +15,7 @@ from enum import Enum
 
 from engine.model.identity import highest_explicit_id
 from engine.model.queue import Layout, QueueCatalog, QueueName
+from engine.model.sharded import gives_ids_over_shards
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.named_columns import NUMBERS, names_column, sets_id, values_of_own_columns
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
@@ -141,7 +142,7 @@ _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
 _DUE_MAX = 1024
 _DUE_ENDS = b"'\"?0123456789.lL"
-_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|\b(?:ROLE|STATEMENT)\b")
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|TRANSACTION_MODE|\b(?:ROLE|STATEMENT)\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
 _LITERAL = _pattern(
@@ -183,7 +184,7 @@ class StatementScanner:
         )
         self._inserts: dict[QueueName, Classification] = {}  # filled on first use: there may be thousands of queues
         self._targets: dict[tuple[bytes, bytes | None, str | None], QueueName | None] = {}  # by names as written
-        self._id_digits: dict[QueueName, int] = {}  # of the highest explicit id that is allowed; 0: any is
+        self._id_digits: dict[QueueName, int] = {}  # of the highest explicit id; 0: any is allowed; -1: none is
         self._handlers: dict[bytes, Handler] = {
             b"SELECT": _select,
             b"WITH": self._with,
@@ -316,7 +317,7 @@ class StatementScanner:
             return _into_topic(sql, match, classification, history=history)
         if len(sql) > _SHORT and b"duplicate" not in lowered and not values_of_own_columns(sql, match.end()):
             return classification
-        if self._may_end_ids(sql, queue):
+        if self._may_end_ids(sql, queue, match.end()):
             return replace(classification, kind=StatementClass.PLAN)
         whole = len(sql) <= _SEARCH_MAX
         if (b"time_" in lowered or not whole) and may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
@@ -334,17 +335,19 @@ class StatementScanner:
             return Classification(StatementClass.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
         clause = (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql)
-        planned = clause or self._may_end_ids(sql, queue)
+        planned = clause or self._may_end_ids(sql, queue, match.end())
         return Classification(StatementClass.PLAN if planned else self._plain_insert(queue).kind, _changing(queue))
 
-    def _may_end_ids(self, sql: bytes, queue: QueueName) -> bool:
-        """Whether a number in an INSERT is so large that, as an id, it would leave the database no next one."""
+    def _may_end_ids(self, sql: bytes, queue: QueueName, place: int) -> bool:
+        """Whether an INSERT may give an id so large that it leaves the database no next one; over shards, any id."""
         digits = self._id_digits.get(queue)
         if digits is None:
             spec = self._catalog.get(queue)
             highest = None if spec is None else highest_explicit_id(spec)
-            digits = self._id_digits[queue] = 0 if highest is None else len(str(highest))
-        return digits > 0 and _LARGE[digits].search(sql, 0, _SEARCH_MAX) is not None
+            none = -1 if spec is not None and gives_ids_over_shards(spec) else 0
+            digits = self._id_digits[queue] = none if highest is None else len(str(highest))
+        large = digits > 0 and _LARGE[digits].search(sql, 0, _SEARCH_MAX) is not None
+        return values_of_own_columns(sql, place) if digits < 0 else large
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Classification:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
