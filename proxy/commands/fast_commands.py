@@ -13,6 +13,7 @@ from mysql_wire.outcome import Outcome
 from mysql_wire.packets import HEADER_BYTES, frame
 from mysql_wire.requests import FIRST_LOCAL_ID
 from proxy.commands.upstream_statements import UpstreamStatements
+from proxy.session.session import Reach
 from proxy.statements.births import LeasedInsert
 from proxy.statements.executor import Executor
 from proxy.statements.prepared_inserts import PreparedInsert
@@ -20,7 +21,7 @@ from proxy.upstream.fast_path import FastPath
 from proxy.upstream.repeats import stands_alone
 from rewriter.grammar.quick_forms import VERBS
 from rewriter.plan import NO_EFFECTS, Effects, Execute
-from rewriter.scan.scanner import StatementClass
+from rewriter.scan.scanner import StatementClass, transaction_verb
 
 _QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
 # Plain numbers: an enum's members cost more to compare than the rest of the decision.
@@ -56,7 +57,7 @@ class FastCommands:
             reader = self._executor.reader
             classification = reader.classify(text)
             if classification.kind is StatementClass.NONE:
-                return FastPath.RELAY
+                return FastPath.REFUSE if self._may_begin(text) else FastPath.RELAY
             if classification.kind is StatementClass.USE and reader.names_again(text):
                 session.settings.streams.forget()
                 return FastPath.RELAY
@@ -70,7 +71,7 @@ class FastCommands:
                 return FastPath.REFUSE
             effects = self._statements.effects.get(number)
             if effects is None:
-                return FastPath.RELAY
+                return FastPath.REFUSE if self._may_begin(b"") else FastPath.RELAY
             if number in self._statements.inserts:
                 return self._insert(self._statements.inserts[number], packet, effects)
             verdict = self._with_effects(effects)
@@ -79,7 +80,7 @@ class FastCommands:
 
     def _quickly(self, text: bytes) -> FastPath | bytes:
         """What goes to the database in place of a statement on a queue, where that is known at once."""
-        plan = self._executor.reader.quick(text)
+        plan = None if self._may_begin(b"") else self._executor.reader.quick(text)
         sql = None if plan is None else plan.sql if plan.at_shards is None else self._routed(plan)
         if plan is None or sql is None:
             return FastPath.REFUSE
@@ -89,10 +90,15 @@ class FastCommands:
     def _routed(self, plan: Execute) -> str | None:
         """Its SQL at the one shard that has its messages, where that is known, and it is a transaction by itself."""
         session = self._session
-        if not session.settings.one_shard or not stands_alone(session.upstream.status):
+        if session.settings.reach is not Reach.ONE or not stands_alone(session.upstream.status):
             return None
         routes = self._executor.database.routes(plan)
         return plan.routed(*routes.values()) if routes is not None and len(routes) == 1 else None
+
+    def _may_begin(self, text: bytes) -> bool:
+        """Whether a statement that does nothing to queues is to be limited to one shard before, with what follows."""
+        database = self._executor.database
+        return database.unlimited and database.may_span_shards(verb=transaction_verb(text))
 
     def _insert(self, insert: PreparedInsert, packet: bytes, effects: Effects) -> FastPath | bytes:
         """An execution of a prepared INSERT."""
@@ -121,7 +127,7 @@ class FastCommands:
         return leased.own
 
     def _with_effects(self, effects: Effects) -> FastPath:
-        if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects):
+        if effects.catalog or effects.numbered or self._executor.database.may_span_shards(effects, effects.transaction):
             return FastPath.REFUSE
         self.effects, self.sent_at = effects, self._session.sending(effects)
         return FastPath.RELAY_AND_REPORT

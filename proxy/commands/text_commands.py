@@ -104,7 +104,7 @@ class TextCommands:
 
     def _verb(self, text: bytes) -> TransactionVerb | None:
         """Looked up only when the answer matters."""
-        if self._session.scope.empty:
+        if self._session.scope.empty and not self._executor.database.unlimited:
             return None
         return transaction_verb(text, backslash_escapes=not self._session.no_backslash_escapes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from engine.backend.environment import StatementPins
 from engine.clock import Clock
@@ -67,6 +68,15 @@ class BackendConnection:
     backend_id: Callable[[], int | None] | None = None
 
 
+class Reach(Enum):
+    """How far the session's transactions may reach, where there are queues over several shards of a Vitess. ONE: to one
+    shard, or to several as a whole. SEVERAL: to several, one after the other, as the client has asked for."""
+
+    UNKNOWN = "unknown"
+    ONE = "one"
+    SEVERAL = "several"
+
+
 @dataclass(slots=True)
 class StatementSettings:
     """What the client has set, as far as its next statement depends on it; COM_RESET_CONNECTION undoes all of it.
@@ -75,8 +85,7 @@ class StatementSettings:
     they are read when something depends on them. `sql_modes`: as far as the status flags do not have them. `may_use`: a
     prepared text may contain USE. `temporary`: a temporary table may have a queue's name. `consumer`: the name that its
     last receiver gave itself. `lease`: of what it receives, where a statement has none; None: its variable is to be
-    read. `streams`: see StreamMemory. `one_shard`: whether a transaction is known to be limited to one shard of a
-    Vitess, or to be whole over several.
+    read. `streams`: see StreamMemory. `reach`: see Reach. `sets_reach`: whether the client has set it.
     """
 
     unsettled: bool = False
@@ -86,7 +95,8 @@ class StatementSettings:
     consumer: str = ""
     lease: str | None = "time"
     streams: StreamMemory = field(default_factory=StreamMemory)
-    one_shard: bool = False
+    reach: Reach = Reach.UNKNOWN
+    sets_reach: bool = False
 
 
 class ClientSession:

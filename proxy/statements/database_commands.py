@@ -25,10 +25,11 @@ from mysql_wire import requests
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
-from proxy.session.session import ClientSession, Identity
+from proxy.session.session import ClientSession, Identity, Reach
 from proxy.session.transaction_scope import doubted, report_single
 from proxy.upstream.base import accepted, collected
 from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.repeats import stands_alone
 from rewriter.plan import NO_EFFECTS, Effects, Execute, TransactionVerb
 from rewriter.plans.alter_queue import own_mark_sql
 from rewriter.text.queue_names import SYSTEM_DATABASE
@@ -38,6 +39,7 @@ log = logging.getLogger("proxy.statements.executor")  # under which operators kn
 CONNECTION_LOST = "08"
 """How the SQLSTATE begins of an outcome that is not known."""
 
+_NOT_SUPPORTED = 1235
 ENQUEUED_MAX = 10_000
 """Messages of one statement that are reported."""
 
@@ -68,8 +70,7 @@ class DatabaseCommands:
         plain: bytes | None = None,
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did. `repeatable`, `plain`: see Upstream."""
-        if self.may_span_shards(effects):
-            await self.in_one_shard()
+        await self.limit(effects, verb)
         sent_at, before = self.session.sending(effects), self.engine.catalog
         answering = self.session.upstream.command(
             payload, more=more, buffered=bool(effects.catalog), repeatable=repeatable, plain=plain
@@ -124,31 +125,59 @@ class DatabaseCommands:
             return None
         return self.engine.queues.placement.routes(queue, plan.named)
 
-    def may_span_shards(self, effects: Effects) -> bool:
-        """Whether a statement adds to a queue of several shards, in a session whose transactions may span several."""
-        sharded = self.engine.catalog.sharded
-        return bool(sharded) and not self.session.settings.one_shard and not sharded.isdisjoint(effects.touched)
+    @property
+    def unlimited(self) -> bool:
+        """Whether there are queues over several shards, and a transaction of the session may span several."""
+        return bool(self.engine.catalog.sharded) and self.session.settings.reach is not Reach.ONE
 
-    async def in_one_shard(self) -> None:
-        """Have a transaction of the session changed one shard at most, unless the client has asked for two phases.
+    def may_span_shards(self, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> bool:
+        """Whether `limit` has something to do before a statement: where it concerns a queue of several shards, or a
+        transaction begins, which may do so later."""
+        if not self.unlimited:
+            return False
+        unknown, alone = self.session.settings.reach is Reach.UNKNOWN, stands_alone(self.session.upstream.status)
+        if self._at_shards(effects):
+            return unknown or not alone
+        begins = verb not in (None, TransactionVerb.AUTOCOMMIT) or not alone
+        return unknown and begins and not self.session.in_transaction
+
+    def _at_shards(self, effects: Effects) -> bool:
+        named = {queue for queue, _ in effects.settled + effects.changed}
+        return not self.engine.catalog.sharded.isdisjoint(
+            named | effects.touched | effects.uncertain | effects.rejected
+        )
+
+    async def limit(self, effects: Effects, verb: TransactionVerb | None = None) -> None:
+        """Before a statement: have transactions of the session change one shard at most, unless the client has asked
+        for two phases. vtgate checks it as a shard is changed, so what a transaction has done before stays unchecked.
 
         A vtgate commits to one shard after the other, so an ack in one would hold without the business row in another.
         Source: https://vitess.io/docs/reference/features/distributed-transaction/
 
         Raises:
-            BackendError: the server refuses it.
+            BackendError: the server refuses it, or it is too late for the open transaction.
         """
-        settings, upstream = self.session.settings, self.session.upstream
-        if settings.one_shard:
+        if not self.may_span_shards(effects, verb):
             return
-        ((mode,),) = (await collected(upstream, "SELECT @@transaction_mode")).each(1)
-        if (mode or b"").upper() != b"TWOPC":
-            await accepted(upstream, "SET transaction_mode = 'SINGLE'")
-        settings.one_shard = True
+        settings, upstream = self.session.settings, self.session.upstream
+        alone = stands_alone(upstream.status)
+        if settings.reach is Reach.UNKNOWN and not self.session.in_transaction:
+            ((mode,),) = (await collected(upstream, "SELECT @@transaction_mode")).each(1)
+            whole = (mode or b"").upper() in (b"SINGLE", b"TWOPC")
+            if not whole and not settings.sets_reach:
+                await accepted(upstream, "SET transaction_mode = 'SINGLE'")
+            settings.reach = Reach.ONE if whole or not settings.sets_reach else Reach.SEVERAL
+        if settings.reach is not Reach.ONE and not alone and self._at_shards(effects):
+            raise BackendError(
+                "a transaction with messages of a queue over several shards changes one shard, and this one may change"
+                " several: end it, and SET transaction_mode = 'SINGLE' before the next",
+                _NOT_SUPPORTED,
+            )
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
         """As `forward`, for a command that the client is still sending. The caller records the effects: they may
         be known only now."""
+        await self.limit(effects, TransactionVerb.OPAQUE)
         return await self._answered(self.session.upstream.pass_on(large, buffered=bool(effects.catalog)), effects)
 
     async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:

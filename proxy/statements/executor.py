@@ -251,6 +251,7 @@ class Executor:
         return await repeated(self.session.upstream.status, run)
 
     async def _collected(self, plan: Execute) -> Outcome:
+        await self.database.limit(plan.effects)
         result = await self.session.upstream.collect(self.session.pinned(plan.sql, plan.pins))
         outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
         self.database.note(outcome, plan.effects)
@@ -265,7 +266,7 @@ class Executor:
             return await self._repeated(lambda: RedriveStatement(self.session).run(plan))
 
         try:
-            outcome = await (run() if plan.at_shards is None else self._shards.each(plan.at_shards, run))
+            outcome = await (run() if plan.at_shards is None else self._shards.each(plan.at_shards, run, plan.effects))
         except BackendError as error:
             self.database.note(Outcome.of(error), plan.effects)
             raise

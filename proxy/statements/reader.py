@@ -22,7 +22,7 @@ from mysql_wire.flags import BACKSLASH_IN_CHARACTERS, decoded, encoding_named
 from mysql_wire.outcome import Collected, Outcome
 from mysql_wire.replies import MULTI_STATEMENTS
 from proxy.session.guard import check_can_see, check_plan
-from proxy.session.session import BackendTraits, ClientSession
+from proxy.session.session import BackendTraits, ClientSession, Reach
 from proxy.show.queue_status import QueueViews
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded
@@ -42,6 +42,7 @@ _SET_NAMES = re.compile(  # not DEFAULT, which only the server knows
     rb"\s*set\s+names\s+['\"]?(?!default\b)(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE
 )
 _LEASE = b"queuegate_lease"
+_REACH = b"transaction_mode"
 _DEFINING = (b"CREATE", b"ALTER")
 _INSERTING = (b"INSERT", b"REPLACE")
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
@@ -285,6 +286,8 @@ class StatementReader:
             self._learn_behind(text, end, ok=ok)
         if verb == b"SET" and _LEASE in text.lower():
             session.settings.lease = None
+        if verb == b"SET" and _REACH in text.lower():
+            session.settings.reach, session.settings.sets_reach = Reach.UNKNOWN, True
         if verb == b"PREPARE":
             session.settings.may_use = True
         elif verb in _DEFINING:

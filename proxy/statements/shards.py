@@ -61,7 +61,7 @@ class ShardedStatements:
         done = 0
         try:
             queue = self._queue(plan.at_shards)
-            await self._database.in_one_shard()
+            await self._database.limit(plan.effects)
             routes = self._database.routes(plan)
             if routes is None:
                 for shard in await self._shards(queue, plan):
@@ -79,9 +79,10 @@ class ShardedStatements:
         self._database.note(outcome, plan.effects)
         return outcome
 
-    async def each(self, name: QueueName, run: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def each(self, name: QueueName, run: Callable[[], Awaitable[Outcome]], effects: Effects) -> Outcome:
         """Do something at every shard of a queue; the rows that have changed. Raises BackendError."""
         queue = self._queue(name)
+        await self._database.limit(effects)
         await self._check_alone(queue.shards)
         done = 0
         for shard in queue.shards:

@@ -183,6 +183,98 @@ def test_an_enqueue_commits_with_a_row_of_the_same_shard_only(sql, q):
     assert received(sql, q, 2) == ["a", "b"]
 
 
+@pytest.fixture
+def business(sql, q) -> Iterator[str]:
+    """A table of rows with the same keys, one of each shard."""
+    name = f"biz_{q}"
+    sql(f"CREATE TABLE {name} (k BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL)")
+    sql(f"ALTER VSCHEMA ON {SHARDED}.{name} ADD VINDEX binary_md5 (k) USING binary_md5")
+    for key in (LOW, HIGH):
+        wait_until(lambda key=key: _accepts(sql, f"INSERT INTO {name} VALUES ({key}, 0)"), what="vtgate to know it")
+    yield name
+    sql(f"DROP TABLE {name}")
+
+
+def _add(business: str, key: int) -> str:
+    return f"UPDATE {business} SET n = n + 1 WHERE k = {key}"
+
+
+def _refused_at(session: Sql, *statements: str) -> tuple[int, int]:
+    """Which of the statements is refused, and by which error; (-1, 0): the transaction was committed."""
+    for number, statement in enumerate(("BEGIN", *statements, "COMMIT")):
+        try:
+            session(statement)
+        except pymysql.MySQLError as error:
+            session("ROLLBACK")
+            return number, error.args[0]
+    return -1, 0
+
+
+_OVER_SHARDS = [
+    ("{low}", "{high}", "ACK {q} {a}"),
+    ("{low}", "DELETE FROM {q} WHERE id = {b} AND k = 1"),
+    ("{low}", "UPDATE {q} SET time_acked = 1700000000000000000, time_next = NULL WHERE id = {b} AND k = 1"),
+    ("{low}", "INSERT INTO {q} (k, body) VALUES (1, 'new')"),
+    ("{low}", "NACK {q} {b} DELAY 0"),
+]
+
+
+@pytest.mark.parametrize("statements", _OVER_SHARDS)
+def test_the_first_transaction_of_a_session_changes_one_shard(gate, sql, q, business, statements):
+    ids = enqueued(sql, q, (LOW, "a"), (HIGH, "b"))
+    values = {"q": q, **ids, "low": _add(business, LOW), "high": _add(business, HIGH)}
+    session = Sql(gate.connect(database=SHARDED))
+    assert _refused_at(session, *(statement.format(**values) for statement in statements)) == (2, 1317)
+    assert _refused_at(session, _add(business, LOW), f"ACK {q} {ids['a']}") == (-1, 0)
+    session("SET autocommit = 0")
+    session(_add(business, HIGH))
+    assert session.error(f"INSERT INTO {q} (k, body) VALUES ({LOW}, 'new')")[0] == 1317
+    session("ROLLBACK")
+    assert states(sql, q) == {"a": "acked", "b": "to_be_fired"}
+    assert sql.rows(f"SELECT k, n FROM {business} ORDER BY k") == [(HIGH, 0), (LOW, 1)]
+    session.close()
+
+
+def test_a_session_that_asks_for_several_shards_has_no_messages_in_them(gate, sql, q, business):
+    ids = enqueued(sql, q, (LOW, "a"), (HIGH, "b"), (HIGH, "c"))
+    session = Sql(gate.connect(database=SHARDED))
+    session("SET transaction_mode = 'multi'")
+    assert _refused_at(session, _add(business, LOW), _add(business, HIGH)) == (-1, 0), "it may, without messages"
+    for statement in (f"ACK {q} {ids['a']}", f"DELETE FROM {q} WHERE id = {ids['a']} AND k = {LOW}"):
+        assert _refused_at(session, _add(business, LOW), statement) == (2, 1235)
+    assert session(f"ACK {q} {ids['a']}, {ids['b']}") == 2, "a verb by itself goes from shard to shard"
+    session("SET transaction_mode = 'single'")
+    assert _refused_at(session, _add(business, HIGH), f"ACK {q} {ids['c']}") == (-1, 0)
+    session("BEGIN")
+    session("SET transaction_mode = 'MULTI'")
+    assert session.error(f"INSERT INTO {q} (k, body) VALUES ({LOW}, 'd')")[0] == 1235, "it is not known any more"
+    session("ROLLBACK")
+    session.close()
+
+
+def test_sessions_without_transactions_keep_their_mode(gate, sql, q, business):
+    session = Sql(gate.connect(database=SHARDED))
+    assert session(f"UPDATE {business} SET n = n + 1") == 2
+    assert session.row("SELECT @@transaction_mode") == ("MULTI",)
+    session.close()
+
+
+def test_a_limit_and_ids_of_choice_are_refused(sql, q):
+    ids = enqueued(sql, q, (LOW, "a"), (LOW, "b"), (HIGH, "c"), (HIGH, "d"))
+    for statement in (
+        f"UPDATE {q} SET state = 'acked' ORDER BY id LIMIT 1",
+        f"ACK {q} WHERE id = (SELECT m FROM (SELECT MIN(id) AS m FROM {q}) AS t)",
+        f"INSERT INTO {q} (id, k, body) VALUES (7, {LOW}, 'x')",
+        f"REPLACE INTO {q} (id, k, body) VALUES ({ids['a']}, {HIGH}, 'x')",
+        f"CREATE QUEUE wide (k INT(8) ZEROFILL NOT NULL) SHARDING KEY (k) -- {q}",
+        f"ALTER QUEUE {q} SET (dead_letter = '{q}_mine')",
+    ):
+        assert sql.error(statement)[0] in (1235, 1231), statement
+    assert set(states(sql, q).values()) == {"to_be_fired"}
+    assert sql(f"INSERT INTO {q} (k, body) SELECT k, body FROM {q} WHERE k = {LOW}") == 2
+    assert sql(f"INSERT INTO {q} (id, k, body) VALUES (NULL, {LOW}, 'x')") == 1
+
+
 def test_a_session_without_autocommit(gate, sql, q):
     connection = gate.connect(database=SHARDED)
     connection.autocommit(False)

@@ -99,7 +99,7 @@ def _condition(of: Selection, columns: Sequence[Column]) -> Statement:
 
 
 def piece(what: str, queue: QueueName, where: Statement, *, over_shards: bool = False) -> Statement:
-    """The statement of one piece. `over_shards`: a LIMIT would be that of each shard, so the condition names the ids."""
+    """The statement of one piece. `over_shards`: a LIMIT would be that of each shard: the condition names ids."""
     if what == "redrive":
         condition, limit = f" WHERE {where.sql}" if where.sql else "", f" LIMIT {PIECE}"
         return Statement(f"REDRIVE {queue_sql(queue)}{condition}{'' if over_shards else limit}", where.values)
