@@ -39,6 +39,7 @@ _CACHED_IDS = 1000  # that a tablet reserves of a sequence at once
 _NOT_SUPPORTED = 1235
 _DENIED = 1142
 _MANY_SHARDS = 1317
+_ROWS_MAX = 10_000  # that a tablet changes by one statement, by default
 _ALREADY = 1815  # "already defined", "already contains"
 
 Run = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -72,8 +73,21 @@ class ShardedStatements:
                     done += await self._repeated(plan.routed(condition), plan.pins)
         except BackendError as error:
             self._database.note(Outcome.of(error), plan.effects)
-            if done:
+            if done or empties(plan):
                 self._database.note(Outcome(status=self._session.upstream.status), _of_some(plan))
+            raise
+        outcome = Outcome(status=self._session.upstream.status, affected_rows=done)
+        self._database.note(outcome, plan.effects)
+        return outcome
+
+    async def empty(self, plan: Execute) -> Outcome:
+        """TRUNCATE QUEUE in a keyspace of one shard. Raises BackendError; what is deleted then stays so."""
+        await judge_own(self._session, plan.sql)
+        try:
+            done = await self._emptied(plan)
+        except BackendError as error:
+            self._database.note(Outcome.of(error), plan.effects)
+            self._database.note(Outcome(status=self._session.upstream.status), _of_some(plan))
             raise
         outcome = Outcome(status=self._session.upstream.status, affected_rows=done)
         self._database.note(outcome, plan.effects)
@@ -118,7 +132,15 @@ class ShardedStatements:
     async def _at(self, shard: str, plan: Execute) -> int:
         assert plan.at_shards is not None
         async with self._database.at_shard(plan.at_shards.database, shard):
-            return await self._repeated(plan.sql, plan.pins)
+            return await (self._emptied(plan) if empties(plan) else self._repeated(plan.sql, plan.pins))
+
+    async def _emptied(self, plan: Execute) -> int:
+        """By as many statements as it takes: a tablet refuses one that changes more rows."""
+        done = changed = await self._repeated(f"{plan.sql} LIMIT {_ROWS_MAX}", plan.pins)
+        while changed == _ROWS_MAX:
+            changed = await self._repeated(f"{plan.sql} LIMIT {_ROWS_MAX}", plan.pins)
+            done += changed
+        return done
 
     async def _repeated(self, sql: str, pins: Pins) -> int:
         return await repeated(self._session.upstream.status, partial(self._changed, sql, pins))
@@ -132,14 +154,26 @@ class ShardedStatements:
         return result.affected_rows
 
 
+def empties(plan: Execute) -> bool:
+    """Whether it is TRUNCATE QUEUE: the only verb after which the catalog is read again."""
+    return plan.pins is Pins.VERB and plan.effects.catalog is True
+
+
 def _of_some(plan: Execute) -> Effects:
     """Of a statement that some shards have carried out: which messages it has changed is not known."""
-    queue = frozenset((plan.at_shards,)) if plan.at_shards is not None else frozenset()
+    queue = frozenset((plan.at_shards,)) if plan.at_shards is not None else plan.effects.uncertain
     return replace(plan.effects, settled=(), changed=(), touched=queue, uncertain=queue, tally=None)
 
 
 def _explained(error: BackendError) -> BackendError:
-    """A vtgate's error for a second shard in a transaction, as a client can understand it."""
+    """A vtgate's error for a second shard in a transaction, or for too many rows, as a client can understand it."""
+    if error.errno == _MANY_SHARDS and "row count exceeded" in error.message:
+        return BackendError(
+            f"{error.message}: a tablet changes no more messages by one statement. Nothing is changed in this shard;"
+            " repeat the statement for a part of the messages at a time, as in WHERE id BETWEEN 1 AND 5000",
+            error.errno,
+            error.sqlstate,
+        )
     if error.errno != _MANY_SHARDS or "multi-db transaction" not in error.message:
         return error
     return BackendError(

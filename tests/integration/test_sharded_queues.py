@@ -275,6 +275,27 @@ def test_a_limit_and_ids_of_choice_are_refused(sql, q):
     assert sql(f"INSERT INTO {q} (id, k, body) VALUES (NULL, {LOW}, 'x')") == 1
 
 
+def test_more_messages_than_a_tablet_changes_at_once(gate, sql, q):
+    main = Sql(gate.connect(database=DATABASE))
+    main(f"CREATE QUEUE {q} (k BIGINT NOT NULL, body VARCHAR(20))")
+    for session in (sql, main):
+        for _ in range(21):
+            session(f"INSERT INTO {q} (k, body) VALUES {', '.join([f'({LOW}, 1)'] * 1000)}")
+    errno, text = sql.error(f"ACK {q} WHERE body = '1'")
+    assert errno == 1317 and "a part of the messages at a time" in text
+    ids = sorted(sql.column(f"SELECT id FROM {q} ORDER BY id LIMIT 5000"))
+    assert sql(f"ACK {q} WHERE id BETWEEN {ids[0]} AND {ids[-1]}") == 5000
+    for session in (sql, main):
+        session("BEGIN")
+        if session is main:
+            assert session(f"TRUNCATE QUEUE {q}") == 21_000
+        session("ROLLBACK")
+        assert session(f"TRUNCATE QUEUE {q}") == 21_000
+        assert session.rows(f"SELECT id FROM {q} LIMIT 1") == []
+    main(f"DROP QUEUE {q}")
+    main.close()
+
+
 def test_a_session_without_autocommit(gate, sql, q):
     connection = gate.connect(database=SHARDED)
     connection.autocommit(False)
