@@ -83,8 +83,8 @@ def unfit_change(queue: QueueSpec, options: QueueOptions) -> str | None:
     if not queue.shards:
         return None
     same = (options.sharding_key or "").lower() == (queue.options.sharding_key or "").lower()
-    kept = "the sharding key of a queue in it stays: its messages are placed by it"
-    reason = unfit_options(options) if same else kept
+    stays = "the sharding key of a queue in it stays: its messages are placed by it"
+    reason = unfit_options(options) if same else stays
     return None if reason is None else f"{having_shards(queue.name.database, queue.shards)}, and {reason}"
 
 

@@ -36,7 +36,7 @@ from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
 from proxy.statements.schedules import ScheduleStatements
-from proxy.statements.shards import ShardedStatements, empties, forget_table, prepare_table, run_on
+from proxy.statements.shards import ShardedStatements, at_tablets, forget_table, prepare_table, run_on
 from proxy.statements.topics import TopicStatements, check_partitions
 from proxy.upstream.base import charset_of, check_own_table, collected
 from proxy.upstream.redaction import redacted_text, redacted_warning
@@ -178,8 +178,7 @@ class Executor:
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
         await self._accepted(plan)
-        in_pieces = plan.at_shards is not None or self._in_pieces(plan)
-        if plan.warnings or in_pieces or judged_as_plan(self.session, plan):
+        if plan.warnings or at_tablets(plan, self.engine.catalog) or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         sql = self.session.pinned(plan.sql, plan.pins)
         query = self.database.query(self.reader.encode(sql))
@@ -242,16 +241,11 @@ class Executor:
 
     async def _carried_out(self, plan: Execute) -> Outcome:
         """Have the database run what we answer. Raises BackendError."""
-        if plan.at_shards is not None:
+        if at_tablets(plan, self.engine.catalog):
             return await self._shards.run(plan)
-        if self._in_pieces(plan):
-            return await self._shards.empty(plan)
         if not judged_as_plan(self.session, plan):
             await judge_own(self.session, plan.sql)
         return await self._repeated(lambda: self._collected(plan))
-
-    def _in_pieces(self, plan: Execute) -> bool:
-        return bool(self.engine.catalog.keyspaces) and empties(plan)
 
     async def _repeated(self, run: Callable[[], Awaitable[T]]) -> T:
         return await repeated(self.session.upstream.status, run)

@@ -24,7 +24,7 @@ from engine.engine import Engine
 from engine.model.errors import NO_SUCH_TABLE, BackendError, MissingTableAllowed
 from engine.model.key_range import VINDEX
 from engine.model.pins import Pins
-from engine.model.queue import QueueName, QueueSpec, quoted
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, quoted
 from engine.model.sharded import Vindex
 from mysql_wire.outcome import Collected, Outcome
 from proxy.session.guard import judge_own
@@ -53,12 +53,14 @@ class ShardedStatements:
         self._session, self._engine, self._database = session, engine, database
 
     async def run(self, plan: Execute) -> Outcome:
-        """Run a statement on messages at the shards that have them, and report it; the rows that have changed.
+        """Run a statement that goes to `at_tablets`, and report it; the rows that have changed.
 
         Raises:
             BackendError: a shard has refused it. Outside of a transaction, what other shards have done stays done.
         """
         await judge_own(self._session, plan.sql)
+        if plan.at_shards is None:
+            return await self._empty(plan)
         done = 0
         try:
             queue = self._queue(plan.at_shards)
@@ -80,9 +82,8 @@ class ShardedStatements:
         self._database.note(outcome, plan.effects)
         return outcome
 
-    async def empty(self, plan: Execute) -> Outcome:
+    async def _empty(self, plan: Execute) -> Outcome:
         """TRUNCATE QUEUE in a keyspace of one shard. Raises BackendError; what is deleted then stays so."""
-        await judge_own(self._session, plan.sql)
         try:
             done = await self._emptied(plan)
         except BackendError as error:
@@ -157,6 +158,11 @@ class ShardedStatements:
 def empties(plan: Execute) -> bool:
     """Whether it is TRUNCATE QUEUE: the only verb after which the catalog is read again."""
     return plan.pins is Pins.VERB and plan.effects.catalog is True
+
+
+def at_tablets(plan: Execute, catalog: QueueCatalog) -> bool:
+    """Whether it is more than one statement at a Vitess: at each shard, or in pieces."""
+    return plan.at_shards is not None or (bool(catalog.keyspaces) and empties(plan))
 
 
 def _of_some(plan: Execute) -> Effects:
