@@ -19,7 +19,7 @@ SILENCE_SECONDS = 10
 """After so long without a packet the server ends the session, and its locks are released. Longer than the longest pause
 of a proxy that is only short of CPU time."""
 
-LOCK_WAIT_SECONDS = 3  # the engine's statements skip locked rows, so only DDL makes them wait
+LOCK_WAIT_SECONDS = 3  # the engine's statements skip locked rows: only DDL makes them wait, and keys of schedules
 
 STATEMENT_SECONDS = 75  # longer than any answer is waited for: then the result is not needed any more
 _WITH_THE_OTHERS = "wsrep_sync_wait = 1"

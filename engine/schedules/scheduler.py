@@ -8,8 +8,8 @@ Rules
 - The next tick of each schedule is in memory. The table is read after a reported change (a client's commit), at the
   engine's periodic poll, and at ticks; never between.
 - Schedules that are due together are sent in one transaction. If that fails, one by one: a schedule whose message the
-  database refuses delays no other. Its problem is stored in its row and logged once, and its tick is retried after a
-  pause that doubles, up to a minute.
+  database refuses, or whose unique key a client's open transaction holds, delays no other for long. Its problem is
+  stored in its row and logged once, and its tick is retried after a pause that doubles, up to a minute.
 - A message whose unique key is taken is not sent: it waits already. Its tick is done.
 - Any rows may be written to the table. Missed ticks are made up for at a bounded rate in each database, after those in
   time, and the log has a few lines a minute about them, and about schedules that fail.
@@ -26,7 +26,7 @@ from engine.clock import DatabaseTime
 from engine.context import EngineContext
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
-from engine.model.errors import NO_SUCH_TABLE, BackendError, EngineError, is_transient
+from engine.model.errors import LOCKED, NO_SUCH_TABLE, BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import (
@@ -58,6 +58,9 @@ that costs a database little. What is left waits."""
 MADE_UP_IN_TURN = 100
 """Of one schedule, before the next one that has missed ticks has its turn."""
 
+TURN_SECONDS = 5.0
+"""After so long with statements that wait for locks, those that are due by now have their turn, the failed ones last."""
+
 _MORE_ROOM_SECONDS = 1.0
 _LOGGED_MAX = 5  # lines of the log in a minute, for each database and kind; the others are counted
 _LOG_SECONDS = 60.0
@@ -75,6 +78,11 @@ class _Waiting:
     retry_at: float = float("-inf")
     logged_problem: str = ""
     made_up_at: float = float("-inf")
+
+    @property
+    def tried(self) -> bool:
+        """Whether its tick was postponed, or has failed."""
+        return self.retry_at != float("-inf")
 
     def late(self, now_ns: int) -> bool:
         """Whether its tick was missed."""
@@ -195,12 +203,13 @@ class Scheduler(Service):
         if names and not leads:
             await self._read(name, database)
             names = self._due(database, leads)
+        began = self._now
         for start in range(0, len(names), TOGETHER_MAX):
             # Those of a table that is dropped meanwhile are forgotten, also where it is there again for the next part.
             part = [each for each in names[start : start + TOGETHER_MAX] if each in database.schedules]
             if self._stopping.is_set():
                 return
-            if part and not self._free(database, part):
+            if part and (not self._free(database, part) or self._now - began > TURN_SECONDS):
                 break
             if part:
                 await self._send(name, database, part)
@@ -226,7 +235,14 @@ class Scheduler(Service):
             return []
         now, limit_ns = self._now, now_ns - self._later_ns(leads)
         candidates = [
-            (bool(waiting.logged_problem), waiting.late(now_ns), waiting.made_up_at, waiting.next_ns, name)
+            (
+                bool(waiting.logged_problem),
+                waiting.late(now_ns),
+                waiting.made_up_at,
+                waiting.retry_at,
+                waiting.next_ns,
+                name,
+            )
             for name, waiting in database.schedules.items()
             if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.left_to_leader(now_ns))
             if now >= database.late_at or not waiting.late(now_ns)
@@ -302,13 +318,13 @@ class Scheduler(Service):
         try:
             advanced = await context.work.run(context.store.schedules.step(name, steps))
         except BackendError as error:
-            if is_transient(error):
+            locked = error.errno in LOCKED
+            if len(steps) > 1 and (locked or not is_transient(error)):
+                await self._take_one_by_one(name, database, steps)
+            elif is_transient(error) and not (locked and database.schedules[steps[0].schedule.name.name].tried):
                 self._postpone(database, [step.schedule.name.name for step in steps])
-            elif len(steps) == 1:
-                await self._failed(database, steps[0].schedule.name, error)
             else:
-                for step in steps:
-                    await self._take(name, database, (step,))
+                await self._failed(database, steps[0].schedule.name, error)
             return
         database.logged_problem = ""
         done = [step for step in steps if step.schedule.name.name in advanced]
@@ -318,6 +334,12 @@ class Scheduler(Service):
         if left:  # another was faster, or a client has them locked
             self._postpone(database, left)
         self._report_sent((step.schedule.queue, advanced[step.schedule.name.name]) for step in done)
+
+    async def _take_one_by_one(self, name: str, database: _Database, steps: Sequence[Step]) -> None:
+        began = self._now
+        for step in steps:
+            if self._now - began <= TURN_SECONDS:  # the others are still due
+                await self._take(name, database, (step,))
 
     def _advanced(self, database: _Database, step: Step, sent: int) -> None:
         waiting = database.schedules[step.schedule.name.name]

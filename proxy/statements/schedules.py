@@ -61,9 +61,10 @@ class Done:
 
 
 async def server_insert(messages: Insertion) -> Callable[[StoreConnection], object]:
-    """See MakeInsert: on a server, which reads what a client would write."""
+    """See MakeInsert: on a server, which reads what a client would write. Where the server can, it fails at once if a
+    client's open transaction holds a unique key."""
     text = sql.insertion_sql(messages)
-    return lambda connection: connection.execute(text)
+    return lambda connection: connection.execute(connection.without_waiting + text)
 
 
 class ScheduleStatements(UnitOfWork):

@@ -151,6 +151,33 @@ def test_a_tick_whose_unique_key_is_taken_is_done(sql, queue, schedule, waits):
     sql(f"RUN SCHEDULE {schedule}")
 
 
+def test_a_key_that_an_open_transaction_holds_stops_its_own_schedule_alone(sql, queue, schedule, connect, place):
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q, other = queue(UNIQUE), queue("n INT")
+    client = connect()
+    client("BEGIN")
+    client(f"INSERT INTO {q} (n) VALUES (1)")
+    try:
+        sql("BEGIN")
+        for name, target in ((f"{schedule}_other", other), (schedule, q)):
+            sql(f"CREATE SCHEDULE {name} ON {target} EVERY '2s' (n) VALUES (2)")
+        # A CREATE with the key itself would wait, too.
+        sql(f"UPDATE queuegate_schedules SET row_values = REPLACE(row_values, '2', '1') WHERE name = '{schedule}'")
+        sql("COMMIT")
+        wait_until(lambda: shown(sql, schedule)["problem"], what="the problem to be shown")
+        assert "ock wait" in shown(sql, schedule)["problem"]
+        count = sql.value(f"SELECT COUNT(*) FROM {other}")
+        wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {other}") >= count + 3, timeout=30, what="more ticks")
+        delays = sql.column(f"SELECT time_created - time_scheduled FROM {other}")
+        assert max(delays) < 20 * NS
+    finally:
+        client("ROLLBACK")
+        sql(f"DROP SCHEDULE {schedule}_other")
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}"), timeout=70, what="the tick to be sent")
+    wait_until(lambda: not shown(sql, schedule)["problem"], what="the problem to end")
+
+
 def test_run_now(sql, queue, schedule, stream):
     q = queue("n INT")
     receiver = stream(f"SELECT n FROM STREAM {q}")

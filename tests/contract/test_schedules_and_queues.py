@@ -69,6 +69,28 @@ def test_a_column_that_goes_is_a_problem_and_holds_up_no_other(sql, queue, sched
     sql(f"DROP SCHEDULE {schedule}_other")
 
 
+def test_a_thousand_that_cannot_be_sent_hold_up_no_late_one(sql, queue, schedule):
+    good, columns = queue("n INT"), "queue_name, column_names, row_values, missed, created_by, time_created"
+    sql(f"CREATE SCHEDULE {schedule} ON {good} EVERY '1d' (n) VALUES (1)")
+    sql("BEGIN")
+    digits = "(SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10)) + ")"
+    sql(
+        f"INSERT INTO queuegate_schedules (name, next_tick, every_ns, problem, time_changed, {columns}) "
+        f"SELECT CONCAT('{schedule}_', a.n, b.n, c.n), 1, 1000000000, 'gone', 0, {columns} "
+        f"FROM queuegate_schedules, {digits} AS a, {digits} AS b, {digits} AS c WHERE name = '{schedule}'"
+    )
+    like = f"name LIKE '{schedule}\\_%'"
+    sql(f"UPDATE queuegate_schedules SET queue_name = 'nowhere' WHERE {like}")
+    try:
+        due_now(sql, schedule)
+        sql(f"UPDATE queuegate_schedules SET next_tick = 2 WHERE name = '{schedule}'")
+        sql("COMMIT")
+        wait_until(lambda: shown(sql, schedule)["last_tick"], what="the late tick to be sent")
+        assert sql.value(f"SELECT COUNT(*) FROM queuegate_schedules WHERE {like} AND problem IS NOT NULL") == 1000
+    finally:
+        sql(f"DELETE FROM queuegate_schedules WHERE {like}")
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, Wai
 @dataclass
 class MemorySchedules:
     """`calls` counts what is asked; `sent` are the messages. `refused`: queues that take none, and the error; `locked`:
-    schedules that a client holds; `down`: what every call raises."""
+    schedules that a client holds; `down`: what every call raises; `seconds`: how long a refused one takes."""
 
     clock: Clock
     rows: dict[str, Schedule] = field(default_factory=dict)
@@ -25,6 +26,7 @@ class MemorySchedules:
     refused: dict[str, BackendError] = field(default_factory=dict)
     locked: set[str] = field(default_factory=set)
     down: BackendError | None = None
+    seconds: float = 0.0
 
     def _called(self, what: str) -> None:
         self.calls[what] += 1
@@ -55,6 +57,7 @@ class MemorySchedules:
         self._called("step")
         for step in steps:
             if step.messages is not None and (error := self.refused.get(step.messages.target.table)) is not None:
+                await asyncio.sleep(self.seconds)
                 raise error
         advanced: dict[str, int] = {}
         for step in steps:

@@ -66,8 +66,8 @@ class ScheduleStatements:
         self.waiting = f"{ticks} AND next_tick > ? ORDER BY next_tick LIMIT {WAITING_MAX}"
         """What ticks next."""
 
-        self.late = f"{ticks} AND next_tick <= ? ORDER BY next_tick LIMIT {OVERDUE_MAX}"
-        """What should have ticked long ago."""
+        self.late = f"{ticks} AND next_tick <= ? ORDER BY problem IS NOT NULL, next_tick LIMIT {OVERDUE_MAX}"
+        """What should have ticked long ago; what cannot be sent stays, so it is last."""
 
         self.listed = f"SELECT {_bounded(SUMMARY_COLUMNS)} FROM {table} ORDER BY name LIMIT {LISTED_MAX}"
 

@@ -14,7 +14,7 @@ from memory_schedules import MemorySchedules
 from memory_store import make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
-from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
+from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown, LockWaitTimeout
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, SpecialValue
 from engine.schedules import scheduler
@@ -212,6 +212,46 @@ async def test_a_schedule_that_a_client_has_locked_waits_and_is_sent_then():
         world.store.locked.clear()
         await pass_time(10)
         assert world.ticks == [first]
+
+
+@in_virtual_time
+async def test_a_unique_key_that_an_open_transaction_holds_holds_up_no_other_schedule_for_long(caplog):
+    """Also where many wait for such keys, and the server waits before it says so."""
+    world = World()
+    held = QueueName("main", "held")
+    world.host.catalog = QueueCatalog(1, {Q: make_spec(Q), held: make_spec(held)})
+    world.store.refused["held"], world.store.seconds = LockWaitTimeout(), 3.0
+    for number in range(8):
+        world.add(f"held{number}", 2 * NS, queue=held)
+    world.add("b", 2 * NS)
+    async with world:
+        first = world.store.rows["b"].next_ns
+        sent = []
+        for _ in range(300):
+            await pass_time(2)
+            sent.append(len(world.ticks))
+        jumps = [later - earlier for earlier, later in pairwise(sent)]
+        assert max(jumps) < 30 and max(jumps[50:]) <= 7  # ticks in 14 seconds
+        assert world.ticks == [first + n * 2 * NS for n in range(len(world.ticks))] and len(world.ticks) > 290
+        assert all("Lock wait timeout" in row.problem for name, row in world.store.rows.items() if name != "b")
+        world.store.refused.clear()
+        await pass_time(61)
+        assert not any(row.problem for row in world.store.rows.values())
+    assert len([record for record in caplog.records if "cannot be sent, it" in record.getMessage()]) <= 20
+
+
+@in_virtual_time
+async def test_a_short_wait_for_a_lock_is_no_problem():
+    world = World()
+    world.add("s", 60 * NS)
+    world.store.refused["q"] = LockWaitTimeout()
+    async with world:
+        first = world.store.rows["s"].next_ns
+        await pass_time((first - world.clock.now_ns()) / NS + 0.1)
+        assert world.store.calls["step"] == 1 and not world.store.rows["s"].problem
+        world.store.refused.clear()
+        await pass_time(1)
+        assert world.ticks == [first] and world.store.calls["note"] == 0
 
 
 @pytest.mark.parametrize(
