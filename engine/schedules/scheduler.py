@@ -59,7 +59,7 @@ MADE_UP_IN_TURN = 100
 """Of one schedule, before the next one that has missed ticks has its turn."""
 
 TURN_SECONDS = 5.0
-"""After so long with statements that wait for locks, those that are due by now have their turn, the failed ones last."""
+"""After so long with statements that wait for locks, those that are due by now have their turn, failed ones last."""
 
 _MORE_ROOM_SECONDS = 1.0
 _LOGGED_MAX = 5  # lines of the log in a minute, for each database and kind; the others are counted

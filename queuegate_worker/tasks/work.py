@@ -27,6 +27,8 @@ logger = logging.getLogger("queuegate_worker")
 _PROGRAM = "queuegate-tasks"
 _ANSWER_SECONDS = 20.0
 _NO_SUCH_SCHEDULE = 1539
+_OF_LOCKS = frozenset((1205, 1213))  # a wait that was too long, a deadlock
+_TRIES = 10
 _EXPIRED_EVERY_SECONDS = 60.0
 _EXPIRED_MAX = 1000  # results that are deleted at once
 
@@ -62,14 +64,29 @@ def create(target: Target, tasks: Iterable[AnyTask], show: Callable[[str], objec
                 raise WorkerError(f"{name} was there before, with other columns than those of tasks: use another name")
         for each in all_tasks:
             if each.schedule is not None:
-                now = _schedule_now(connection, each)
-                connection.begin()  # one that cannot be made anew stays as it is
-                run(schedule(each, now))
-                connection.commit()
+                _make_schedule(connection, each, run)
     except (pymysql.MySQLError, OSError) as error:
         raise permanent(error, address_of(target, os.environ)) or WorkerError(f"{error.args[-1]}") from error
     finally:
         connection.close()
+
+
+def _make_schedule(connection: Connection, task: AnyTask, run: Callable[[Iterable[Statement]], None]) -> None:
+    """Also where several deployments do so at once: then their locks may end some of the statements."""
+    for left in reversed(range(_TRIES)):
+        try:
+            what = [*schedule(task, _schedule_now(connection, task))]
+            if not what[0][0].startswith("DROP"):
+                run(what)
+                return
+            connection.begin()  # one that cannot be made anew stays as it is
+            run(what)
+            connection.commit()
+            return
+        except pymysql.MySQLError as error:
+            if not left or error_number(error) not in _OF_LOCKS:
+                raise
+            connection.roll_back()
 
 
 def _schedule_now(connection: Connection, task: AnyTask) -> str | None:

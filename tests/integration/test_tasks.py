@@ -8,15 +8,21 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import task_program as tasks
 from servers import ROOT, free_port, wait_until
 from slowness import scaled
+
+from queuegate_worker import WorkerError, task
+from queuegate_worker.tasks import task as task_module
+from queuegate_worker.tasks.work import create
 
 pytestmark = pytest.mark.long
 
@@ -104,6 +110,29 @@ def test_what_tasks_need_is_created_once_and_shown(work, sql):
     assert nothing.returncode == 2 and "json has no tasks" in nothing.stderr
     other = work.run("--create", command=[sys.executable, "-m", "queuegate_worker", "task_program:plain"])
     assert other.returncode == 2 and "module of the tasks" in other.stderr
+
+
+@pytest.mark.parametrize("queues", [("mails",), ("mails", "tasks")])
+def test_several_deployments_at_once_make_the_same(work, sql, queues, monkeypatch):
+    """Also where they do not agree, and each makes the schedules anew."""
+    url, failed = work.environment["QUEUEGATE_URL"], []
+    monkeypatch.setattr(task_module, "_tasks", {})
+    periodic = [task(every="5m", name=f"t{n}")(lambda: None) for n in range(8)]
+
+    def deploy(queue):
+        for _ in range(4):
+            try:
+                create(url, [replace(each, queue=queue) for each in periodic], lambda text: None)
+            except WorkerError as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=deploy, args=(queues[n % len(queues)],)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert {f"t{n}" for n in range(8)} <= set(sql.column("SHOW SCHEDULES"))
 
 
 def test_a_periodic_task_of_another_queue_is_moved_with_its_values(work, sql):
