@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from inspect import Parameter
 from queue import SimpleQueue
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
         raise WorkerError(f"{function!r} cannot be called; {_USAGE}")
     if inspect.isclass(function):
         raise WorkerError(f"{function!r} is a class: give an object of it, or a function; {_USAGE}")
-    if hasattr(function, "takes_context"):
+    if hasattr(type(function), "takes_context"):  # a Mock has every attribute
         raise WorkerError(
             f"{function!r} is a task: give its module in place of a handler, as in queuegate-work app.tasks"
         )
@@ -74,20 +75,31 @@ def _is_transactional(function: Callable[..., Any]) -> bool:
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """How a function is called. A decorator's function with `*args` passes on what it gets: then it is the signature of
-    the function in it, as `functools.wraps` names that. Raises ValueError where nothing is known."""
+    """How a function is called. A decorator's function with `*args`, or `**kwargs` alone, passes on what it gets: then
+    it is the signature of the function in it, as `functools.wraps` names that. Raises ValueError where nothing is
+    known."""
+    inner, kinds = getattr(function, "__wrapped__", None), set[Any]()
     with suppress(ValueError):  # of what lru_cache makes
         own = inspect.signature(function, follow_wrapped=False)
-        if not _takes_any(own):
+        kinds = {each.kind for each in own.parameters.values()}
+        if Parameter.VAR_POSITIONAL not in kinds and (inner is None or kinds != {Parameter.VAR_KEYWORD}):
             return own
-    inner = getattr(function, "__wrapped__", None)
     if inner is None:
         return inspect.signature(function)
-    return signature_of(MethodType(inner, function.__self__) if inspect.ismethod(function) else inner)
+    signature = signature_of(MethodType(inner, function.__self__) if inspect.ismethod(function) else inner)
+    return _by_name(signature) if kinds == {Parameter.VAR_KEYWORD} else signature
 
 
-def _takes_any(signature: inspect.Signature) -> bool:
-    return any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
+def _by_name(signature: inspect.Signature) -> inspect.Signature:
+    """Of a decorator's function with `**kwargs` alone."""
+    parameters = signature.parameters.values()
+    return signature.replace(
+        parameters=[
+            each if each.kind is each.VAR_KEYWORD else each.replace(kind=Parameter.KEYWORD_ONLY)
+            for each in parameters
+            if each.kind not in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
+        ]
+    )
 
 
 def is_generator(function: Callable[..., Any]) -> bool:

@@ -6,12 +6,13 @@ import gc
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from weakref import ref
 
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.handlers import GENERATOR, is_generator
@@ -178,9 +179,9 @@ class TaskContext:
 class ContextTask(Task[P, R]):
     """One that takes its context, of which those who send it know nothing."""
 
-    def __call__(self, context: TaskContext, /, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
-        """Run the function here."""
-        return self.function(context, *args, **kwargs)
+    if TYPE_CHECKING:  # it has no name for the context, and calls may use the function's own
+
+        def __call__(self, context: TaskContext, /, *args: P.args, **kwargs: P.kwargs) -> R: ...  # type: ignore[override]
 
 
 AnyTask = Task[..., Any]
@@ -246,7 +247,7 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
         raise WorkerError(f"{function!r} is no function")
     if is_generator(function):
         raise WorkerError(f"{function!r}: {GENERATOR}")
-    name = options.get("name") or _default_name(function, sys._getframe(2).f_globals.get("__name__"))
+    name = options.get("name") or _default_name(function)
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")
     takes_context = bool(options.get("takes_context"))
@@ -265,12 +266,21 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
     )
 
 
-def _default_name(function: Callable[..., Any], module: str | None) -> str:
-    """Its module and name, in that module. Raises WorkerError where the name would be one for many functions."""
+def _default_name(function: Callable[..., Any]) -> str:
+    """Its module and name. Raises WorkerError where the name would be one for many functions: it is made in a function
+    that has returned, of a module that is not running now."""
     name = f"{_module_name(function)}.{function.__qualname__}"
-    if "<locals>" in name and function.__module__ != module:
+    if "<locals>" in name and function.__module__ not in _running_modules():
         raise WorkerError(f"{name} is a function of a decorator: {_DECORATORS}, or give the task a name=")
     return name
+
+
+def _running_modules() -> Iterator[str | None]:
+    """From the inside to the outside; also a decorator of the program that calls `task`."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        yield frame.f_globals.get("__name__")
+        frame = frame.f_back
 
 
 def _module_name(function: Callable[..., Any]) -> str:
@@ -327,11 +337,37 @@ def _schedule(made: AnyTask, rules: Mapping[str, str]) -> Schedule | None:
 
 
 def _register(made: AnyTask) -> AnyTask:
-    before = _tasks.get(made.name)
-    if before is not None and not _same(before.function, made.function):
-        raise WorkerError(f"there are two tasks of the name {made.name}: give one another name=; {_DECORATORS}")
-    _tasks[made.name] = made
+    name = made.name
+    if name in _tasks and (
+        not _same(_tasks[name].function, made.function) or (_differ(_tasks[name], made) and _is_used_elsewhere(name))
+    ):
+        raise WorkerError(f"there are two tasks of the name {name}: give one another name=; {_DECORATORS}")
+    _tasks[name] = made
     return made
+
+
+def _differ(before: AnyTask, now: AnyTask) -> bool:
+    """Whether one function has made two that do different things, or one is a task twice with different options."""
+    if before.function is not now.function and "<locals>" not in inspect.unwrap(now.function).__qualname__:
+        return False  # the module was loaded again, and may have changed
+    same_options = replace(before, function=now.function, parameters=now.parameters) == now
+    return not same_options or _values(before.function) != _values(now.function)
+
+
+def _values(function: Callable[..., Any]) -> list[object]:
+    """What the function has from those around it, as far as that can be compared."""
+    closures = [getattr(each, "__closure__", None) or () for each in _functions(function)]
+    values = gc.get_referents(*(cell for closure in closures for cell in closure))  # a cell may be empty
+    return [each for each in values if isinstance(each, str | bytes | int | float)]
+
+
+def _is_used_elsewhere(name: str) -> bool:
+    """Whether a part of the program has that task; one that was made for a test that is over has it no more."""
+    task = ref(_tasks.pop(name))
+    gc.collect()
+    if (still := task()) is not None:
+        _tasks[name] = still
+    return still is not None
 
 
 def _same(before: Callable[..., Any], now: Callable[..., Any]) -> bool:

@@ -164,6 +164,67 @@ def test_two_functions_of_one_loop_are_refused_and_those_of_a_function_that_runs
         exec(compile("@task\ndef poll(): pass\n", "jobs.py", "exec"), names)
 
 
+def test_two_tasks_of_one_function_that_makes_them_are_refused():
+    def new(word, **options):
+        @task(**options)
+        def pay():
+            return word
+
+        return pay
+
+    charge = new("charge")
+    for word, options in (
+        ("refund", {}),
+        ("charge", {"queue": "b"}),
+        ("charge", {"takes_context": False, "timeout": 1}),
+    ):
+        with pytest.raises(WorkerError, match=r"two tasks of the name .*new\.<locals>\.pay"):
+            new(word, **options)
+    assert task_module.tasks() == {charge.name: charge}
+    assert new("charge").name == charge.name and new("refund", name="refund").name == "refund"
+    del charge
+    assert new("refund", queue="b")() == "refund"  # an application of another test
+
+
+def test_one_function_is_no_two_tasks():
+    slow = task(name="slow")(handled)
+    with pytest.raises(WorkerError, match="two tasks of the name slow"):
+        task(name="slow", queue="fast")(handled)
+    assert task(name="slow")(handled) == slow
+
+
+def test_a_decorator_of_the_program_that_makes_tasks():
+    names = {"task": task, "__name__": "helpers"}
+    exec("def job(function): return task(queue='jobs')(function)\n", names)
+
+    @names["job"]
+    def count(customer):
+        pass
+
+    assert count.queue == "jobs" and count.name == f"{__name__}.{count.function.__qualname__}"
+
+
+def test_a_decorator_that_takes_arguments_by_name():
+    def by_name(function):
+        @functools.wraps(function)
+        def around(**kwargs):
+            return function(**kwargs)
+
+        return around
+
+    seen = []
+
+    @task(unique=("order",))
+    @by_name
+    def book(order: int, day: date | None = None):
+        seen.append((order, day))
+
+    handled(book, args=call(order=7, day=date(2026, 5, 1)))
+    assert seen == [(7, date(2026, 5, 1))]
+    with pytest.raises(WorkerError, match="positional"):
+        book.send(7)
+
+
 def test_a_default_name_is_that_of_the_function_and_not_of_a_decorator_in_another_module():
     names = {"__name__": "helpers"}
     exec("def logged(function):\n  def around(*args): return function(*args)\n  return around\n", names)
@@ -296,7 +357,8 @@ def test_a_type_checker_knows_that_the_worker_gives_the_context(tmp_path):
 
 def test_a_task_with_its_context_is_called_here_with_one():
     book = task(takes_context=True, name="book")(lambda context, order: (context.attempt, order))
-    assert book(TaskContext(Message("q", 1, 2), Statements()), 9) == (2, 9)
+    context = TaskContext(Message("q", 1, 2), Statements())
+    assert book(context, 9) == book(context=context, order=9) == book(order=9, context=context) == (2, 9)
 
 
 def test_aliases_are_read_too():

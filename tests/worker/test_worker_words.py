@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pymysql
 import pytest
@@ -204,6 +205,12 @@ def test_how_a_handler_below_a_decorator_is_called():
     own = passing_on(passing_on(handle))
     for two in (own, functools.partial(own), Booker().book, with_default, functools.lru_cache(handle)):
         assert handler_of(two, batches=False).transactional
+
+
+def test_a_mock_is_a_handler():
+    assert not handler_of(Mock(), batches=False).transactional
+    assert not handler_of(MagicMock(), batches=False).asynchronous
+    assert handler_of(AsyncMock(), batches=False).asynchronous
 
 
 def test_what_is_no_handler_although_it_can_be_called():
