@@ -175,6 +175,10 @@ class ScheduleStatements(UnitOfWork):
                 rows = await self.rows("SHOW WARNINGS", 3)
                 notes = tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
             _check_strict(notes)
+            if len(notes) < outcome.warnings:
+                raise ProxyError(
+                    1231, "max_error_count: the database warns of the message, and does not show all of it"
+                )
         await self.do("ROLLBACK TO SAVEPOINT queuegate_trial")
         await self.do("RELEASE SAVEPOINT queuegate_trial")
         return notes
@@ -189,7 +193,7 @@ class ScheduleStatements(UnitOfWork):
             return await self.do(sql.pause_sql(name, now_ns))
         if plan.paused is not None:
             return await self.do(sql.resume_sql(name, now_ns, next_tick(schedule.rule, now_ns)))
-        rule = _changed(schedule.rule, plan)
+        rule = _changed(schedule, plan, now_ns)
         next_ns = None if rule is None else next_tick(rule, now_ns)
         return await self.do(sql.change_sql(name, now_ns, next_ns, rule, plan.missed))
 
@@ -218,10 +222,15 @@ class ScheduleStatements(UnitOfWork):
         return number(now)
 
 
-def _changed(rule: Rule, plan: AlterSchedule) -> Rule | None:
-    """The new rule; None where it stays, so that a tick that waits is sent. Raises InvalidOption."""
-    new = _altered(rule, plan)
-    return None if new == rule else new
+def _changed(schedule: Schedule, plan: AlterSchedule, now_ns: int) -> Rule | None:
+    """The new rule; None where it stays, so that a tick that waits is sent. It begins anew where that tick is none of
+    the next two: the database's clock was ahead once. Raises InvalidOption."""
+    new = _altered(schedule.rule, plan)
+    if new != schedule.rule:
+        return new
+    if plan.every is None and plan.cron is None and plan.zone is None:
+        return None
+    return new if schedule.next_ns > next_tick(new, next_tick(new, now_ns)) else None
 
 
 def _altered(rule: Rule, plan: AlterSchedule) -> Rule:
