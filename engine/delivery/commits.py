@@ -71,10 +71,10 @@ class QueueCommits:
             self._host.wake()
 
     def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool:
-        """Whether a lease of these, which a commit has renewed, now ends before it would have ended."""
+        """Whether a lease of these, which a commit has renewed, now ends before it would have ended; from now on its
+        earlier end is the known one."""
         end = reported.sent_at + reported.delay_ns / NS_PER_SECOND
-        leases = (self._leases.in_flight.lease(id_) for id_ in self._known(ids))
-        return any(lease is not None and end < lease.deadline for lease in leases)
+        return self._leases.in_flight.shorten(self._known(ids), end)
 
     def overdue(self) -> None:
         """A commit lets messages be delivered that fell due before it. The caller also calls `touched`."""

@@ -179,6 +179,16 @@ class InFlight(Generic[H]):
         self._leases[release.id] = lease._replace(release=release, deadline=deadline, until_ns=until_ns)
         self._push(deadline, [release.id])
 
+    def shorten(self, ids: Iterable[MessageId], deadline: float) -> bool:
+        """These were renewed; those that end sooner now do so at about that time. Whether there are any."""
+        leases = [lease for id_ in ids if (lease := self._leases.get(id_)) is not None and deadline < lease.deadline]
+        for lease in leases:
+            until_ns = lease.until_ns - int((lease.deadline - deadline) * NS_PER_SECOND)
+            self._leases[lease.release.id] = lease._replace(deadline=deadline, until_ns=until_ns)
+        if leases:
+            self._push(deadline, [lease.release.id for lease in leases])
+        return bool(leases)
+
     def expire(self, now: float) -> list[Lease[H]]:
         """Drop the leases that have run out by `now`; returns them."""
         expired: list[Lease[H]] = []

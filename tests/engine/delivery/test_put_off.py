@@ -170,3 +170,17 @@ async def test_a_lease_that_a_renewal_ends_sooner_is_over_then():
         assert receiver.ids == [1]
         await pass_time(0.3)
         assert receiver.ids == [1, 1]
+
+
+@in_virtual_time
+async def test_renewals_to_an_end_that_is_sooner_once_are_looked_at_once():
+    async with world() as w:
+        receiver = await received(w, 1)
+        for _ in range(30):
+            renewed(w, 1, 20.0)
+            await pass_time(1.0)
+        assert w.store.calls["poll"] <= 3 and w.store.calls["unsettled"] <= 2
+        await pass_time(18.0)
+        assert receiver.ids == [1]
+        await pass_time(2.0)
+        assert receiver.ids == [1, 1]
