@@ -29,10 +29,10 @@ from engine.backend.environment import SERVER_VARIABLES, Environment, StatementP
 from engine.backend.exchange import Exchange
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.servers import SHARDS, is_without_primary, keyspaces_of, unfit_database
+from engine.backend.servers import SHARDS, answer_max_of, is_without_primary, keyspaces_of, unfit_database
 from engine.backend.sessions import ROW_BINLOG, UNLIMITED, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
-from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import AnswerTooLarge, BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.keyspaces import NO_KEYSPACES, Keyspaces
 from engine.model.queue import ColumnMeta, QueueName, TextValue, quoted
 from mysql_client.driver import CONNECTION_LOST, error_number, is_encrypted, set_read_timeout, socket_of
@@ -450,6 +450,8 @@ def _translated(error: pymysql.err.Error, connected: bool, *, at_shard: bool = F
     without_primary = at_shard and is_without_primary(number, text)
     if lost or apart or without_primary or not connected:
         return BackendUnavailable(text, number, sqlstate or "08S01")
+    if (most := answer_max_of(number, text)) is not None:
+        return AnswerTooLarge(most)
     if number == _LOCK_WAIT_TIMEOUT:
         return LockWaitTimeout(text)
     return BackendError(text, number, sqlstate or "HY000")

@@ -79,6 +79,12 @@ _NO_PRIMARY = re.compile(
 go/vt/vtgate/tabletgateway.go, go/vt/vtgate/buffer/buffer.go and go/vt/vterrors/constants.go of Vitess."""
 
 
+_TOO_LARGE = 1153
+"""Of a server itself, it is about a packet that it gets; of a vtgate, also about rows that a tablet sends it."""
+
+_GRPC_MAX = re.compile(r"message larger than max \(\d+ vs\. (\d+)\)")
+
+
 def keyspaces_of(rows: Iterable[tuple[object, ...]], database: str | None) -> Keyspaces:
     """The keyspaces, from the rows of SHARDS. `database`: that of the backend's URL."""
     shards: dict[str, tuple[str, ...]] = {}
@@ -104,6 +110,12 @@ def unfit_database(keyspaces: Keyspaces) -> str | None:
 def is_not_known_yet(errno: int, message: str) -> bool:
     """Whether an error may be that of a table that vtgate will know in a moment."""
     return errno == _UNKNOWN_ERROR and message.rstrip().endswith("not found")
+
+
+def answer_max_of(errno: int, message: str) -> int | None:
+    """How many bytes a tablet may answer to a vtgate, from the error of a statement with more; None: of another."""
+    match = _GRPC_MAX.search(message) if errno == _TOO_LARGE else None
+    return int(match[1]) if match is not None else None
 
 
 def is_without_primary(errno: int, message: str) -> bool:

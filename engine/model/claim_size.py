@@ -3,9 +3,9 @@
 The size of a message is not known before it is read. So the first claims are small, and each that leases something
 lets the next one have GROWTH times as many, as far as their rows are expected to fit into CLAIM_BYTES_MAX.
 
-Where the rows become large suddenly, the database connection gives up reading at CLAIM_ANSWER_BYTES_MAX; and the
-database may refuse to lease one of the messages (Refusals). Then the claim has failed as a whole, and the next one has
-1 / GROWTH of its messages.
+Where the rows become large suddenly, the database connection gives up reading at CLAIM_ANSWER_BYTES_MAX, or a tablet of
+a Vitess sends none of them; and the database may refuse to lease one of the messages (Refusals). Then the claim has
+failed as a whole, and the next one has 1 / GROWTH of its messages.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from engine.model.queue import Message
 CLAIM_MAX = 1000
 """Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
 
-CLAIM_BYTES_MAX = 16 * 1024 * 1024
-"""Expected size of the rows of one claim at most: bodies are in memory only between the claim and the socket."""
+CLAIM_BYTES_MAX = 12 * 1024 * 1024
+"""Expected size of the rows of one claim at most: bodies are in memory only between the claim and the socket. Below the
+16 MiB that a tablet of a Vitess sends at once, for rows differ in size."""
 
 FIRST_CLAIM_SIZE = 16
 """Messages in the first claim: each of them may be large, and what is read of them is bounded."""

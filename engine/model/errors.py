@@ -155,11 +155,20 @@ TOO_LARGE = 2020
 
 
 class AnswerTooLarge(BackendUnavailable):
-    """The answer to statements that may be sent again for fewer rows was too large, so its connection was closed. A
-    transaction that was not committed before its rows is rolled back."""
+    """The answer to statements that may be sent again for fewer rows was too large: for the connection, which was
+    closed then, or for the programs of a Vitess among each other. A transaction that was not committed before its rows
+    is rolled back."""
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(f"the rows of one statement have more than {bytes_max >> 20} MiB", TOO_LARGE)
+
+
+class PartlyRefused(BackendError):
+    """A shard refuses its part of a statement for now; `changed`: how many messages the others have changed."""
+
+    def __init__(self, error: BackendError, changed: int) -> None:
+        super().__init__(error.message, error.errno, error.sqlstate)
+        self.changed = changed
 
 
 class CommitUnknown(BackendUnavailable):
@@ -192,6 +201,11 @@ def is_refusal(error: BackendError) -> bool:
     """Whether a statement about several rows may have failed because of one of them. SQLSTATE 42 is of the statement: a
     right, a name."""
     return not is_transient(error) and error.errno not in _OF_NO_ROW and not error.sqlstate.startswith("42")
+
+
+def fails_as_whole(error: BackendError) -> bool:
+    """Whether work on several rows may have failed because of how they are, and may succeed with fewer of them."""
+    return error.errno == TOO_LARGE or is_refusal(error)
 
 
 def is_transient(error: BackendError) -> bool:

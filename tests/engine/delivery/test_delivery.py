@@ -371,7 +371,7 @@ async def test_claims_grow_as_the_size_of_the_messages_allows():
         assert [len(batch.messages) for batch in light.batches[5:]] == [40], "nothing told of it"
         await w.commit(*(Row(id_, payload="x" * 1_000_000, time_next=id_) for id_ in range(4001, 4041)))
         await settle(500)
-        assert [len(batch.messages) for batch in light.batches[6:]] == [16, 16, 8]
+        assert [len(batch.messages) for batch in light.batches[6:]] == [12, 12, 12, 4]
 
 
 @in_virtual_time

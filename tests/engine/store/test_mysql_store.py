@@ -16,7 +16,7 @@ from engine.backend.base import Statement
 from engine.backend.mysql import MySQLPool, MySQLStoreConnection, _translated
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl
-from engine.model.errors import TOO_LARGE, BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import TOO_LARGE, AnswerTooLarge, BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from engine.model.states import lease_end
@@ -485,6 +485,15 @@ async def test_a_galera_node_outside_the_majority_is_a_database_out_of_reach():
     assert not isinstance(_translated(unread, True), BackendUnavailable)
     half = pymysql.err.OperationalError(1180, 'Got error 6 "No such device or address" during COMMIT')
     assert isinstance(_translated(half, True), BackendUnavailable), "it may have been committed"
+
+
+async def test_rows_that_a_tablet_of_a_vitess_cannot_send_at_once_are_too_many_for_one_answer():
+    """Then a claim is followed by a smaller one. A packet that the server does not accept is another matter."""
+    text = "target: main.-.primary: grpc: trying to send message larger than max (19202399 vs. 16777216)"
+    error = _translated(pymysql.err.OperationalError(1153, text), True)
+    assert isinstance(error, AnswerTooLarge) and "16 MiB" in str(error)
+    packet = pymysql.err.OperationalError(1153, "Got a packet bigger than 'max_allowed_packet' bytes")
+    assert not isinstance(_translated(packet, True), AnswerTooLarge)
 
 
 async def test_a_table_that_cannot_be_described_stops_no_other(bench, engine_mariadb, caplog):
