@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.backend.servers import is_without_primary
 from engine.engine import Engine
 from engine.model.errors import BackendError, QueueNotFound
+from engine.model.keyspaces import Keyspaces
 from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
@@ -35,6 +37,9 @@ _CAN_SEE_PROCESSES = (
     "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
     " AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 )
+
+_SHARD_TRIES = 10
+"""Of a query that a vtgate sends to any one shard of a keyspace, some of which have no primary."""
 
 CanSee = Callable[[QueueName], bool]
 
@@ -67,20 +72,24 @@ class Visibility:
         if not self._traits.accounts:
             return lambda name: True
         if keyspaces := self._engine.catalog.keyspaces:
-            return (await self._in_keyspaces(tables, tuple(keyspaces))).__contains__
+            return (await self._in_keyspaces(tables, keyspaces)).__contains__
         rows = (await self.collect(tables)).each(2)
         names = {QueueName(self.text(database), self.text(table)) for database, table in rows}
         return names.__contains__
 
-    async def _in_keyspaces(self, tables: str, keyspaces: Sequence[str]) -> set[QueueName]:
+    async def _in_keyspaces(self, tables: str, keyspaces: Keyspaces) -> set[QueueName]:
         """Of a Vitess, whose tables are listed by keyspace, under another name (engine.backend.servers)."""
         names = set()
         for keyspace in keyspaces:
-            try:
-                rows = (await self.collect(f"{tables} AND TABLE_SCHEMA = {plain_literal(keyspace)}")).each(2)
-            except BackendError:
-                continue  # a keyspace without a primary hides its own queues only
-            names |= {QueueName(keyspace, self.text(table)) for _, table in rows}
+            sql = f"{tables} AND TABLE_SCHEMA = {plain_literal(keyspace)}"
+            # Each try is at another shard, by chance. A keyspace without any primary hides its own queues only.
+            for _ in range(_SHARD_TRIES if keyspaces.shards_of(keyspace) else 1):
+                try:
+                    names |= {QueueName(keyspace, self.text(table)) for _, table in (await self.collect(sql)).each(2)}
+                except BackendError as error:
+                    if is_without_primary(error.errno, error.message):
+                        continue
+                break
         return names
 
     async def streams(self, streams: Sequence[SubscriptionStatus]) -> list[SubscriptionStatus]:
