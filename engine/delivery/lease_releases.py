@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
+from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused
 from engine.model.identity import is_spent
 from engine.model.queue import QueueSpec, SubscribeRequest
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
@@ -112,17 +112,17 @@ class LeaseReleases:
             gone = entry.gone if entry.counted else None
             how = {"counted": entry.counted, "alone": entry.alone}
             released = await self._work.run(self._store.release(queue, entry.leases, **how, gone=gone))
-            entry.released += released
-            self._metrics.released += released
-            if released:
-                self._host.released(queue.name)
-                if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
-                    self._on_rejected()
+            self._note(queue, entry, released)
             held = await self._still_held(queue, entry)
         except BackendError as error:
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
                 entry.attempts -= 1
+            partly = error if isinstance(error, PartlyRefused) else None
+            if partly is not None:
+                self._note(queue, entry, partly.changed)
             self._drop_if(entry.attempts >= _ATTEMPTS_MAX or self._all_expired(entry), queue, entry, str(error))
+            if partly is not None:  # what is in other shards goes on
+                return partly.changed
             raise
         finally:
             _set_done(entry.done)
@@ -134,6 +134,14 @@ class LeaseReleases:
         else:
             self._drop_if(entry.attempts >= _ATTEMPTS_MAX, queue, entry, "still locked by another transaction")
         return released
+
+    def _note(self, queue: QueueSpec, entry: _PendingRelease, released: int) -> None:
+        entry.released += released
+        self._metrics.released += released
+        if released:
+            self._host.released(queue.name)
+            if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
+                self._on_rejected()
 
     async def _still_held(self, queue: QueueSpec, entry: _PendingRelease) -> list[LeaseState]:
         """The states of the messages that still have their leases, as far as it is known."""

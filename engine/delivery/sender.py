@@ -31,7 +31,7 @@ from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
 from engine.model.claim_size import ClaimSize
-from engine.model.errors import TOO_LARGE, BackendError, is_refusal
+from engine.model.errors import BackendError, fails_as_whole
 from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
@@ -390,14 +390,15 @@ class Sender:
             self.size.observe(claim.messages)  # reading them may have taken too long
             self._leases.on_abandoned([release_of(message) for message in claim.messages])
 
-    def claims_less(self, error: BackendError) -> bool:
-        """A step has ended with this error: whether it is one of a claim of which a part may succeed, or that another
-        one may follow. Then the next ones are smaller."""
+    def claims_less(self, error: BackendError, ids: Sequence[MessageId] | None = None) -> bool:
+        """A step has ended with this error, or a shard's part of a claim, of these: whether it is one of a claim of
+        which a part may succeed, or that another one may follow. Then the next ones are smaller."""
         failed, self._failed = self._failed, None
-        if failed is None or failed[0] is not error or not (error.errno == TOO_LARGE or is_refusal(error)):
+        if ids is None and failed is not None and failed[0] is error:
+            ids = failed[1]
+        if ids is None or not fails_as_whole(error):
             return False
-        ids = failed[1]
-        if len(ids) == 1 and error.errno != TOO_LARGE:
+        if len(ids) == 1:
             others = self._leases.refusals.refuse(ids[0], error)
             if ids[0] in self._leases.refusals.until:
                 self._conflicts.set_aside(ids[0])
@@ -410,7 +411,7 @@ class Sender:
         now, leased = self._clock.monotonic(), {}
         for message in claim.messages:
             if message.id not in pending.settled:
-                seconds = (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND
+                seconds = claim.ns_left(message) / NS_PER_SECOND
                 leased[message.id] = ClaimedMessage(message, now + seconds, began + seconds)
         return leased
 
@@ -429,7 +430,7 @@ class Sender:
         """Take in the result of a claim of these ids."""
         claimed = {message.id for message in claim.messages}
         assert claimed <= set(ids), "the store leased what it was not asked for"
-        assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
+        assert all(claim.ns_left(message) > 0 for message in claim.messages), "handing out without a lease"
         self._host.on_leased(claimed)
         self._leases.time.observe_time(claim.now_ns)
         self._trace.observe_time(claim.now_ns)
@@ -447,9 +448,14 @@ class Sender:
             if claimed:
                 self._leases.refusals.leased(claimed)
         if len(claimed) < len(ids):
-            answered = claimed.union(claim.rejected, deferred)
+            answered = claimed.union(claim.rejected, deferred, *(some for _, some in claim.failed))
             self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)
         self.size.leased(claim.messages)
+        for error, some in claim.failed:
+            if isinstance(error, LeaseUnknown):
+                self._leases.on_abandoned(error.leases)
+            if not self.claims_less(error, some):
+                self._conflicts.add(some, now)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)
         self._metrics.lease_conflicts += len(ids) - len(claimed) - len(deferred)

@@ -80,8 +80,8 @@ class LimitWait:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The messages that a claim leased. Requested keys that are missing here were settled, rescheduled, leased
-    elsewhere or locked. Those in `deferred` wait for the queue's limits; `limit_wait` is for how long, if the limits
-    allow nothing now."""
+    elsewhere or locked. Those in `deferred` wait for the queue's limits, or for a smaller claim; `limit_wait` is for
+    how long, if the limits allow nothing now."""
 
     now_ns: int
     messages: tuple[Message, ...]
@@ -89,6 +89,14 @@ class Claim:
     limit_wait: LimitWait | None = None
     rejected: tuple[MessageId, ...] = ()
     """These have used up their deliveries. They are now set aside for the dead-letter queue."""
+    failed: tuple[tuple[BackendError, Sequence[MessageId]], ...] = ()
+    """Parts, each of one shard, that have failed as a whole where a smaller one may succeed (fails_as_whole)."""
+    now_of: Mapping[MessageId, int] = field(default_factory=dict)
+    """The time of the shard of a message, where that is not `now_ns`: the clocks of shards may differ."""
+
+    def ns_left(self, message: Message) -> int:
+        """How long its lease is from when it was made."""
+        return message.lease_until_ns - self.now_of.get(message.id, self.now_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId
 from engine.store.base import Claim, PollResult, Position, ScanResult
 from engine.store.census import Census, RangeCount
+
+FailedParts = Sequence[tuple[BackendError, Sequence[MessageId]]]
 
 _RETRY_NS = NS_PER_SECOND  # until the next poll while a shard is left out
 
@@ -72,11 +75,14 @@ def _order(position: Position) -> tuple[tuple[bool, int], tuple[bool, int], tupl
     return (priority is not None, priority or 0), (due_ns is not None, due_ns or 0), (id_ is not None, id_ or 0)
 
 
-def merged_claims(claims: Sequence[Claim]) -> Claim:
-    """One claim from those of its shards; at least one."""
+def merged_claims(claims: Sequence[Claim], failed: FailedParts = ()) -> Claim:
+    """One claim from those of its shards; at least one. `failed`: see Claim."""
     messages = tuple(message for claim in claims for message in claim.messages)
     rejected = tuple(id_ for claim in claims for id_ in claim.rejected)
-    return Claim(max(claim.now_ns for claim in claims), messages, rejected=rejected)
+    deferred = tuple(id_ for _, ids in failed if len(ids) > 1 for id_ in ids)
+    now_of = {message.id: claim.now_ns for claim in claims for message in claim.messages}
+    now_ns = max(claim.now_ns for claim in claims)
+    return Claim(now_ns, messages, deferred, rejected=rejected, failed=tuple(failed), now_of=now_of)
 
 
 def merged_census(parts: Sequence[Census], *, incomplete: bool) -> Census:

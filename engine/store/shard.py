@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, BackendUnavailable, is_transient
+from engine.model.errors import LOCKED, ROLLED_BACK, TOO_LARGE, BackendError, BackendUnavailable, is_transient
 from engine.model.queue import QueueName
 from engine.store.sql_store import SqlMessageStore
 
 _FIRST_PING, _PINGS_SECONDS = 0.25, 2.0  # the pauses between pings of a shard that does not answer
+_REST_SECONDS = 5.0  # until a shard that leases nothing is polled again
 _REPORT_SECONDS = 60.0  # until the log tells again of what a shard refuses
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Shard:
         self._due: list[Callable[[SqlMessageStore], Awaitable[object]]] = []
         self._pinging: asyncio.Task[None] | None = None
         self._closed = False
+        self._rest_until: dict[QueueName, float] = {}
         self._reported: dict[tuple[QueueName, int], float] = {}  # refused work: when the log has told of it
 
     @property
@@ -46,12 +48,22 @@ class Shard:
         try:
             return await work(self.store)
         except BackendUnavailable as error:
-            self._lose(error)
+            if error.errno != TOO_LARGE:  # that is what it did answer
+                self._lose(error)
             raise
 
     def before_use(self, work: Callable[[SqlMessageStore], Awaitable[object]]) -> None:
         """Have this done there before anything else; after a failure that has lost it."""
         self._due.append(work)
+
+    def rest(self, queue: QueueName, error: BackendError) -> None:
+        """It leases no message of a queue: for a while it is not to be polled for others, which come first in vain."""
+        self._rest_until[queue] = asyncio.get_running_loop().time() + _REST_SECONDS
+        self.refused(queue, error)
+
+    def rests(self, queue: QueueName) -> bool:
+        """See `rest`."""
+        return self._rest_until.get(queue, 0.0) > asyncio.get_running_loop().time()
 
     def refused(self, queue: QueueName, error: BackendError) -> None:
         """It answers, but does not do work on a queue that other shards do. So nobody else tells of it."""
@@ -131,17 +143,16 @@ class Answers(Generic[T]):
 
     @property
     def refusals(self) -> Mapping[str, BackendError]:
-        """Errors that others have not had, and that are of the shard: it answers, and no other transaction is in the
-        way."""
-        passing = ROLLED_BACK | LOCKED
-        return {
-            shard: error
-            for shard, error in self.errors.items()
-            if self.results and error.errno not in passing and not isinstance(error, BackendUnavailable)
-        }
+        """Errors that others have not had, and that are of the shard."""
+        return {shard: error for shard, error in self.errors.items() if self.results and is_of_shard(error)}
 
     def some(self) -> Answers[T]:
         """The same. Raises the first error where no shard has done it."""
         if self.failed is not None and not self.results:
             raise self.failed
         return self
+
+
+def is_of_shard(error: BackendError) -> bool:
+    """Whether a shard answers and does not do its work, and no other transaction is in the way."""
+    return error.errno not in ROLLED_BACK | LOCKED and not isinstance(error, BackendUnavailable)

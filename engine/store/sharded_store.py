@@ -11,6 +11,8 @@ Rules
   until it answers a ping. Only where no shard answers does an operation fail.
 - A shard that does not answer may be none any more: whoever has the catalog is told, and reads it again. So it is where
   a shard refuses what others do, which the log tells and `backend_errors` counts.
+- A shard that answers and leases nothing, as while it is read-only, is not polled for a while.
+- A shard whose part of a claim fails as a whole (Claim.failed) is not lost: the others' parts are delivered.
 - Leases of a claim whose outcome is unknown at a shard are released before that shard is used again, since the messages
   of the other shards are delivered meanwhile.
 """
@@ -24,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import TOO_LARGE, BackendError, BackendUnavailable, PartlyRefused, fails_as_whole
 from engine.model.key_range import KeyRange
 from engine.model.keyspaces import at_shard
 from engine.model.queue import (
@@ -57,7 +59,7 @@ from engine.store.base import (
 from engine.store.census import Census, RangeCount
 from engine.store.merged import merged_census, merged_claims, merged_polls, merged_range, merged_scans, read_ahead
 from engine.store.placement import ShardPlacement
-from engine.store.shard import Answers, Shard
+from engine.store.shard import Answers, Shard, is_of_shard
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.sql_store import SqlMessageStore
 
@@ -115,12 +117,15 @@ class ShardedStore:
         """See MessageStore. What a shard has returned in vain is used once, so that each is asked every other time."""
         if not queue.shards:
             return await self._whole.poll(queue, limit)
-        further = [shard for shard in queue.shards if shard not in ahead]
+        shards = self._leasing(queue)
+        ahead = {shard: poll for shard, poll in ahead.items() if shard in shards}
+        further = [shard for shard in shards if shard not in ahead]
         polls = await self.each(queue, lambda store, _: store.poll(queue, limit), further)
         if ahead and not polls.results:
             return await self.poll(queue, limit)
         polls.some()
-        before, incomplete = [ahead[shard] for shard in queue.shards if shard in ahead], polls.failed is not None
+        before = [ahead[shard] for shard in shards if shard in ahead]
+        incomplete = polls.failed is not None or len(shards) < len(queue.shards)
         merged = merged_polls(list(polls.results.values()), limit, incomplete=incomplete, ahead=before)
         ids = {key.id for key in merged.keys}
         for shard, poll in {**ahead, **polls.results}.items():
@@ -130,10 +135,12 @@ class ShardedStore:
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> ScanResult:
         if not queue.shards:
             return await self._whole.scan(queue, condition, page)
-        scans = (await self.each(queue, lambda store, _: store.scan(queue, condition, page))).some()
+        shards = self._leasing(queue)
+        scans = (await self.each(queue, lambda store, _: store.scan(queue, condition, page), shards)).some()
         for shard, scanned in scans.results.items():
             self._known.learn(queue.name, shard, (key.id for key in scanned.poll.keys))
-        return merged_scans(list(scans.results.values()), page.limit, incomplete=scans.failed is not None)
+        incomplete = scans.failed is not None or len(shards) < len(queue.shards)
+        return merged_scans(list(scans.results.values()), page.limit, incomplete=incomplete)
 
     async def slots(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, int]:
         if not queue.shards:
@@ -167,11 +174,19 @@ class ShardedStore:
 
         at = await self._at_places(queue, ids, claiming)
         _check_known(at.answers)
+        errors = at.answers.errors
+        failed = [(error, at.by_shard[shard]) for shard, error in errors.items() if fails_as_whole(error)]
+        resting = [shard for shard, error in errors.items() if is_of_shard(error) and not fails_as_whole(error)]
+        for shard in resting:
+            self._shard(queue.name.database, shard).rest(queue.name, errors[shard])
         if not at.answers.results and at.error is not None:
-            raise at.error
+            if len(resting) < max(1, len(errors)) or len(self._leasing(queue)) == len(queue.shards):
+                raise at.error
+            self._placement.on_refused(queue.name)
+            return Claim((await self.poll(queue, 1)).now_ns, ())  # the next poll is for the messages of the others
         for shard, claim in at.answers.results.items():
             self._known.learn_keys(queue, shard, claim.messages)
-        return merged_claims(list(at.answers.results.values()))
+        return merged_claims(list(at.answers.results.values()), failed)
 
     async def poll_and_claim(
         self,
@@ -201,7 +216,8 @@ class ShardedStore:
             return None
         for shard, claim in made.results.items():
             self._known.learn_keys(queue, shard, claim.messages)
-        return merged_claims(list(made.results.values()))
+        unread = [(error, ids) for error in made.errors.values() if error.errno == TOO_LARGE]
+        return replace(merged_claims(list(made.results.values()), unread), deferred=())  # a poll follows
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseState]:
         if not queue.shards:
@@ -220,7 +236,11 @@ class ShardedStore:
         alone: bool = False,
         gone: SubscribeRequest | None = None,
     ) -> int:
-        """See MessageStore. Leases in a shard that does not answer are left, and counted as not released."""
+        """See MessageStore. Leases in a shard that does not answer are left, and counted as not released.
+
+        Raises:
+            PartlyRefused: a shard answers and releases none, as while it is read-only.
+        """
         if not queue.shards:
             return await self._whole.release(queue, leases, counted=counted, alone=alone, gone=gone)
         by_id: dict[MessageId, list[Release]] = {}
@@ -233,7 +253,11 @@ class ShardedStore:
 
         at = await self._at_places(queue, list(by_id), release)
         self._check(queue, at)
-        return sum(at.answers.results.values())
+        released = sum(at.answers.results.values())
+        for error in at.answers.errors.values():
+            if not isinstance(error, BackendUnavailable):
+                raise PartlyRefused(error, released)
+        return released
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
         if not queue.shards:
@@ -290,8 +314,9 @@ class ShardedStore:
         async def run(name: str, shard: Shard) -> T:
             try:
                 return await shard.run(lambda store: work(store, name))
-            except LeaseUnknown as error:  # that has lost the shard, which may answer while other shards still work
-                shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
+            except LeaseUnknown as error:
+                if error.errno != TOO_LARGE:  # it has lost the shard, which may answer while other shards still work
+                    shard.before_use(partial(_release_unknown, queue=queue, leases=error.leases))
                 raise
 
         done = await asyncio.gather(*(run(*shard) for shard in shards.items()), return_exceptions=True)
@@ -319,15 +344,20 @@ class ShardedStore:
                 by_shard.setdefault(places.get(id_, queue.shards[0]), []).append(id_)
         answers = await self.each(queue, lambda store, shard: work(store, by_shard[shard]), by_shard)
         unsure += [id_ for shard in answers.errors for id_ in by_shard[shard]]
-        return AtPlaces(answers, unsure, answers.failed or failed)
+        return AtPlaces(answers, by_shard, unsure, answers.failed or failed)
 
     def _check(self, queue: QueueSpec, at: AtPlaces[T]) -> None:
-        """Raises the error of work unless it only is that some shards do not answer while others do."""
+        """Raises the error of work unless it only is that some shards do not answer, or refuse it, while others may do
+        it."""
         shards = [self._shard(queue.name.database, name) for name in queue.shards]
-        if at.error is not None and (
-            not isinstance(at.error, BackendUnavailable) or all(shard.is_lost for shard in shards)
-        ):
+        everywhere = len(at.answers.errors) == len(shards) or all(shard.is_lost for shard in shards)
+        if at.error is not None and everywhere:
             raise at.error
+
+    def _leasing(self, queue: QueueSpec) -> Sequence[str]:
+        """The shards of a queue without those that rest; all where all do."""
+        some = [name for name in queue.shards if not self._shard(queue.name.database, name).rests(queue.name)]
+        return some or queue.shards
 
     async def _ask_places(self, queue: QueueSpec, ids: Sequence[MessageId]) -> Answers[Collection[MessageId]]:
         return await self.each(queue, lambda store, _: store.slots(queue, ids))
@@ -346,10 +376,11 @@ class ShardedStore:
 
 @dataclass(frozen=True, slots=True)
 class AtPlaces(Generic[T]):
-    """What was done on messages at their shards. `unsure`: those at shards that have not done it, or perhaps there.
-    `error`: why, of the first such shard."""
+    """What was done on messages at their shards; `by_shard`: which of them. `unsure`: those at shards that have not
+    done it, or perhaps there. `error`: why, of the first such shard."""
 
     answers: Answers[T]
+    by_shard: Mapping[str, Sequence[MessageId]]
     unsure: Sequence[MessageId]
     error: BackendError | None
 
