@@ -76,7 +76,9 @@ class ShardedStore:
         self._whole, self._open = whole, open_shard
         self._logger = logger or logging.getLogger("queuegate.store")
         self._shards: dict[str, Shard] = {}
-        placement = ShardPlacement(self._ask_places, self._is_lost)
+        placement = ShardPlacement(
+            lambda queue, ids: self.each(queue, lambda store, _: store.slots(queue, ids)), self._is_lost
+        )
         self.placement: Placement = placement
         self._placement, self._known = placement, placement.known
         self.topics, self.traces, self.zones = whole.topics, whole.traces, whole.zones
@@ -358,9 +360,6 @@ class ShardedStore:
         """The shards of a queue without those that rest; all where all do."""
         some = [name for name in queue.shards if not self._shard(queue.name.database, name).rests(queue.name)]
         return some or queue.shards
-
-    async def _ask_places(self, queue: QueueSpec, ids: Sequence[MessageId]) -> Answers[Collection[MessageId]]:
-        return await self.each(queue, lambda store, _: store.slots(queue, ids))
 
     def _is_lost(self, queue: QueueSpec, name: str) -> bool:
         shard = self._shards.get(at_shard(queue.name.database, name))
