@@ -82,6 +82,9 @@ from `*`."""
 SOUGHT_COLUMN = "queuegate_sought"
 """For a consumer group's queue: 1 where the group had read beyond the message before a seek. Hidden from `*`."""
 
+GROUP_COLUMNS = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN)) - frozenset(TOPIC_COLUMNS)
+"""Columns that a consumer group's queue has of its own: their values never come from its topic."""
+
 
 def quoted(name: str) -> str:
     """An identifier in back-quotes, which both MySQL and SQLite read."""
@@ -388,6 +391,12 @@ class TopicSpec:
             wanted = f"({quoted(column)}, {SEQUENCE_COLUMN})" if self.sequenced else f"({quoted(column)}) alone"
             return f"compact: there is no index on {wanted} and as a whole; add one"
         return None
+
+    @property
+    def reserved(self) -> str | None:
+        """Which columns groups do not get, as their queues have columns of these names; None where there are none."""
+        names = ", ".join(column.name for column in self.columns if column.name.lower() in GROUP_COLUMNS)
+        return f"consumer groups have columns of their own of these names, and do not get: {names}" if names else None
 
     @property
     def message_columns(self) -> tuple[str, ...]:

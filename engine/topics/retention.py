@@ -39,14 +39,15 @@ class Retention(Service):
         self._problems: dict[QueueName, str] = {}
 
     def problem(self, topic: QueueName) -> str | None:
-        """Why messages of a topic are not deleted; None where they are, or where another engine does that."""
+        """Why messages of a topic are not deleted, or not delivered whole; None where they are, or where another engine
+        deletes them."""
         known = self._context.host.catalog.topics.get(topic)
         if known is None:
             return self._problems.get(topic)
         if known.options.deletes and (unreadable := self._unreadable_group(topic)):
             return unreadable
         problem = self._problems.get(topic) or self._partitioning.problem(topic)
-        return known.unsequenced or problem or known.uncompacted
+        return known.unsequenced or problem or known.uncompacted or known.reserved
 
     def problems(self) -> dict[QueueName, str]:
         """The same of all topics."""

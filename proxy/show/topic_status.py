@@ -12,7 +12,15 @@ from engine.background.surveyor import Survey
 from engine.engine import Engine
 from engine.history.writer import HistoryState
 from engine.model.errors import EngineError
-from engine.model.queue import SEQUENCE_COLUMN, QueueName, QueueSpec, QueueStatus, SubscriptionStatus, TopicSpec
+from engine.model.queue import (
+    GROUP_COLUMNS,
+    SEQUENCE_COLUMN,
+    QueueName,
+    QueueSpec,
+    QueueStatus,
+    SubscriptionStatus,
+    TopicSpec,
+)
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
@@ -141,7 +149,7 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     other = [
         column.name
         for column in topic.columns
-        if column.name.lower() != SEQUENCE_COLUMN
+        if column.name.lower() not in (SEQUENCE_COLUMN, *GROUP_COLUMNS)
         and (
             (source := own.get(column.name.lower())) is None
             or (source.type, source.length) != (column.type, column.length)

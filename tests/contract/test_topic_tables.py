@@ -95,3 +95,27 @@ def test_they_are_known_as_the_others_are(sql, connect, table):
         assert [column[0] for column in cursor.description] == described
     # No name is a word that SQL would have to have quoted.
     assert sql.rows(f"SELECT {', '.join(described)} FROM queuegate.{table} WHERE topic = 'no such topic'") == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "priority SMALLINT",
+        "epoch INT DEFAULT 7",
+        "time_acked BIGINT DEFAULT 5",
+        "time_next BIGINT DEFAULT 9000000000000000000",
+        "last_error VARCHAR(5) DEFAULT 'x'",
+        "queuegate_sought TINYINT DEFAULT 1",
+    ],
+)
+def test_a_column_that_is_named_like_a_queues_own(sql, topic, column):
+    """CREATE TOPIC refuses it, and ALTER TABLE is the user's: the state of a group's messages is never the topic's."""
+    t, name = topic(g="START AT EARLIEST"), column.split()[0]
+    sql(f"ALTER TABLE {t} ADD COLUMN {column}")
+    sql(f"CREATE GROUP h ON {t} START AT EARLIEST")  # whose queue is made from the topic's definition
+    sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
+    for group in "gh":
+        received = f"SELECT id, body FROM STREAM {t} LIMIT 2 WAIT 30 WITH (group = '{group}')"
+        assert sql.rows(received) == [(1, "a"), (2, "b")]
+    assert f"do not get: {name}" in sql.value(f"SELECT problem FROM queuegate.topics WHERE topic = '{t}'")
+    assert sql.column(f"SELECT problem FROM queuegate.groups WHERE topic = '{t}'") == [None, None]

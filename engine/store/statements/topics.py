@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.model.lease_token import TOKEN_COLUMN
-from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.queue import (
+    GROUP_COLUMNS,
+    SEQUENCE_COLUMN,
+    SOUGHT_COLUMN,
+    Condition,
+    QueueName,
+    QueueSpec,
+    TopicSpec,
+    quoted,
+)
 from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect, placeholders
@@ -224,7 +233,7 @@ class FeedStatements:
         self.empty = self.group_table.delete(f"time_acked IS NOT NULL OR COALESCE(time_next, 0) <> {REJECTED_NS}")
         """Delete what the group has in its queue, but for rejected messages, which are moved to its dead letters."""
 
-        own = (*topic.generated, SEQUENCE_COLUMN, *((TOKEN_COLUMN,) if group.has_tokens else ()))
+        own = (*topic.generated, SEQUENCE_COLUMN, *GROUP_COLUMNS)
         names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
 
