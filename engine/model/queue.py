@@ -441,9 +441,10 @@ class QueueCatalog:
     def get(self, name: QueueName) -> QueueSpec | None:
         return self.queues.get(name)
 
-    def groups_of(self, topic: QueueName) -> dict[str, QueueSpec]:
-        """The queues of a topic's consumer groups, by the group's name."""
-        members = (q for q in self if q.options.topic == topic.table and q.name.database == topic.database)
+    def groups_of(self, topic: QueueName, *, unfit: bool = False) -> dict[str, QueueSpec]:
+        """The queues of a topic's consumer groups, by the group's name; also those that are `unfit`, or not."""
+        queues = (*self, *self.unfit.values()) if unfit else self
+        members = (q for q in queues if q.options.topic == topic.table and q.name.database == topic.database)
         return {queue.options.consumer_group or "": queue for queue in members}
 
 

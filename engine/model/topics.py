@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+from engine.model.errors import InvalidQueueTable
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import QueueName, QueueSpec, default_dead_letter, derived_name
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, default_dead_letter, derived_name
 
 POSITIONS_TABLE = "queuegate_positions"
 """How far each consumer group of a database has read."""
@@ -53,6 +54,29 @@ def may_be_group_of(topic: QueueName, table: QueueName) -> bool:
     """Whether a table has the name of a queue of one of the topic's consumer groups."""
     pieces = table.table.split("_group_")
     return any(group_table(topic, "_group_".join(pieces[first:])) == table for first in range(1, len(pieces)))
+
+
+def unread_groups(catalog: QueueCatalog, topic: QueueName) -> dict[QueueName, str]:
+    """The queues of a topic's consumer groups that cannot be read, or may be such, each with the reason."""
+    rejected = ((name, reason) for name, reason in catalog.rejected.items() if name not in catalog.unread_topics)
+    return {name: reason for name, reason in rejected if may_be_group_of(topic, name)}
+
+
+def known_groups(catalog: QueueCatalog, topic: QueueName, group: str | None = None) -> dict[str, QueueSpec]:
+    """The queues of a topic's consumer groups by the group's name, also those that are `unfit`.
+
+    Raises:
+        InvalidQueueTable: the queue of that group cannot be read, or that of any group where none is named. It is a
+            group all the same: it may have messages, and need the topic's.
+    """
+    for queue, reason in unread_groups(catalog, topic).items():
+        named = group is None or queue.table.lower() == group_table(topic, group).table.lower()
+        if named and queue not in catalog.unfit:
+            raise InvalidQueueTable(
+                f"'{queue.table}', the queue of a consumer group of '{topic.table}', cannot be read: {reason}; mend it"
+                " by ALTER TABLE, or drop it by DROP TABLE after SET @queuegate_allow_drop_table = 1"
+            )
+    return catalog.groups_of(topic, unfit=True)
 
 
 def unfit_group_table(table: QueueName, queues: Iterable[QueueSpec]) -> str | None:

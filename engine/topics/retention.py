@@ -18,7 +18,7 @@ from engine.background.pace import DeletingPace
 from engine.context import EngineContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName, TopicSpec
-from engine.model.topics import CompactionResult, RetentionResult, may_be_group_of
+from engine.model.topics import CompactionResult, RetentionResult, unread_groups
 from engine.service import Service
 from engine.topics.compaction import Compaction
 from engine.topics.partitioning import Partitioning
@@ -130,9 +130,8 @@ class Retention(Service):
             )
 
     def _unreadable_group(self, topic: QueueName) -> str | None:
-        for name, reason in self._context.host.catalog.rejected.items():
-            if may_be_group_of(topic, name):
-                return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
+        for name, reason in unread_groups(self._context.host.catalog, topic).items():
+            return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
         return None
 
     async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> RetentionResult:

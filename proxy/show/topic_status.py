@@ -75,7 +75,8 @@ class TopicViews:
         if history is not None:
             problem = "; ".join(filter(None, (problem, history_problem(history)))) or None
         problem = problem and self._redact(problem)
-        groups = sum(self._can_see(group.name) for group in self._engine.catalog.groups_of(name).values())
+        members = self._engine.catalog.groups_of(name, unfit=True).values()
+        groups = sum(self._can_see(group.name) for group in members)
         readers = sum(stream.queue == name for stream in streams)
         return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)
 
@@ -88,7 +89,7 @@ class TopicViews:
         catalog, named = self._engine.catalog, like_pattern("%" if plan.like is None else plan.like)
         groups = [
             queue
-            for queue in sorted(catalog, key=lambda queue: queue.name)
+            for queue in sorted((*catalog, *catalog.unfit.values()), key=lambda queue: queue.name)
             if queue.options.topic is not None
             and plan.name in (None, queue.options.topic)
             and plan.database in (None, queue.name.database)
@@ -107,7 +108,7 @@ class TopicViews:
         status: QueueStatus | None,
     ) -> Values:
         survey = surveys.get(group.name, Survey(None, "not counted"))
-        problem, lag, census = survey.problem, None, survey.census
+        problem, lag, census = self._engine.catalog.rejected.get(group.name) or survey.problem, None, survey.census
         topic = QueueName(group.name.database, group.options.topic or "")
         try:
             lag = await self._engine.topics.lag(group)

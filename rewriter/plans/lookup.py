@@ -10,6 +10,7 @@ from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, derived_name, quoted
 from engine.model.schedules import ScheduleName
 from engine.model.sharded import having_shards, no_topics_over_shards, unfit_new
+from engine.model.topics import known_groups
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.plan import PlanContext, ShardedTable
 from rewriter.plans.topics import group_of
@@ -142,9 +143,9 @@ class Lookup:
         raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
 
     def group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
-        """The queue of a consumer group; of the only one where none is named."""
+        """The queue of a consumer group, also one that is `unfit`; of the only one where none is named."""
         name = self.topic(topic, context).name
-        return group_of(name, group, self._catalog.groups_of(name))
+        return group_of(name, group, known_groups(self._catalog, name, group))
 
     def receiver(self, name: Name, context: PlanContext) -> QueueSpec:
         """The queue whose messages a statement is about; of a topic, that of a consumer group."""

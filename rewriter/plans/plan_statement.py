@@ -13,7 +13,7 @@ from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.pins import Pins
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.sharded import once_in_each_shard
-from engine.model.topics import GroupName
+from engine.model.topics import GroupName, known_groups, unread_groups
 from rewriter.errors import GroupExists, UnsupportedSql
 from rewriter.grammar.due import has_due
 from rewriter.grammar.statements import (
@@ -150,7 +150,8 @@ class PlanBuilder:
                 return create_topic(statement, topic, context)
             case AlterTopic(name, topic_options):
                 log = self._lookup.copied(name, context, TopicSpec) or self._lookup.topic(name, context)
-                return alter_topic(log, topic_options, self._catalog.groups_of(log.name), context.sequencing)
+                groups = map(str, (*self._catalog.groups_of(log.name), *unread_groups(self._catalog, log.name)))
+                return alter_topic(log, topic_options, groups, context.sequencing)
             case DropTopic():
                 return self._drop_topic(statement, context)
             case CreateGroup():
@@ -159,6 +160,7 @@ class PlanBuilder:
                 return self._alter(self._lookup.group(name, group, context), options)
             case SeekGroup(name, group, beginning):
                 spec = self._lookup.group(name, group, context)
+                self._lookup.find(spec.name)  # it is refused where it is unfit
                 return SeekConsumerGroup(spec.name, *start_at(beginning), _named(spec))
             case DropGroup():
                 return self._drop_group(statement, context)
@@ -246,7 +248,7 @@ class PlanBuilder:
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
         topic = self._lookup.topic(statement.topic, context)
-        known = map(str.lower, self._catalog.groups_of(topic.name))
+        known = map(str.lower, known_groups(self._catalog, topic.name, statement.group))
         if statement.group.lower() in known:
             text = f"Consumer group '{statement.group}' already exists"
             if statement.if_not_exists:
@@ -267,7 +269,7 @@ class PlanBuilder:
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
         known = self._lookup.topic_or_none(statement.topic, context)
-        groups = {} if known is None else self._catalog.groups_of(known.name)
+        groups = {} if known is None else known_groups(self._catalog, known.name, statement.group)
         if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
             manages = None if known is None else GroupName(known.name, statement.group)
             return NoOperation(1051, f"Unknown consumer group '{statement.group}'", manages)
@@ -282,7 +284,7 @@ class PlanBuilder:
         if statement.if_exists and self._lookup.topic_or_none(statement.name, context) is None:
             return NoOperation(1051, f"Unknown topic '{self._lookup.qualified(statement.name, context)}'")
         topic = self._lookup.topic(statement.name, context).name
-        if groups := self._catalog.groups_of(topic):
+        if groups := known_groups(self._catalog, topic):
             raise UnsupportedSql(
                 f"topic '{topic.table}' has consumer groups, whose unfinished messages would be lost; DROP GROUP them "
                 f"first: {', '.join(sorted(groups))}"
@@ -375,10 +377,10 @@ class PlanBuilder:
         queue = self._lookup.qualified(statement.name, context)
         spec = self._lookup.find(queue)
         if spec is None and (topic := self._lookup.topic_or_none(statement.name, context)) is not None:
-            plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context)
+            plan = stream_of_topic(statement, topic, self._catalog, context)
             if not isinstance(plan, QueueSpec):
                 return plan
-            spec = plan
+            spec = self._lookup.find(plan.name)
         if spec is not None:
             return subscribe(statement, spec, context.sql_modes)
         if not statement.certain and (statement.fault or statement.clauses.condition):

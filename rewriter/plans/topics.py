@@ -19,6 +19,7 @@ from engine.model.queue import (
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
+    QueueCatalog,
     QueueName,
     QueueSpec,
     Start,
@@ -38,7 +39,7 @@ from engine.model.topic_options import (
     topic_comment,
 )
 from engine.model.topic_partitions import by_range, first_partitions
-from engine.model.topics import group_table, is_group_name, unfit_group_table
+from engine.model.topics import group_table, is_group_name, known_groups, unfit_group_table
 from rewriter.errors import InsertOfDump, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
 from rewriter.grammar.create_queue import parse_create_table
@@ -293,7 +294,7 @@ def check_not_fed(spec: QueueSpec) -> None:
 
 
 def stream_of_topic(
-    statement: SelectStream, topic: TopicSpec, groups: dict[str, QueueSpec], context: PlanContext
+    statement: SelectStream, topic: TopicSpec, catalog: QueueCatalog, context: PlanContext
 ) -> Plan | QueueSpec:
     """The plan of a stream on a topic; of a group's, the queue that it reads.
 
@@ -309,15 +310,12 @@ def stream_of_topic(
         return _replay(statement, topic, context.now_sql)
     mode = str(options.pop("mode", "broadcast" if "start" in options else "group")).strip().lower()
     if mode == "group":
-        return _group(options, topic, groups)
+        name = options.get("group")
+        group = None if name is None else str(name)
+        return group_of(topic.name, group, known_groups(catalog, topic.name, group))
     if mode != "broadcast":
         raise InvalidOption(f"mode: '{mode}' is neither 'group' nor 'broadcast'")
     return _broadcast(statement, topic, options, context.sql_modes)
-
-
-def _group(options: dict[str, OptionValue], topic: TopicSpec, groups: dict[str, QueueSpec]) -> QueueSpec:
-    name = options.get("group")
-    return group_of(topic.name, None if name is None else str(name), groups)
 
 
 def group_of(topic: QueueName, name: str | None, groups: dict[str, QueueSpec]) -> QueueSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pymysql
 import pytest
 from servers import wait_until
 
@@ -119,3 +120,51 @@ def test_a_column_that_is_named_like_a_queues_own(sql, topic, column):
         assert sql.rows(received) == [(1, "a"), (2, "b")]
     assert f"do not get: {name}" in sql.value(f"SELECT problem FROM queuegate.topics WHERE topic = '{t}'")
     assert sql.column(f"SELECT problem FROM queuegate.groups WHERE topic = '{t}'") == [None, None]
+
+
+def test_a_group_whose_order_key_is_gone_is_a_group(sql, topic):
+    t = topic(g="START AT EARLIEST WITH (order_key = 'user_id', retain = 'until_consumed')")
+    sql(f"ALTER TABLE {t}_group_g DROP COLUMN user_id")
+    shown = one(sql, f"SELECT * FROM queuegate.`groups` WHERE topic = '{t}'")
+    assert shown["group_name"] == "g" and "order_key: 'user_id' is not a column" in shown["problem"]
+    with pytest.raises(pymysql.err.MySQLError, match=r"has consumer groups, .* first: g"):
+        sql(f"DROP TOPIC {t}")
+    for refused in (f"SELECT id FROM STREAM {t} NOWAIT WITH (group = 'g')", f"ALTER GROUP g ON {t} SEEK TO EARLIEST"):
+        with pytest.raises(pymysql.err.MySQLError, match=rf"'{t}_group_g' is not a queue: order_key"):
+            sql.rows(refused)
+    sql(f"CREATE GROUP IF NOT EXISTS g ON {t}")
+    assert sql(f"ACK {t} 1 GROUP g") == 0
+    sql(f"ALTER GROUP g ON {t} SET (order_key = DEFAULT)")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    assert sql.rows(f"SELECT id, body FROM STREAM {t} LIMIT 1 WAIT 30 WITH (group = 'g')") == [(1, "a")]
+
+
+def test_a_group_whose_order_key_is_gone_can_be_dropped(sql, topic):
+    t = topic(g="WITH (order_key = 'user_id')")
+    sql(f"ALTER TABLE {t}_group_g DROP COLUMN user_id")
+    sql(f"DROP GROUP IF EXISTS g ON {t}")
+    assert sql.column(f"SHOW TABLES LIKE '{t}%'") == [t]
+
+
+def test_a_group_that_cannot_be_read_is_a_group(sql, topic):
+    t = topic(g="", h="")
+    sql(f"ALTER TABLE {t}_group_g COMMENT = 'vitess_message,vt_ack_wait=x,topic={t},consumer_group=g'")
+    for refused in (
+        f"DROP TOPIC {t}",
+        f"DROP GROUP IF EXISTS g ON {t}",
+        f"CREATE GROUP IF NOT EXISTS g ON {t}",
+        f"ALTER GROUP g ON {t} PAUSE",
+        f"ACK {t} 1",  # which of the two is not said
+        f"SELECT id FROM STREAM {t} NOWAIT WITH (group = 'g')",
+    ):
+        with pytest.raises(
+            pymysql.err.MySQLError, match=rf"'{t}_group_g', the queue of a .* cannot be read: .* DROP TABLE"
+        ):
+            sql.rows(refused)
+    assert sql(f"ACK {t} 1 GROUP h") == 0
+    sql(f"ALTER TOPIC {t} SET (retain = '1d')")
+    sql("SET @queuegate_allow_drop_table = 1")
+    sql(f"DROP TABLE {t}_group_g")
+    sql(f"DROP GROUP h ON {t}")
+    sql(f"DROP TOPIC {t}")
+    assert sql.column(f"SHOW TABLES LIKE '{t}%'") == []
