@@ -22,7 +22,7 @@ SETS = re.compile(rf"\b{SEQUENCE_COLUMN}[`\"]?\s*:?=", re.IGNORECASE | re.ASCII)
 """Where a text may set the column."""
 
 DISORDER_MAX = 100_000
-"""By how many numbers a message may follow younger ones, in a replay that begins at a time."""
+"""By how many offsets a message may follow younger ones, in a replay that begins at a time."""
 
 
 def with_sequence(

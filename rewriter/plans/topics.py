@@ -401,11 +401,10 @@ def _since(beginning: Beginning, table: str, offset: str) -> list[str]:
             return [f"{offset} >= {beginning.offset}"]
         case Start.TIMESTAMP:
             time = _time(beginning.moment)
-            # Offsets increase with the times, except for adjacent messages; so the table is read from there on, and not
+            # Offsets increase with the times, except for some messages; so the table is read from there on, and not
             # from its start.
             first = f"SELECT {offset} FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
-            around = f" - {sequenced_topics.DISORDER_MAX}" if offset == SEQUENCE_COLUMN else ""
-            bound = f"{offset} >= (SELECT MIN({offset}) FROM ({first}) AS qg_since){around}"
+            bound = f"{offset} >= (SELECT MIN({offset}) FROM ({first}) AS qg_since) - {sequenced_topics.DISORDER_MAX}"
             return [f"time_created >= {time}", bound]
 
 

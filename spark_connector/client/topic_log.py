@@ -12,14 +12,14 @@ from spark_connector.mysql_client.driver import error_number
 _STEP = "SELECT @@auto_increment_increment"
 _YOUNG_NS = 60 * 1_000_000_000
 _AROUND = 1000  # messages with neighbouring times, of which the smallest offset is taken
-_NUMBERS_AROUND = 100_000  # numbers before that one that are searched too, as by SINCE in SQL
+_OFFSETS_AROUND = 100_000  # offsets before that one that are searched too, as by SINCE in SQL
 
 
 def first_since(client: Client, queue: Queue, time: int, option: str) -> int:
     """The smallest offset of a message created at that time (ns) or later; beyond the end if there is none.
 
-    A topic has an index for it. A queue has none, and is scanned. The orders of numbers and times may differ much,
-    because a long transaction has early times and late numbers: so the numbers before are searched as well.
+    A topic has an index for it. A queue has none, and is scanned. The orders of offsets and times may differ much,
+    because a long statement has early times and late offsets: so the offsets before are searched as well.
     """
     if not queue.has("time_created"):
         raise QueueError(f"{queue.label} does not keep when messages are made: {option} needs that")
@@ -32,10 +32,10 @@ def first_since(client: Client, queue: Queue, time: int, option: str) -> int:
     )[0]
     if first is None:
         return int(largest) + 1
-    if not queue.sequenced:
+    if not queue.is_topic:
         return int(first)
     before = f"SELECT {by}, time_created FROM {queue.log} WHERE {by} < {int(first)}"
-    before = f"{before} ORDER BY {by} DESC LIMIT {_NUMBERS_AROUND}"
+    before = f"{before} ORDER BY {by} DESC LIMIT {_OFFSETS_AROUND}"
     earlier = client.value(f"SELECT MIN({by}) FROM ({before}) AS around WHERE time_created >= {time}")
     return int(first if earlier is None else earlier)
 

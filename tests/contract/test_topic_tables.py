@@ -168,3 +168,30 @@ def test_a_group_that_cannot_be_read_is_a_group(sql, topic):
     sql(f"DROP GROUP h ON {t}")
     sql(f"DROP TOPIC {t}")
     assert sql.column(f"SHOW TABLES LIKE '{t}%'") == []
+
+
+def test_a_time_within_a_long_statement(sql, topic):
+    """Its rows have the time at which it began, and ids after those of messages that were written meanwhile."""
+    t = topic()
+    began = "UNIX_TIMESTAMP('2026-03-01 12:00:00') * 1000000000"
+    sql(f"INSERT INTO {t} (body, time_created) VALUES ('a', {began} + 5), ('b', {began} + 5)")
+    rows = ", ".join([f"('c', {began})"] * 1001)
+    sql(f"INSERT INTO {t} (body, time_created) VALUES {rows}")
+    at = "TIMESTAMP '2026-03-01 12:00:00'"
+    assert sql.column(f"SELECT id FROM STREAM {t} SINCE {at} LIMIT 3") == [1, 2, 3]
+    sql(f"CREATE GROUP g ON {t} START AT {at}")
+    assert sql.value(f"SELECT read_offset FROM queuegate.groups WHERE topic = '{t}' AND group_name = 'g'") == 0
+    broadcast = f"SELECT id FROM STREAM {t} LIMIT 3 NOWAIT WITH (mode = 'broadcast', start = '2026-03-01 12:00:00')"
+    assert sql.column(broadcast) == [1, 2, 3]
+
+
+def test_a_time_in_the_future(sql, topic):
+    t = topic(g="")
+    for begins in (
+        f"CREATE GROUP h ON {t} START AT TIMESTAMP '2036-01-01'",
+        f"ALTER GROUP g ON {t} SEEK TO TIMESTAMP '2036-01-01'",
+        f"SELECT id FROM STREAM {t} NOWAIT WITH (mode = 'broadcast', start = '2036-01-01 00:00:00')",
+    ):
+        with pytest.raises(pymysql.err.MySQLError, match=r"1231, .TIMESTAMP is in the future"):
+            sql.rows(begins)
+    assert sql.column(f"SELECT group_name FROM queuegate.groups WHERE topic = '{t}'") == ["g"]

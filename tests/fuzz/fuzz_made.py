@@ -54,7 +54,7 @@ _SINCE = rb"CAST\(UNIX_TIMESTAMP\('[\d :.T-]+'\) \* 1000000000 AS SIGNED\)"
 _BETWEEN = (
     rb"id [<>]= \d+|time_created <= " + _SINCE + rb"|time_created >= " + _SINCE + rb" AND id >= \(SELECT MIN\(id\) FROM"
     rb" \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE + rb" ORDER BY time_created LIMIT 1000\)"
-    rb" AS qg_since\)"
+    rb" AS qg_since\) - \d+"
 )  # fmt: skip
 
 _VISIBLE = (  # which queues the database shows to the client's account

@@ -49,6 +49,7 @@ TEXT = ColumnMeta("t", type=252)
 _EXAMINED_MIN = 1000  # messages, where a filter passes over some of them
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
+_AHEAD_NS = 60 * NS_PER_SECOND  # by which a client's clock may be ahead where it begins now
 
 ON_A_CLUSTER = (
     "this topic cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed,"
@@ -294,9 +295,9 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
     """The offset of the last message before `start`.
 
     Raises:
-        InvalidOption: an offset beyond the end.
+        InvalidOption: an offset beyond the end, or a time in the future.
     """
-    last = int(connection.query(statements.now_and_last)[0][1])
+    now_ns, last = map(int, connection.query(statements.now_and_last)[0])
     match start.start:
         case Start.EARLIEST:
             return 0
@@ -309,6 +310,8 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
                 raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message was {last}")
             return max(0, start.value - 1)
         case Start.TIMESTAMP:
+            if start.value > now_ns + _AHEAD_NS:
+                raise InvalidOption("TIMESTAMP is in the future: messages that come before it would be delivered, too")
             first = first_since(connection, statements, start.value)
             return last if first is None else first - 1
 
@@ -326,9 +329,9 @@ def _last_assigned(connection: StoreConnection, statements: TopicStatements) -> 
 def first_since(connection: StoreConnection, statements: TopicStatements, time_ns: int) -> int | None:
     """The first offset of a message that was enqueued at a time or after it; None where there is none."""
     (first,) = connection.query(statements.first_since, (time_ns,))[0]
-    if first is None or not statements.sequenced:
-        return None if first is None else int(first)
-    # Those with the first times may be of a long transaction, and numbered after many that are younger.
+    if first is None:
+        return None
+    # Those with the first times may be of a long statement or transaction, and have offsets after many younger ones.
     (earlier,) = connection.query(statements.first_around, (first, time_ns))[0]
     return int(first if earlier is None else earlier)
 

@@ -53,7 +53,7 @@ UNNUMBERED_COUNTED_MAX = 10_000
 
 _LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = ?"
 
-_AROUND = 100_000  # numbers before a message that are looked through for those of messages that are younger
+_AROUND = 100_000  # offsets before a message that are looked through for those of messages that are younger
 
 
 def offset_column(topic: TopicSpec) -> str:
@@ -131,8 +131,8 @@ class TopicStatements:
 
         since = f"SELECT {offset} FROM {table} WHERE time_created >= ? ORDER BY time_created LIMIT 1000"
         self.first_since = f"SELECT MIN({offset}) FROM ({since}) AS since"
-        """The first message that was enqueued at a time or after it. Ids and times may differ in order by some rows.
-        Numbers may by many, so that `first_around` is asked, too."""
+        """The first message that was enqueued at a time or after it. Offsets and times may differ in order, also by
+        many rows, so that `first_around` is asked, too."""
 
         before = f"SELECT {offset}, time_created FROM {table} WHERE {offset} < ? ORDER BY {offset} DESC LIMIT {_AROUND}"
         self.first_around = f"SELECT MIN({offset}) FROM ({before}) AS around WHERE time_created >= ?"

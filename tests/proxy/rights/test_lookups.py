@@ -23,7 +23,7 @@ _TIME = "CAST(UNIX_TIMESTAMP('2026-05-01 12:00') * 1000000000 AS SIGNED)"
 _REPLAY = (
     f"SELECT `id`, `n` FROM `d`.`t` WHERE time_scheduled <= {PlanContext().now_sql} AND time_created >= {_TIME} AND"
     f" id >= (SELECT MIN(id) FROM (SELECT id FROM `d`.`t` WHERE time_created >= {_TIME} ORDER BY time_created LIMIT"
-    " 1000) AS qg_since) AND (n = 5) ORDER BY id LIMIT 3"
+    " 1000) AS qg_since) - 100000 AND (n = 5) ORDER BY id LIMIT 3"
 )
 
 LOOKUPS = {
