@@ -17,7 +17,7 @@ from engine.model.queue import QueueSpec, TopicSpec, quoted
 from engine.model.topics import Settled
 from engine.store.gate import check_mark
 from engine.store.operations.retained_for_groups import NO_BOUND, first_retained, has_unknown_groups, positions_of
-from engine.store.statements.dialect import Dialect, placeholders
+from engine.store.statements.dialect import Dialect
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements, offset_column
 
 # Every statement by which a topic is compacted. Values are bound, never spliced.
@@ -57,17 +57,10 @@ class CompactionStatements:
         """Of the messages beyond an offset and up to another, in order, up to so many: the oldest that is due and has
         the same value; NULL where the message is not due, or has no value."""
 
-        self._locked = f"SELECT {offset} FROM {table} WHERE {offset} IN"
-        self._skip_locked = dialect.skip_locked
-
     def in_window(self, now_ns: int, old_ns: int, place: int, end: int, limit: int) -> tuple[int, ...]:
         """The parameters of `window`. `old_ns`: what was written until then is looked at."""
         times = (now_ns, old_ns) if self._timed else (now_ns,)
         return (*times, *times, place, end, limit)
-
-    def locked(self, count: int) -> str:
-        """Those of so many messages that can be locked at once, locked."""
-        return f"{self._locked} ({placeholders(count)}) {self._skip_locked}".rstrip()
 
 
 class Compacting:
@@ -148,7 +141,7 @@ def compact(connection: StoreConnection, statements: Compacting, page: Supersede
     if has_unknown_groups(connection, statements.every_position, statements.topic, statements.known):
         return []
     ids_involved = sorted({*page.superseded, *page.superseded.values()})
-    there = {int(row[0]) for row in connection.query(statements.texts.locked(len(ids_involved)), ids_involved)}
+    there = {int(row[0]) for row in connection.query(statements.deleting.locked(len(ids_involved)), ids_involved)}
     ids = [old for old, new in sorted(page.superseded.items()) if {old, new} <= there and old < first_retained_id]
     if ids:
         check_mark(connection, statements.deleting.table)

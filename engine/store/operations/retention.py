@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import Statement, StoreConnection
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
@@ -28,19 +28,26 @@ def retain(
     limit: int,
     grace: Grace = NO_GRACE,
 ) -> RetentionResult:
-    """Delete up to `limit` messages beyond the topic's retention, except those that a group needs. Nothing,
-    as long as there is a group that `groups` lacks."""
+    """Delete up to `limit` messages beyond the topic's retention, except those that a group needs, or that are locked
+    now. Nothing, as long as there is a group that `groups` lacks."""
     read = positions_of(connection, positions.lock, groups)
     floor = first_retained(connection, statements, groups, read)
-    ids = _excess(connection, statements, log, topic, floor, limit, grace)
-    if not ids or has_unknown_groups(connection, positions, topic.name, read):
+    excess = _excess(connection, statements, log, topic, floor, limit, grace)
+    if not excess or has_unknown_groups(connection, positions, topic.name, read):
+        return RetentionResult(0, False, {})
+    # A DELETE would wait for what a client has locked, and no group would be fed meanwhile.
+    ids = [int(row[0]) for row in connection.query(statements.locked(len(excess)), excess)]
+    if not ids:
         return RetentionResult(0, False, {})
     check_mark(connection, statements.table)
-    deleted = connection.execute(statements.delete(len(ids)), ids)
+    if len(ids) == len(excess):
+        connection.execute(statements.delete(len(ids)), ids)
+    else:  # each by itself: for many a server may read what is between them, and wait for it
+        connection.run([Statement(statements.delete(1), (id_,)) for id_ in ids])
     lost = {name: count for name, position in read.items() if (count := position.unread(ids))}
     for name, count in lost.items():
         connection.execute(positions.lose, (count, name.table))
-    return RetentionResult(deleted, len(ids) == limit, lost)
+    return RetentionResult(len(ids), len(excess) == limit, lost)
 
 
 def _excess(

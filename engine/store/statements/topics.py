@@ -180,6 +180,13 @@ class RetentionStatements:
         self.size = f"SELECT AVG(size) FROM ({newest}) AS newest"
         """Bytes of a message, on average of the last ones."""
 
+        self._skip_locked = dialect.skip_locked
+
+    def locked(self, count: int) -> str:
+        """Those of so many messages, by their offsets, that can be locked at once, locked."""
+        rows = f"{self.table} WHERE {self._offset} IN ({placeholders(count)})"
+        return f"SELECT {self._offset} FROM {rows} {self._skip_locked}".rstrip()
+
     def delete(self, count: int) -> str:
         """Delete so many messages by their offsets."""
         return self.table.delete(f"{self._offset} IN ({placeholders(count)})")

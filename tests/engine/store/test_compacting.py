@@ -3,6 +3,7 @@ reads a topic of which hardly anything is left."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable
@@ -133,6 +134,25 @@ async def test_what_is_locked_is_passed_over_and_not_waited_for(bench, pool):
     bench.holder.rollback()
     assert await pool.write(deleting(topic, await pool.read(finding(topic)))) == [1, 2]
     assert await ids(bench) == [3, 4, 6]
+
+
+async def test_retention_passes_over_what_is_locked_too(bench):
+    """It has locked the positions of all groups, so none would be fed while it waits."""
+    topic = await topic_of(bench)
+    topic = dataclasses.replace(topic, options=dataclasses.replace(topic.options, compact=None, retain_rows=2))
+    await add(bench, 1, 2, 3, 4, 5, 6)
+    bench.table = "log"
+    await bench.lock(2)
+    async with asyncio.timeout(scaled(DEADLINE)):
+        deleted = [await bench.store.topics.retain(topic, (await group_of(bench),), limit) for limit in (3, 1, 10)]
+        assert [(each.deleted, each.more, sum(each.lost.values())) for each in deleted] == [
+            (2, True, 2),
+            (0, False, 0),
+            (1, False, 1),
+        ]
+    assert await ids(bench) == [2, 5, 6]
+    bench.holder.rollback()
+    assert (await bench.store.topics.retain(topic, (), 10)).deleted == 1
 
 
 async def test_a_message_whose_newer_one_is_gone_meanwhile_stays(bench, pool):
