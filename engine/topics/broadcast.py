@@ -182,19 +182,19 @@ class BroadcastReader:
         """The next rows; none, for now, while the database is unreachable, or after a transient error, as a lock, or a
         lagging node of a cluster. A result with WAIT or NOWAIT must not end then as if there were no messages.
         Nor where the topic was altered meanwhile."""
-        try:
-            self._adopt()
-            room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
-            return await self._cursor.read(room, complete=self._draining)
-        except BackendError as error:
-            if error.errno in STALE_CATALOG and await self._has_changed():
+        while True:
+            try:
+                self._adopt()
+                room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
+                return await self._cursor.read(room, complete=self._draining)
+            except BackendError as error:
+                if error.errno in STALE_CATALOG and await self._has_changed():
+                    continue  # once for each change: it is adopted
+                if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
+                    raise
+                await asyncio.sleep(_AWAY_SECONDS)
                 self._wakeup.set()
                 return []
-            if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
-                raise
-            await asyncio.sleep(_AWAY_SECONDS)
-            self._wakeup.set()
-            return []
 
     async def _has_changed(self) -> bool:
         """Whether the topic's table or options have changed since they were last adopted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
@@ -584,6 +585,23 @@ async def test_a_result_that_ends_by_itself_ends_with_the_error(wait: float | No
         await pass_time(0.5)
         w.store.topics.down = BackendUnavailable("away")
         assert isinstance((await task).error, BackendUnavailable)
+
+
+@in_virtual_time
+@pytest.mark.parametrize("wait", [None, 0.0])
+async def test_a_result_does_not_end_where_its_topic_was_altered(
+    wait: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with topic_world() as w:
+        w.store.topics.fill(range(1, 4))
+        w.store.serve(make_spec(), topics=[dataclasses.replace(make_topic(), comment="queuegate_topic,retain=9s")])
+
+        async def stale(*_: object) -> None:
+            monkeypatch.undo()
+            raise BackendError("Unknown column 'more' in 'SELECT'", 1054, "42S22")
+
+        monkeypatch.setattr(w.store.topics, "read", stale)
+        assert (await result(w, wait=wait)).ids == [1, 2, 3]
 
 
 @in_virtual_time
